@@ -116,13 +116,12 @@ class CellContext:
 
         While no API server answers nothing can have changed that was not noted before.
         """
-        time = micro_timestamp(self.clock.now())
         try:
             listed = await self.client.list(PODS)
             nodes = {node["metadata"]["name"]: node for node in (await self.client.list(NODES))["items"]}
         except CONNECTION_ERRORS:
             return
-        prepared = await self.control.prepared()
+        prepared, records = await self.control.prepared(), await self.control.node_records()
         revision = int(listed["metadata"]["resourceVersion"])
         self.present = {pod["metadata"]["uid"] for pod in listed["items"]}
         for pod in listed["items"]:
@@ -132,5 +131,5 @@ class CellContext:
                 for claim in prepared.get(node, ())
                 if claim.namespace == namespace and claim.name in claim_names(pod)
             ]
-            note = PodSnapshot(pod, nodes.get(node), own, revision, time)
+            note = PodSnapshot(pod, nodes.get(node), own, revision, records)
             self.noted.setdefault(pod["metadata"]["uid"], note)

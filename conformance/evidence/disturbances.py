@@ -23,13 +23,14 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class PodSnapshot:
-    """A pod as it was before the first change; `prepared` are those of its claims that its node held so."""
+    """A pod as it was before the first change; `prepared` are those of its claims that its node held so, and
+    `records` what nodes had recorded until then. (Their clocks may be wrong, so that times do not tell.)"""
 
     pod: ObjectView
     node: ObjectView | None
     prepared: Sequence[PreparedClaim]
     revision: int  # of the store
-    time: str  # RFC 3339 with microseconds
+    records: NodeRecords
 
     @property
     def node_name(self) -> str:
@@ -205,7 +206,7 @@ def _unprepared(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | 
 
 def _calls(noted: PodSnapshot, seen: ClusterSnapshot, uids: set[str]) -> Iterator[Incident]:
     for call in seen.records.calls:
-        if call.unprepares and call.uid in uids and call.time > noted.time:
+        if call.unprepares and call.uid in uids and call not in noted.records.calls:
             revision = seen.revision_at(call.time)
             failed = f", which failed: {call.error}" if call.error else ""
             yield Incident(
@@ -221,7 +222,7 @@ def _containers(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | 
         if event.pod_uid != _uid(noted.pod):
             continue
         known = devices.get(event.container)
-        if event.time > noted.time:
+        if event not in noted.records.containers:
             revision = seen.revision_at(event.time)
             what = f"the runtime of {event.node} {event.what} container {event.container}"
             yield Incident(revision, f"{what} after revision {revision}")

@@ -19,7 +19,7 @@ from kubeskew.conformance.invariants.catalogue import invariants, measuring
 from kubeskew.conformance.invariants.checking import Checker
 from kubeskew.conformance.invariants.cluster import is_terminal
 from kubeskew.conformance.invariants.invariant import ComponentFailure, Evidence
-from kubeskew.conformance.invariants.refusals import ends_of_pods, refused, starts_of_servers
+from kubeskew.conformance.invariants.refusals import ends_on_nodes, refused, starts_of_servers
 from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 from kubeskew.conformance.invariants.violation import Violation
 from kubeskew.scheduler.autoscaling.snapshot import SimulationError
@@ -93,7 +93,7 @@ def _lives(processes: Processes, process: Process) -> bool:
 
 def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, list[str]]:
     """Returns by component what its log says was forbidden."""
-    starting, ended = starts_of_servers(log), ends_of_pods(log)
+    starting, ended = starts_of_servers(log), ends_on_nodes(log)
     logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
     return {
         name: refused(path.read_text(errors="replace"), starting, ended)

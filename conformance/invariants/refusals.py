@@ -19,7 +19,9 @@ _FORBIDDEN = re.compile(
     r'forbidden: (User ".*?" cannot \S+ (?:path ".*?"|resource ".*?" in API group ".*?" '
     r'(?:in the namespace ".*?"|at the cluster scope)))'
 )
-# The node authorizer's words: a node may read what its pods use, as long as they are there.
+_OF_NODES = frozenset({"pods", "resourceslices.resource.k8s.io", "noderesourceslices.resource.k8s.io"})
+# The node authorizer's words: a node may read what its pods use, and write its slices, as long as they are
+# there.
 _UNRELATED = re.compile(r"no relationship found between node '(\S+)' and this object")
 
 
@@ -27,7 +29,7 @@ def refused(text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Sp
     """Returns what a component's log says was forbidden, each once and sorted: `User "…" cannot list …`.
 
     What was refused while an API server was `starting` is left out: the default roles were on their way. So
-    is what a pod of the node had used that has just `ended`: its kubelet did not know yet.
+    is what was of the node, or of one of its pods, and has just `ended`: its kubelet did not know yet.
     """
     found: set[str] = set()
     for line in text.splitlines():
@@ -59,12 +61,14 @@ def starts_of_servers(log: Sequence[Logged]) -> list[Span]:
     return found
 
 
-def ends_of_pods(log: Sequence[Logged]) -> dict[str, list[Span]]:
-    """Returns by node, for each of its pods that was deleted, from when to when its kubelet may not know."""
+def ends_on_nodes(log: Sequence[Logged]) -> dict[str, list[Span]]:
+    """Returns by node, for each of its pods and resource slices that was deleted, from when to when its
+    kubelet may not know."""
     found: dict[str, list[Span]] = {}
     for entry in log:
-        if isinstance(entry, Write) and (entry.verb, entry.resource) == ("delete", "pods"):
-            node, time = (entry.value.get("spec") or {}).get("nodeName"), datetime.fromisoformat(entry.time)
+        if isinstance(entry, Write) and entry.verb == "delete" and entry.resource in _OF_NODES:
+            spec, time = entry.value.get("spec") or {}, datetime.fromisoformat(entry.time)
+            node = spec.get("nodeName") or entry.value.get("nodeName")  # up to 1.30 slices have no spec
             if node:
                 span = (time - USUAL.cache_lag, time + USUAL.cache_lag)  # clocks may differ
                 found.setdefault(str(node), []).append(span)

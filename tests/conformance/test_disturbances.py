@@ -1,6 +1,7 @@
 """Finding how a pod was disturbed: from the pod, the log's writes, and what nodes recorded."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,7 +82,7 @@ class World:
     """A pod as it was noted, and what is seen of it later."""
 
     def __init__(self) -> None:
-        self.noted = PodSnapshot(POD, NODE, [PREPARED], NOTED_AT, time(NOTED_AT))
+        self.noted = PodSnapshot(POD, NODE, [PREPARED], NOTED_AT, NodeRecords())
         self.pod, self.node = POD, NODE
         self.prepared = {"n": [PREPARED]}
         self.log: list[Write] = [
@@ -100,7 +101,13 @@ class World:
         return ClusterSnapshot({"n": self.node}, self.prepared, self.log, self.records)
 
     def found(self) -> list[str]:
-        return disturbances(self.noted, self.pod, self.seen())
+        """What is found, where nodes had recorded until then what is of an earlier time."""
+        then = time(NOTED_AT)
+        records = NodeRecords(
+            [each for each in self.records.calls if each.time < then],
+            [each for each in self.records.containers if each.time < then],
+        )
+        return disturbances(replace(self.noted, records=records), self.pod, self.seen())
 
 
 @pytest.mark.parametrize(
@@ -285,3 +292,14 @@ def test_another_node_of_the_name_is_not_the_same():
     world.node = changed(NODE, "metadata.uid", "new")
 
     assert world.found() == ["node n was node-uid, is new (written by kubectl at revision 20)"]
+
+
+def test_a_node_whose_clock_is_wrong_disturbs_nothing():
+    """What nodes had recorded when the pod was noted is of before, whatever time it has."""
+    started = ContainerEvent(time(99), "n", "pod-uid", "c", "containerd://1", "started")
+    records = NodeRecords([call(99, "NodeUnprepareResources")], [started])
+    world = World()
+    world.records = records
+    noted = replace(world.noted, records=records)
+
+    assert disturbances(noted, world.pod, world.seen()) == []

@@ -1,11 +1,14 @@
 """A component's log says what was forbidden: from that I17 is judged."""
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from kubeskew.conformance.evidence.log import ComponentChange, Write
-from kubeskew.conformance.invariants.refusals import ends_of_pods, refused, starts_of_servers
+from kubeskew.conformance.invariants.refusals import ends_on_nodes, refused, starts_of_servers
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -76,11 +79,21 @@ def test_the_default_roles_of_an_api_server_may_be_on_their_way(
         ("n", "", 11, True),
     ],
 )
-def test_a_kubelet_may_ask_for_what_a_pod_had_that_is_gone(
-    node: str, why: str, seconds: float, counts: bool
+@pytest.mark.parametrize(
+    ("resource", "value"),
+    [
+        ("pods", {"spec": {"nodeName": "NODE"}}),
+        ("resourceslices.resource.k8s.io", {"spec": {"nodeName": "NODE"}}),
+        ("noderesourceslices.resource.k8s.io", {"nodeName": "NODE"}),
+    ],
+)
+def test_a_kubelet_may_ask_for_what_was_its_own_and_is_gone(
+    node: str, why: str, seconds: float, counts: bool, resource: str, value: dict[str, Any]
 ) -> None:
-    """A node's refusals for want of a pod count five seconds after one of its pods was deleted."""
-    pod = {"metadata": {"name": "a"}, "spec": {"nodeName": node}}
-    gone = Write(2, at(10), "delete", "pods", "t", "a", "kubectl", pod)
+    """A node's refusals for want of a relation count five seconds after something of it was deleted."""
+    named = json.loads(json.dumps(value).replace("NODE", node))
+    gone = Write(2, at(10), "delete", resource, "t", "a", "kubectl", {"metadata": {"name": "a"}, **named})
     text = f'{at(seconds)} E kubelet: pods "a" is forbidden: {PODS}: {why}\n'
-    assert refused(text, [], ends_of_pods([gone])) == ([PODS] if counts else [])
+    assert refused(text, [], ends_on_nodes([gone])) == ([PODS] if counts else [])
+    other = replace(gone, resource="configmaps")
+    assert refused(text, [], ends_on_nodes([other])) == [PODS]
