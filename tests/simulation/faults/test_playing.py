@@ -278,6 +278,20 @@ def test_what_a_process_counted_is_not_judged_where_faults_fired(tmp_path: Path,
     assert (len(noted), len(ran.played.notes)) == (fires, fires)
 
 
+@pytest.mark.parametrize("fires", [True, False])
+def test_a_scenarios_own_fault_may_find_its_call_taken(fires: bool, tmp_path: Path):
+    """A fault of the scenario that never fires fails its step, but where one of the plan has fired."""
+    fault = "{component: controller-manager, verb: create, resource: resourceclaims, nth: 2, crash: before}"
+    path = tmp_path / "own.yaml"
+    path.write_text(SCENARIO.read_text().replace("    try:\n", f"    try:\n    - fault: {fault}\n", 1))
+    (own,) = matrix.of_scenarios((str(path),)).cells()
+    plan = {"component": KUBELET, "verb": "patch", "resource": "pods/status", "answer": 500}
+
+    ran = play(own, plan_of({"seed": 0, "faults": [{"id": "f", **plan, "nth": 1 if fires else 99}]}))
+
+    assert ("never fired" in ran.result.failure, ran.result.passed) == (not fires, fires), ran.result.failure
+
+
 def test_a_fault_that_never_fires_is_told():
     """A fault that waits for a call that never comes is named: it has shown nothing."""
     found = played(run({"component": SCHEDULER, "verb": "create", "resource": "secrets", "answer": 500}))
