@@ -1,6 +1,7 @@
 """`kubeskew explore`: what it prints, that a seed repeats a run, and one clear line for wrong usage."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -111,17 +112,24 @@ def test_a_finding_that_means_something_else_now_is_not_run(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kept", [False, True])
 def test_an_interrupted_exploration_tells_what_it_found(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    kept: bool,
+    by: signal.Signals,
 ):
-    """Ctrl-C ends it with status 130; what was found is printed, and kept where a report is asked for."""
+    """Ctrl-C or SIGTERM ends it with status 130; what was found is printed, and kept where a report is asked
+    for."""
 
     def explore_until_interrupted(self: Exploration, _count: int, _budget: Budget) -> None:
         failure = Failure("I09", "the quota is wrong")
         plan = {"seed": 3, "faults": []}
         self._note(RunJob(0, 3), Ran(3, "hash", 1.0, plan, (), failures=[failure]))
-        raise KeyboardInterrupt
+        signal.raise_signal(by)
 
     monkeypatch.setattr(Exploration, "explore", explore_until_interrupted)
     code, out, _ = explore(capsys, CELL, *(("--report", str(tmp_path / "report")) if kept else ()))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.cli.commands.dask import dask_pool
-from kubeskew.cli.commands.options import run_async, show_progress
+from kubeskew.cli.commands.options import interrupted_by_sigterm, run_async, show_progress
 from kubeskew.cli.commands.run_flags import RunFlags
 from kubeskew.cli.commands.watching import cells_shown
 from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
@@ -87,7 +87,7 @@ def run_cells(assignment: Assignment, asked: RunFlags, kubeconfig: Path | None, 
 
     left = [cell for cell in cells if cell.name not in known]
     try:
-        with cells_shown(len(left), verbose=asked.verbose) as audience:
+        with cells_shown(len(left), verbose=asked.verbose) as audience, interrupted_by_sigterm():
             results = _results(left, asked, kubeconfig, processes, audience, done)
     except KeyboardInterrupt:
         _finish(assignment, started, running.interrupted(cells, done), asked.report)

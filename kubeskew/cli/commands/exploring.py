@@ -14,7 +14,7 @@ from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cli import completion
 from kubeskew.cli.commands.dask import check_alone, dask_options, dask_pool
-from kubeskew.cli.commands.options import output_option, print_json, show_progress
+from kubeskew.cli.commands.options import interrupted_by_sigterm, output_option, print_json, show_progress
 from kubeskew.cli.commands.pace import pace_shown
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import EndedEarlyError, UserError
@@ -133,7 +133,7 @@ def _explore(
         kept = Kept(flags["report"], Header(digest_of_package().hex(), digests, kinds, flags["bugs"]))
     exploration = None
     try:
-        with pace_shown() as watcher:
+        with pace_shown() as watcher, interrupted_by_sigterm():
             laboratory = Simulations(cells, kinds)
             exploration = Exploration(origins, laboratory, entries, SystemClock(), watcher, kept)
             here = nullcontext(ForkedPool(flags["jobs"] or os.cpu_count() or 1))

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,6 +133,16 @@ async def _until_terminated(coroutine: Coroutine[Any, Any, T], results: list[T])
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     results.append(await coroutine)
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Has SIGTERM raise KeyboardInterrupt as Ctrl-C does, so that what was done so far is told and kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def print_json(value: Any) -> None:
