@@ -197,6 +197,24 @@ def test_events_are_chosen(directory, capsys, arguments, revisions):
 
 
 @pytest.mark.parametrize(
+    ("components", "told"),
+    [
+        (["apiservr"], ["--component apiservr: nothing is of it; the cluster has apiserver; did you mean"]),
+        (["apiserver"], []),
+        (["kubelet*"], []),
+        (["kubectl", "scheduler"], []),
+        (["scheduler", "a"], ["--component scheduler: nothing is of it", "--component a: nothing is of it"]),
+    ],
+)
+def test_a_component_that_is_none_is_told(directory, capsys, components, told):
+    """Where nothing is listed for the names of components, those that the cluster does not have are named."""
+    run(directory, "events", *(part for name in components for part in ("--component", name)))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(told)
+    assert all(text in line for text, line in zip(told, lines, strict=True))
+
+
+@pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["events", "--since", "7"], "revision 7 has not been written yet: the newest is 6"),

@@ -1,7 +1,7 @@
 """`kubeskew events`: who wrote what at which version."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
+from kubeskew.apimachinery.component_names import all_names, meant
+from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apiserver.storage.failures import CompactedError, StorageError
 from kubeskew.cli import completion, terminal
 from kubeskew.cli.commands.options import (
@@ -16,6 +18,7 @@ from kubeskew.cli.commands.options import (
     print_json,
     print_table,
     run_async,
+    show_progress,
     state_dir_option,
 )
 from kubeskew.cli.event_filter import EventFilter, check_verbs, parse_bound
@@ -85,11 +88,12 @@ def events(
         *(parse_bound(since, "--since", clock.now()), parse_bound(until, "--until", clock.now())),
     )
     _check_bounds(chosen, follow=follow)
-    directory.load()
+    known = [*directory.load().components()]
     start = chosen.since if isinstance(chosen.since, int) else 0
     found = _rows(directory, start, resource, chosen, expression, clock if follow else None)
     try:
-        run_async(_follow(found, output) if follow else _list(found, output))
+        if not run_async(_follow(found, output) if follow else _list(found, output)):
+            _tell_unknown(components, known)
     except KeyboardInterrupt:
         return
     except StorageError as error:
@@ -130,17 +134,30 @@ async def _rows(
                 yield row
 
 
-async def _list(found: AsyncGenerator[Row, None], output: str) -> None:
+def _tell_unknown(components: Sequence[str], known: Sequence[str]) -> None:
+    """Says of names by which nothing was found that the cluster has no such component now."""
+    for name in components:
+        if "*" not in name and not meant(name, known):
+            hint = did_you_mean(name, all_names(known))
+            show_progress(f"--component {name}: nothing is of it; the cluster has {', '.join(known)}{hint}")
+
+
+async def _list(found: AsyncGenerator[Row, None], output: str) -> bool:
+    """Prints all rows; returns whether there are any."""
     async with aclosing(found):
         rows = [row async for row in found]
     if output == "json":
         print_json(rows)
     else:
         print_table(COLUMNS, [_short(row) for row in rows], _WEIGHTS)
+    return bool(rows)
 
 
-async def _follow(found: AsyncGenerator[Row, None], output: str) -> None:
-    """Prints rows as they come. Columns are as wide as they usually are: nobody knows what is to come."""
+async def _follow(found: AsyncGenerator[Row, None], output: str) -> bool:
+    """Prints rows as they come. Columns are as wide as they usually are: nobody knows what is to come.
+
+    Returns True: nobody has to be told that there were none.
+    """
     limit = terminal.width()
     if output != "json":
         click.echo(terminal.row(COLUMNS, terminal.fitted(_WIDTHS, limit, _WEIGHTS)))
@@ -153,6 +170,7 @@ async def _follow(found: AsyncGenerator[Row, None], output: str) -> None:
                 cells = [str(short[column.lower()]) for column in COLUMNS]
                 usual = [max(len(c), w) if limit is None else w for c, w in zip(cells, _WIDTHS, strict=True)]
                 click.echo(terminal.row(cells, terminal.fitted(usual, limit, _WEIGHTS)))
+    return True
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:
