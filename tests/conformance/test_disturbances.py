@@ -101,7 +101,7 @@ class World:
         return ClusterSnapshot({"n": self.node}, self.prepared, self.log, self.records)
 
     def found(self) -> list[str]:
-        """What is found, where nodes had recorded until then what is of an earlier time."""
+        """Returns what is found; nodes had recorded until then what is of an earlier time."""
         then = time(NOTED_AT)
         records = NodeRecords(
             [each for each in self.records.calls if each.time < then],
