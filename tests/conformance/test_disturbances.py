@@ -295,7 +295,7 @@ def test_another_node_of_the_name_is_not_the_same():
 
 
 def test_a_node_whose_clock_is_wrong_disturbs_nothing():
-    """What nodes had recorded when the pod was noted is of before, whatever time it has."""
+    """Records that nodes had when the pod was noted are of before, whatever time they have."""
     started = ContainerEvent(time(99), "n", "pod-uid", "c", "containerd://1", "started")
     records = NodeRecords([call(99, "NodeUnprepareResources")], [started])
     world = World()
