@@ -207,7 +207,7 @@ def test_events_are_chosen(directory, capsys, arguments, revisions):
     ],
 )
 def test_a_component_that_is_none_is_told(directory, capsys, components, told):
-    """Where nothing is listed for the names of components, those that the cluster does not have are named."""
+    """Names of components that the cluster does not have are told where nothing is listed for them."""
     run(directory, "events", *(part for name in components for part in ("--component", name)))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(told)

@@ -264,7 +264,9 @@ def test_a_failure_that_a_mark_tells_of_ends_no_faults():
 def test_what_a_process_counted_is_not_judged_where_faults_fired(tmp_path: Path, fires: bool):
     """A counter, which begins anew with a process, tells of the way there, that faults change."""
     path = tmp_path / "counting.yaml"
-    counter = "metric: {component: scheduler, name: scheduler_schedule_attempts_total, atLeast: 99}"
+    counter = (
+        "metric: {component: scheduler, name: scheduler_schedule_attempts_total, atLeast: 99, timeout: 2s}"
+    )
     path.write_text(f"{SCENARIO.read_text()}  - name: counts\n    try: [{counter}]\n")
     (counting,) = matrix.of_scenarios((str(path),)).cells()
     fault = {"id": "f", "component": SCHEDULER, "verb": "create", "resource": "pods/binding"}
