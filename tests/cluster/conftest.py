@@ -18,6 +18,14 @@ CLIENTS_RACE = "Unknown stream id"
 TRIES, RERUN = 5, {"exec", "cp"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has the older versions of kubectl be tried among the long tests."""
+    for item in items:
+        if getattr(item, "callspec", None) and item.callspec.params.get("kubectl") in KUBECTLS[:-1]:
+            item.add_marker(pytest.mark.slow)
+
+
 def kubeskew(state: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run the command line as a user would."""
     result = subprocess.run(

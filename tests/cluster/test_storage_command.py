@@ -24,6 +24,7 @@ def local(tmp_path: Path) -> Iterator[Local]:
     local.run("down", "--purge")
 
 
+@pytest.mark.slow
 def test_objects_are_written_anew_once_and_told_of_before_a_downgrade(local: Local) -> None:
     """A migration stores the class in 1.35's version, once; 1.33 could read it before and not after that."""
     found = json.loads(local.run("storage", "audit", "--for", "1.33", "-o", "json", code=1).stdout)

@@ -79,6 +79,7 @@ def prepared(local: Local) -> str:
     return (local.state / "kubelet/gpu-node/kubelet/dra_manager_state").read_text()
 
 
+@pytest.mark.slow
 def test_a_cluster_is_branched_and_taken_back(local: Local, tmp_path: Path) -> None:
     """In a fork and after a rewind everything is as it was: versions, the pod's container, its device."""
     before, held = containers(local), prepared(local)

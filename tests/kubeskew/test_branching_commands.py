@@ -235,6 +235,7 @@ def rewound_and_killed(directory, left):
     return code == 0
 
 
+@pytest.mark.slow
 def test_a_rewind_may_be_killed(directory, capsys):
     """A rewind that is killed at any of its steps leaves the old or the new; the next command goes on."""
     whole = files_of(directory)

@@ -207,6 +207,7 @@ def test_a_matrix_in_a_terminal(jobs):
     assert "\x1b[?25h" in text, "the cursor is shown again"
 
 
+@pytest.mark.slow
 def test_an_exploration_in_a_terminal(tmp_path: Path):
     """An exploration draws one bar with its rate and what was found."""
     cell = "kep-5004/basic/explicit/1.36"

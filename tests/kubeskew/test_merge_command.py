@@ -12,6 +12,8 @@ import pytest
 
 from kubeskew.cli.main import main
 
+pytestmark = pytest.mark.xdist_group("merge")  # shards are made once
+
 SCENARIO = """
 apiVersion: kubeskew.io/v1alpha1
 kind: Scenario

@@ -11,6 +11,8 @@ from server_in_process import close_server, open_server
 from transcript_answers import differing
 from transcripts import Run, load
 
+pytestmark = pytest.mark.xdist_group("machinery")  # what is recorded is asked once
+
 FOLDERS = ("machinery-1.36", "access-1.20", "kinds-1.20", "pods-1.20", "requests-1.20")
 FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.golden.json"))]
 RECORDED = {name: value for file in FILES for name, value in load(file).items()}
