@@ -9,7 +9,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kubeskew.apimachinery.objects import ObjectView
@@ -99,6 +99,7 @@ class Incident:
 
 def disturbances(noted: PodSnapshot, pod: ObjectView, seen: ClusterSnapshot) -> list[str]:
     """Lists how a pod that is still there was disturbed, in the order in which it happened."""
+    noted = _as_it_ran(noted, seen)
     claims = _claims(noted, seen)
     history = _since(noted, seen, "pods", noted.pod)
     found: list[Change | Incident] = [*_compared(noted.pod, pod, history, aspects.of_pod)]
@@ -109,6 +110,24 @@ def disturbances(noted: PodSnapshot, pod: ObjectView, seen: ClusterSnapshot) -> 
     found += _calls(noted, seen, set(claims) | {claim.uid for claim in noted.prepared})
     found += _containers(noted, seen)
     return [*map(str, sorted(found, key=lambda incident: incident.revision))]
+
+
+def _as_it_ran(noted: PodSnapshot, seen: ClusterSnapshot) -> PodSnapshot:
+    """Returns the pod as it was when it began to run, if that came after it was noted: to start is no
+    disturbance."""
+    if _phase(noted.pod) != "Pending":
+        return noted
+    history = _since(noted, seen, "pods", noted.pod)
+    ran = next((write for write in history if _phase(write.value) == "Running"), None)
+    if ran is None:
+        return noted
+    first = {
+        event.container: event
+        for event in reversed(seen.records.containers)
+        if event.pod_uid == _uid(noted.pod) and event not in noted.records.containers
+    }
+    records = replace(noted.records, containers=[*noted.records.containers, *first.values()])
+    return replace(noted, pod=ran.value, revision=ran.revision, records=records)
 
 
 def ending(noted: PodSnapshot, seen: ClusterSnapshot) -> str:
@@ -229,6 +248,10 @@ def _containers(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | 
             if known is not None and [*known] != [*event.cdi_devices]:
                 yield Change(f"CDI devices in container {event.container}", known, event.cdi_devices)
         devices[event.container] = event.cdi_devices
+
+
+def _phase(pod: ObjectView) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
 
 
 def _uid(obj: ObjectView) -> str:

@@ -303,3 +303,22 @@ def test_a_node_whose_clock_is_wrong_disturbs_nothing():
     noted = replace(world.noted, records=records)
 
     assert disturbances(noted, world.pod, world.seen()) == []
+
+
+def test_a_pod_that_starts_after_it_was_noted_is_not_disturbed():
+    """A pod that was Pending is compared with how it was when it began to run; from then on all counts."""
+    started = ContainerEvent(time(12), "n", "pod-uid", "c", "containerd://1", "started")
+    world = World()
+    waiting = changed(changed(POD, "status.phase", "Pending"), "status.containerStatuses", [])
+    noted = replace(world.noted, pod=waiting)
+    world.log.append(write(world.log[-1].revision + 10, "pods", POD, "kubelet/n 1.36"))
+    world.records = NodeRecords((), [started])
+    assert disturbances(noted, world.pod, world.seen()) == []
+
+    world.change("pods", "status.containerStatuses.0.restartCount", 1, "kubelet/n 1.36")
+    world.records = NodeRecords((), [started, replace(started, time=time(30))])
+    found = disturbances(noted, world.pod, world.seen())
+    assert [text.partition(" (")[0] for text in found] == [
+        "c.restartCount was 0, is 1",
+        "the runtime of n started container c after revision 27",
+    ]
