@@ -51,7 +51,7 @@ class RunningUndisturbed:
     def __init__(self, tolerance: Tolerance = USUAL) -> None:
         self._lives: dict[str, _Life] = {}
         self._skew = tolerance.clock_skew
-        self._prepared = PreparedWhileUsed()
+        self._prepared = PreparedWhileUsed(tolerance.clock_skew)
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         write, before = change.write, change.before

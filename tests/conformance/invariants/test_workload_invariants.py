@@ -76,6 +76,28 @@ def run(second, what="started"):
     return ContainerEvent(at(second), "n1", "Pod-p", "c", "id", what)
 
 
+@pytest.mark.parametrize(("skew", "wrong"), [(0, True), (2, True), (4, False)])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [call("a", second=1), call("a", "NodeUnprepareResources", 2)],
+        [call("a", second=1), call("a", "NodeUnprepareResources", 8)],
+        [call("a", second=2, uid="former")],
+    ],
+)
+def test_clocks_that_differ_say_nothing_of_when_a_claim_was_prepared(calls, skew, wrong):
+    """I06 tells of a claim that was not prepared only if that is more than clocks may differ away."""
+    log = History().write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING)
+    log.write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
+    found = log.broken(
+        at_rest=False,
+        calls=calls,
+        containers=[run(5)],
+        tolerance=Tolerance(timedelta(seconds=skew)),
+    )
+    assert any(text.startswith("I06: container c") for text in found) == wrong
+
+
 @pytest.mark.parametrize(
     ("calls", "wrong"),
     [
