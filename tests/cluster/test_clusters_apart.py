@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.cluster]
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
+@pytest.mark.slow
 def test_a_crash_of_the_machine_loses_nothing(fresh: Local):
     """After SIGKILL of everything, the pids being others' by now, `up` has the same data and port."""
     fresh.run("up", "--nodes", "1")

@@ -156,6 +156,7 @@ def test_a_cluster_that_cannot_start_says_why(tmp_path: Path):
     assert not local.state.exists()
 
 
+@pytest.mark.people
 def test_the_wheel_carries_all_that_is_no_code(tmp_path: Path):
     """Scenarios, report templates, the catalogue's data and migrations are in the wheel as in the tree."""
     tree = tmp_path / "tree"

@@ -139,6 +139,7 @@ def test_up_again_picks_up_what_is_there(local: Local):
     assert "it has 1 API servers, not 2" in local.refused("up", "--ha", "2")
 
 
+@pytest.mark.slow
 def test_two_servers_share_one_log_beside_another_cluster(fresh: Local, local: Local):
     """A write through one API server is in a consistent list and in a watch through the other."""
     with hold_port() as listener:

@@ -10,6 +10,7 @@ from asking import Local
 DATA = Path(__file__).parents[1] / "data"
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_scenarios_look_behind_the_api(tmp_path: Path):
     """Prepared claims, histograms and lines of logs are found; a deleted pod is disturbed."""

@@ -193,7 +193,7 @@ def in_terminal(*arguments):
     return status, written.decode()
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_matrix_in_a_terminal(jobs):
     """A matrix draws its cells from the processes that run them, clears the bars and prints its table."""
     only = "kep-5004/basic/explicit/1.3[56]"
