@@ -124,7 +124,9 @@ def _as_it_ran(noted: PodSnapshot, seen: ClusterSnapshot) -> PodSnapshot:
     first = {
         event.container: event
         for event in reversed(seen.records.containers)
-        if event.pod_uid == _uid(noted.pod) and event not in noted.records.containers
+        if event.pod_uid == _uid(noted.pod)
+        and event.what == "started"
+        and event not in noted.records.containers
     }
     records = replace(noted.records, containers=[*noted.records.containers, *first.values()])
     return replace(noted, pod=ran.value, revision=ran.revision, records=records)

@@ -13,7 +13,8 @@ from kubeskew.conformance.scenario import Operation
 async def undisturbed(ctx: CellContext, operation: Operation) -> None:
     """The pods of a name or labels live on as before the first change: containers, devices, claims, node.
 
-    conformance/evidence/aspects.py lists what has to stay. With `count`, so many pods are from before.
+    One that was Pending then counts from when it began to run. conformance/evidence/aspects.py lists what has
+    to stay. With `count`, so many pods are from before.
     """
     body = bind(dict(operation.body), ctx.bindings)
     chosen = Selection(
