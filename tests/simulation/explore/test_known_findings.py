@@ -1,0 +1,106 @@
+"""Entries of conformance/findings.yaml: each tells of what was found, and not of what looks like it."""
+
+import pytest
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.simulation.explore.classes import Circumstances, classify, read_entries
+
+KNOWN = read_entries()
+BIND = 'FailedScheduling of Pod p: running Bind plugin "DefaultBinder": Connection reset by peer (at 9)'
+BOUND = "Pod p bound to n by kube-scheduler 1.35 at revision 8"
+GIVEN = "its claim p-extended-resources-x given gpu-1 by kube-scheduler 1.35 at revision 7"
+DELETED = "ResourceClaim p-extended-resources-x deleted by kube-scheduler 1.35 at revision 6"
+LEFT = "FailedScheduling of Pod p: 0/1 nodes are available: 1 cannot schedule extended resource claim."
+MISSING = (
+    "FailedPrepareDynamicResources of Pod p: Failed to prepare dynamic resources: fetch ResourceClaim "
+    'p-extended-resources-x: resourceclaims.resource.k8s.io "p-extended-resources-x" not found'
+)
+USED = "found ResourceQuota t/q: status.(used): expected '2', found '3' (written by kube-apiserver 1.35)"
+GONE = (
+    "undisturbed: expected Pod t/p undisturbed; found claim p-extended-resources-x exists was true, is false"
+)
+SCHEDULED = "condition PodScheduled was True since T, became False since T for a time"
+CONDITION = (
+    "found Pod t/p: status.(conditions[?type == 'PodScheduled'].reason): expected 1 items, found nothing"
+)
+TWO = "found 2: ResourceClaim t/p-extended-resources-x (last written by kube-scheduler 1.35), ResourceClaim"
+CONTEXT = "expected no PodSchedulingContext of this kind; found PodSchedulingContext t/p (last written by"
+CHARGED = "3 of r is used; it is 2: kube-apiserver 1.35 charged it last, at revision 5, before"
+OUT_OF = (
+    "OutOfexample.com/gpu: Pod was rejected: Node didn't have enough resource: example.com/gpu, requested: 1"
+)
+SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
+
+
+@pytest.mark.parametrize(
+    ("entry", "invariant", "found", "neighbour"),
+    [
+        (
+            *("pods-wait-for-an-extended-claim-that-is-left", "assertion", f"{LEFT} [Errno 111] refused"),
+            LEFT.replace("cannot schedule extended resource claim", "Insufficient cpu"),
+        ),
+        (
+            *("pods-wait-after-their-extended-claim-is-deleted", "assertion"),
+            *(f"{LEFT} deletion of ResourceClaim completed", f"{LEFT} waiting"),
+        ),
+        (
+            *("scheduler-deletes-the-claim-of-a-pod-that-it-has-bound", "assertion"),
+            f"{DELETED}; {BIND}; {BOUND}, {GIVEN}",
+            f"{DELETED}; {BIND}; {BOUND}, {GIVEN.replace('resources-x', 'resources-y')}",
+        ),
+        (
+            *("kubelet-misses-the-claim-of-a-pod-that-was-bound", "assertion", f"{BIND}; {MISSING}"),
+            f"{BIND}; {MISSING.replace('of Pod p', 'of Pod q')}",
+        ),
+        (
+            *("scheduler-deletes-the-claim-of-a-pod-that-runs", "assertion"),
+            f"{GONE} (written by kube-scheduler 1.36 at revision 2); {SCHEDULED}",
+            f"{GONE} (written by kube-controller-manager 1.36 at revision 2); {SCHEDULED}",
+        ),
+        (
+            *(
+                "quotas-count-a-claim-made-anew-beside-its-pod",
+                "assertion",
+                f"{USED}; {BIND}; {BOUND}, {GIVEN}",
+            ),
+            f"{USED}; {BIND}; {BOUND}, {GIVEN.replace('p-ext', 'q-ext')}",
+        ),
+        (
+            *("quotas-are-wrong-after-a-claim-was-made-anew", "I09"),
+            f"{CHARGED} ResourceClaim t/p-extended-resources-x was created",
+            f"{CHARGED} ResourceClaim t/mine was created",
+        ),
+        (
+            *("scheduler-makes-a-second-claim-for-extended-resources", "assertion"),
+            f"{TWO} t/p-extended-resources-y (last written by kube-scheduler 1.35 at revision 4)",
+            f"{TWO} t/q-extended-resources-y (last written by kube-scheduler 1.35 at revision 4)",
+        ),
+        (
+            *("scheduler-does-not-set-a-condition-again", "assertion"),
+            *(f"{CONDITION} (x); FailedScheduling of Pod p: 0/1", f"{CONDITION} (x)"),
+        ),
+        (
+            *("claim-controller-selects-a-node-for-a-claim-that-has-one", "assertion"),
+            *(f"{CONTEXT} kube-controller-manager 1.29", f"{CONTEXT} kube-scheduler 1.29"),
+        ),
+        (
+            *("claim-controller-makes-a-second-claim", "I08"),
+            *(SECOND.format("kube-controller-manager"), SECOND.format("kube-scheduler")),
+        ),
+        (
+            *("kubelet-refuses-a-pod-for-devices-that-were-withdrawn", "I05"),
+            *(f"{OUT_OF}, used: 1, capacity: 0", f"{OUT_OF}, used: 1, capacity: 2"),
+        ),
+    ],
+)
+def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str, neighbour: str) -> None:
+    """A message as a run had it is of the entry; one with another pod, writer or number is of none."""
+    (own,) = [each for each in KNOWN if each.id == entry]
+    run = Circumstances(own.faults, [Version(own.minors[0] if own.minors else 35)], {})
+
+    assert [each.entry for each in classify(KNOWN, [(invariant, found)], run)] == [entry]
+    assert entry not in [each.entry for each in classify(KNOWN, [(invariant, neighbour)], run)]
+    for fault in own.faults:
+        others = [each for each in own.faults if each != fault]
+        without = Circumstances(others, run.versions, {})
+        assert classify(KNOWN, [(invariant, found)], without)[0].class_ == "unknown"
