@@ -93,8 +93,11 @@ class _SystemRandom(random.SystemRandom):
 
 
 def repeatable(seed: int | str) -> random.Random:
-    """Returns numbers that are the same for the same seed: for what can be run again, never for secrets."""
-    return random.Random(seed)  # noqa: S311 - they decide what is run, and protect nothing
+    """Returns numbers that are the same for the same seed: for what can be run again, never for secrets.
+
+    A secure source has no seed: no simulation, plan of faults or awk program could be repeated with it.
+    """
+    return random.Random(seed)  # noqa: S311 - a secure source cannot be seeded; no secret comes of this
 
 
 class SeededEntropy:
