@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -20,6 +20,7 @@ from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
 from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
 from kubeskew.kubelet.drivers.named_resources import named_resources_of, semantic_resources_of
 from kubeskew.kubelet.drivers.offering import health_of, pools_of
+from kubeskew.kubelet.drivers.partitions import MadePartitions
 from kubeskew.kubelet.drivers.pools import Pool
 from kubeskew.kubelet.drivers.profiles import ProfileError
 from kubeskew.kubelet.drivers.publishing import SlicePublisher
@@ -47,6 +48,7 @@ class NodeDriver:
             JournalledFiles(node.directory, ctx.client.newest_revision) if node.directory else UNJOURNALLED
         )
         self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi, files)
+        self._made = MadePartitions(data / "partitions.json", files)
         self._semantic = has_semantic_parameters(ctx.options.emulated_version)
         self.services = DriverServices(
             *(ctx.environment.clock, self.claims, host.get_claim, self._health, node.switches),
@@ -86,6 +88,25 @@ class NodeDriver:
     async def stop(self) -> None:
         for endpoints in self.instances.values():
             await endpoints.stop()
+
+    def existing(self) -> Iterator[tuple[str, str]]:
+        """Yields pool and name of each device that is prepared, or kept while no partitions are made."""
+        for claim in self.claims.all():
+            for device in claim["devices"]:
+                yield device["pool"], device["device"]
+        if self.node.switches.pre_partitioned:
+            yield from self._made.all()
+
+    def offered(self, pools: Mapping[str, Pool]) -> None:
+        """Keeps what a driver that makes no partitions offers of the node, so that it goes on to."""
+        fixed = pools if self.node.switches.pre_partitioned else {}
+        self._made.keep(
+            {
+                name: [device["name"] for piece in pool.slices for device in piece.devices]
+                for name, pool in fixed.items()
+                if pool.node_name in {"", self.node.name}
+            }
+        )
 
     def state(self) -> dict[str, Any]:
         """Returns `{shown, registered, refused, prepared, told}`; registered is true if all instances are."""
@@ -223,8 +244,9 @@ class DriverHost:
         if self._server is None:
             return
         nodes = [node.node for node in self._nodes.values()]
+        existing = [device for node in self._nodes.values() for device in node.existing()]
         try:
-            self.pools = pools_of(self._driver, nodes, self._server, self._generations, self._in_use())
+            self.pools = pools_of(self._driver, nodes, self._server, self._generations, existing)
         except (ProfileError, KeyError, TypeError) as error:
             log.error("cannot make the devices: %s", error)
             return
@@ -232,12 +254,8 @@ class DriverHost:
         if self._publisher is not None:
             self._publisher.update({n: pool for n, pool in self.pools.items() if pool.node_name not in gone})
         for node in self._nodes.values():
+            node.offered(self.pools)
             node.services.tell()
-
-    def _in_use(self) -> list[tuple[str, str]]:
-        """Returns pool and name of each device that is prepared on a node."""
-        claims = [claim for node in self._nodes.values() for claim in node.claims.all()]
-        return [(device["pool"], device["device"]) for claim in claims for device in claim["devices"]]
 
     async def _publish(self) -> None:
         """Finds out which version the server serves, and publishes in it; again when that changes."""

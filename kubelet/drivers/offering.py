@@ -17,10 +17,10 @@ def pools_of(
     nodes: Sequence[DriverNode],
     server: Version,
     generations: Mapping[str, int],
-    prepared: Collection[tuple[str, str]] = (),
+    existing: Collection[tuple[str, str]] = (),
 ) -> dict[str, Pool]:
     """Returns the pools by name; raises ProfileError. `generations` are the least generations of pools,
-    `prepared` the pool and name of each device that is in use.
+    `existing` the pool and name of each device that is in use, or kept while no partitions are made.
 
     A pool of several nodes has the switches of all of them.
     """
@@ -32,7 +32,7 @@ def pools_of(
     for name, pool in resources_of(driver, offers, server).items():
         its_nodes = [node for node in nodes if pool.node_name in {"", node.name}]
         if any(node.switches.pre_partitioned for node in its_nodes):
-            pool = pre_partitioned(server, pool, [device for of, device in prepared if of == name])
+            pool = pre_partitioned(server, pool, [device for of, device in existing if of == name])
         for node in its_nodes:
             pool = _switched(pool, node.switches)
         found[name] = replace(pool, generation=max(pool.generation, generations.get(name, 0)))

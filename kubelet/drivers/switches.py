@@ -18,7 +18,8 @@ As the driver's file and the scenario operation `driver` write it; every key is 
     nodeResources: [{id: CardA, …}] other resources of semantic models than before
     counters: {CardA: {RAM: 5Gi}}   other counts of some of their counters
     newerModel: true                each of them has an attribute of a model that no kubelet knows
-    prePartitioned: true            no counters: partitions in use, of what is not in use the largest device
+    prePartitioned: true            no counters: partitions in use, of what is not in use the largest device;
+                                    they stay as they are until it is taken back
     health: {gpu-0: Unhealthy}      or {status: Unhealthy, message: text}
     taints: {gpu-1: [{key: example.com/broken, value: "", effect: NoExecute}]}
 """

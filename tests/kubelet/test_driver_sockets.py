@@ -141,6 +141,11 @@ class Driver:
         )
         return made["metadata"]["uid"]
 
+    async def devices(self):
+        """The names of all devices in slices."""
+        found = (await self.client.list(SLICES))["items"]
+        return sorted(device["name"] for slice_ in found for device in slice_["spec"].get("devices", ()))
+
     async def slices(self):
         found = (await self.client.list(SLICES))["items"]
         return sorted(
@@ -324,6 +329,34 @@ async def test_switches_of_slices(driver):
     await driver.switch(taints={"gpu-2": taint})
     (found,) = (await driver.client.list(SLICES))["items"]
     assert [device.get("taints") for device in found["spec"]["devices"]] == [None, None, [taint]]
+
+
+async def test_partitions_stay_while_no_others_are_made(driver):
+    """A driver that stops making partitions offers those that there are then: after their pod is gone, after
+    other switches, and after its own restart; when it makes partitions again it offers all of them."""
+    half = {"driver": DRIVER, "pool": "node-1", "device": "gpu-0-mig-3g-20gb-0-3", "request": "main"}
+    driver.entry |= {"profile": "a100-mig", "devices": 2}
+    await driver.switch()
+    claim = {"metadata": {"name": "half", "namespace": "default"}}
+    made = await driver.client.create(
+        CLAIMS, {**claim, "status": {"allocation": {"devices": {"results": [half]}}}}
+    )
+    uid = made["metadata"]["uid"]
+    await driver.call("Prepare", uid, name="half")
+    await driver.switch(prePartitioned=True)
+    fixed = await driver.devices()
+    assert fixed == ["gpu-0-mig-3g-20gb-0-3", "gpu-1"]
+
+    await driver.call("Unprepare", uid, name="half")
+    await driver.switch(prePartitioned=True, delay="1s")
+    assert await driver.devices() == fixed
+    await driver.stop()
+    await driver.start()
+    assert await driver.devices() == fixed
+    await driver.switch()
+    assert len(await driver.devices()) > len(fixed)
+    await driver.switch(prePartitioned=True)
+    assert await driver.devices() == ["gpu-0", "gpu-1"]
 
 
 async def test_a_driver_that_vanished_leaves_its_slices(driver):
