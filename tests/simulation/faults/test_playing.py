@@ -252,6 +252,32 @@ def test_a_scheduler_that_lost_its_lease_begins_with_nothing(tmp_path: Path):
     assert (tries(), tries(lost)) == (1, 2)
 
 
+@pytest.mark.parametrize(("phase", "comes"), [("Running", True), ("Failed", False)])
+def test_what_comes_and_passes_while_the_cluster_comes_to_rest_is_seen(
+    tmp_path: Path, phase: str, comes: bool
+):
+    """An assertion that failed while its pod waited is met by a phase that passes before all is at rest."""
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: brief}, spec: {restartPolicy: Never, "
+        "containers: [{name: c, image: busybox, command: [sleep, '2']}]}}"
+    )
+    wanted = f"{{apiVersion: v1, kind: Pod, metadata: {{name: brief}}, status: {{phase: {phase}}}}}"
+    path = tmp_path / "brief.yaml"
+    path.write_text(
+        f"{SCENARIO.read_text()}  - name: a pod runs for two seconds\n    try:\n"
+        f"    - create: {{resource: {pod}}}\n    - assert: {{resource: {wanted}, timeout: 1s}}\n"
+    )
+    (brief,) = matrix.of_scenarios((str(path),)).cells()
+    fault = {"id": "f", "component": SCHEDULER, "verb": "create", "resource": "pods/binding"}
+
+    ran = play(brief, plan_of({"seed": 0, "faults": [{**fault, "nth": 2, "crash": "before", "back": "5s"}]}))
+
+    assert ran.played is not None
+    assert (ran.played.fired, ran.played.healed_because[:6]) == ({"f": 1}, "assert")
+    assert ran.result.passed == comes
+    assert ("expected 'Failed', found 'Succeeded'" in ran.result.failure) != comes
+
+
 def test_a_failure_that_a_mark_tells_of_ends_no_faults():
     """An operation that is expected to fail is not done again: the node would follow then."""
     (found,) = cells_named(["classic/checkpoint/1.30-1.31"], {})
