@@ -29,6 +29,7 @@ CHARGED = "3 of r is used; it is 2: kube-apiserver 1.35 charged it last, at revi
 OUT_OF = (
     "OutOfexample.com/gpu: Pod was rejected: Node didn't have enough resource: example.com/gpu, requested: 1"
 )
+INSIDE = "podLogs: expected p's log with ^gpu_example_com_r=gpu-1$; found PATH=/bin\nHOSTNAME=p"
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
 
 
@@ -90,6 +91,13 @@ SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim 
         (
             *("kubelet-refuses-a-pod-for-devices-that-were-withdrawn", "I05"),
             *(f"{OUT_OF}, used: 1, capacity: 0", f"{OUT_OF}, used: 1, capacity: 2"),
+        ),
+        (
+            *("scheduler-takes-another-device-than-in-order", "assertion"),
+            *(
+                f"{INSIDE}\ngpu_example_com_r=gpu-2\nHOME=/root",
+                f"{INSIDE}\nHOME=/root\ntpu_example_com_r=gpu-2",
+            ),
         ),
     ],
 )
