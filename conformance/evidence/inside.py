@@ -72,6 +72,11 @@ class _Answers:
             return
         self._of_claims[call.node, call.driver, call.uid].append(_Answer(_moment(call.time), call))
 
+    def moments(self, node: str, since: datetime, until: datetime) -> list[datetime]:
+        """Returns when drivers of a node answered in a time, and its end."""
+        found = {each.time for (at, _, _), own in self._of_claims.items() if at == node for each in own}
+        return [*sorted(time for time in found if since <= time < until), until]
+
     def of_claim(self, node: str, driver: str, uid: str, until: datetime) -> _Answer | None:
         """Returns the last answer of a driver for a claim; None if it gave none until then."""
         found = [each for each in self._of_claims.get((node, driver, uid)) or () if each.time <= until]
@@ -147,22 +152,25 @@ class DevicesInside:
     # -- what containers had
 
     def _of_start(self, event: ContainerEvent, answers: _Answers) -> Iterator[Disagreement]:
-        """Yields what is wrong in a container by its pod, as it was then."""
+        """Yields what is wrong in a container by its pod, as it was then, whichever answers came first."""
         now = _moment(event.time)
-        pods = _within(self._pods.get(event.pod_uid, ()), now - self._skew, self._until(now))
-        found = [[*self._of_container(pod, event, answers)] for pod in pods]
+        since, until = now - self._skew, self._until(now)
+        pods = _within(self._pods.get(event.pod_uid, ()), since, until)
+        moments = answers.moments(event.node, since, until) if self._skew else [until]
+        found = [[*self._of_container(pod, event, answers, at)] for at in moments for pod in pods]
         if found and all(found):
             yield from found[-1]
 
     def _of_container(
-        self, pod: ObjectView, event: ContainerEvent, answers: _Answers
+        self, pod: ObjectView, event: ContainerEvent, answers: _Answers, at: datetime
     ) -> Iterator[Disagreement]:
+        """Yields what is wrong if drivers had answered what they had until `at`."""
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         place = f"container {event.container} of Pod {namespace}/{name}"
         uses: list[tuple[str, _Answer]] = []
         texts: list[tuple[str, str]] = []
         for claim, request in claims_at.container_requests(pod, event.container):
-            given = self._answers_for(event, (namespace, claim), answers)
+            given = self._answers_for(event, (namespace, claim), answers, at)
             if given is None:
                 return
             for driver, answer in given.items():
@@ -183,7 +191,7 @@ class DevicesInside:
             yield Disagreement(event.pod_uid, event.time, event.node, driver, f"{place} {text}")
 
     def _answers_for(
-        self, event: ContainerEvent, claim: tuple[str, str], answers: _Answers
+        self, event: ContainerEvent, claim: tuple[str, str], answers: _Answers, at: datetime
     ) -> dict[str, _Answer | None] | None:
         """Returns by driver what prepared a claim for a container; None if the log begins later than that.
 
@@ -199,7 +207,7 @@ class DevicesInside:
         for uid in reversed(uids):
             for status in reversed(self._status(uid, now, until)):
                 drivers = [each for each in claims_at.preparing_drivers(status) if each in answers.drivers]
-                found = {driver: answers.of_claim(event.node, driver, uid, until) for driver in drivers}
+                found = {driver: answers.of_claim(event.node, driver, uid, at) for driver in drivers}
                 if found and all(found.values()):
                     return found
                 waits = waits or found

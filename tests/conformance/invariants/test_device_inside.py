@@ -182,6 +182,11 @@ def test_devices_are_judged_by_clocks_that_differ():
     log.write(CLAIMS, "a", status={})
     assert broken(log, prepared("gpu-0"), inside("gpu-0"), tolerance=tolerance) == []
     assert broken(log, prepared("gpu-0"), inside(cdi=()), tolerance=tolerance) != []
+    anew = [prepared("gpu-0"), prepared("gpu-0", second=5, cdi="d/claim=anew")]
+    assert broken(claimed("gpu-0"), anew, inside("gpu-0"), tolerance=tolerance) == []
+    assert broken(claimed("gpu-0"), anew, inside("gpu-0", cdi=["d/claim=anew"]), tolerance=tolerance) == []
+    assert broken(claimed("gpu-0"), anew, inside(cdi=()), tolerance=tolerance) != []
+    assert broken(claimed("gpu-0"), anew, inside("gpu-0", second=9), tolerance=tolerance) != []
 
 
 def test_claims_as_kep_3063_drafted_them_are_judged_by_their_cdi_devices():
