@@ -64,6 +64,9 @@ class NodeFinder:
             return status
         began = self._clock.monotonic()
         scores = self._profile.run_scores(state, pod, feasible)
+        if isinstance(scores, Status):
+            self._observe("Score", scores, began)
+            return scores
         self._observe("Score", SUCCESS, began)
         return self._best(scores)
 

@@ -166,3 +166,14 @@ def asks_admin_access(template: Object) -> bool:
         (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")
         for request in requests
     )
+
+
+def owner_uids(claim: Object) -> list[str]:
+    """Returns the uids of the pods or groups for which a claim was made."""
+    references = claim["metadata"].get("ownerReferences") or ()
+    kinds = ("Pod", "PodGroup")
+    return [
+        reference["uid"]
+        for reference in references
+        if reference.get("controller") and reference["kind"] in kinds
+    ]

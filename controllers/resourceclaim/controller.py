@@ -61,6 +61,7 @@ class ResourceClaimController(Controller):
             self._features,
             informers,
             self._metrics,
+            context.environment.clock,
             admin_access=self._features.admin_access,
         )
         self._bound = BoundPods(context, self._features, self._claims, self._groups)
@@ -104,7 +105,6 @@ class ResourceClaimController(Controller):
         self._enqueue_claims_of(pod)
 
     def _is_gone(self, owner: Object) -> None:
-        self._maker.forget(owner)
         self._deleted[owner["metadata"]["uid"]] = None
         if len(self._deleted) > _REMEMBERED_DELETIONS:
             del self._deleted[next(iter(self._deleted))]
@@ -133,7 +133,6 @@ class ResourceClaimController(Controller):
             self._enqueue_users(claim)
 
     def _claim_added(self, claim: Object) -> None:
-        self._maker.seen(claim)
         self._enqueue_claim(claim)
         self._enqueue_users(claim)
 

@@ -60,6 +60,7 @@ class ResourceClaimFeatures:
     admin_access: bool  # 1.31 had the field without a gate
     blocks_owner_deletion: bool  # claims do, before pull request 134956
     overlooks_changed_claims: bool  # and new ones: their reservations are looked at with their pods alone
+    drops_recorded: bool  # from the pod's status, when the names of other claims are written
     frees_extended: bool  # devices of extended resources when their pod is done
     metrics: "MetricFeatures"
 
@@ -93,6 +94,7 @@ class ResourceClaimFeatures:
             admin_access=minor <= 31 or gates.enabled("DRAAdminAccess"),
             blocks_owner_deletion=minor < 35,
             overlooks_changed_claims=gates.bugs.present("k8s-132334"),
+            drops_recorded=gates.bugs.present("k8s-138407"),
             frees_extended=not gates.bugs.present("k8s-134312"),
             metrics=MetricFeatures.of(version),
         )

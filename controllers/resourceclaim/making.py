@@ -8,14 +8,21 @@ from typing import NamedTuple
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import DRARefs, Ref
 from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.rate_limit import RateLimit
 from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.claims import POD_CLAIM_ANNOTATION, ClaimError, ClaimNotCreated
+from kubeskew.controllers.resourceclaim.created_claims import CreatedClaims
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
 
 _FIELD_MANAGER = "ResourceClaimController"
+_CLIENT_LIMIT = (
+    20.0,
+    30,
+)  # requests a second, and at once: kube-controller-manager's --kube-api-qps and --kube-api-burst
 
 
 class Owner(NamedTuple):
@@ -45,6 +52,7 @@ class ClaimMaker:
         features: ResourceClaimFeatures,
         informers: tuple[Informer, Informer | None],
         metrics: ClaimMetrics,
+        clock: Clock,
         *,
         admin_access: bool,
     ) -> None:
@@ -56,19 +64,8 @@ class ClaimMaker:
         self._claims, self._templates = informers
         self._metrics = metrics
         self._admin_access = admin_access
-        self._made: dict[str, dict[str, Object]] = {}  # by owner's uid and entry, until the informer has them
-        self._claims.add_index("owner", _owner_uids)
-
-    def forget(self, owner: Object) -> None:
-        self._made.pop(owner["metadata"]["uid"], None)
-
-    def seen(self, claim: Object) -> None:
-        """Takes note that the informer has the claim now."""
-        name = claim["metadata"]["name"]
-        for uid in _owner_uids(claim):
-            made = self._made.get(uid, {})
-            for entry in [entry for entry, own in made.items() if own["metadata"]["name"] == name]:
-                del made[entry]
+        self._limit = RateLimit(clock, *_CLIENT_LIMIT)
+        self._created = CreatedClaims(self._claims, clock)
 
     async def provide(self, owner: Owner, entry: Object) -> str:
         """Make the claim of a template if it is missing; gives its name if the owner's status must say it.
@@ -86,7 +83,7 @@ class ClaimMaker:
             claim = self._claims.get(namespace, name) if name else None
             if claim is not None and owned and not self._features.generated_names:
                 claims.check_owner(owner.obj, claim)
-            if name is None or (claim is not None and (not owned or owner.uid in _owner_uids(claim))):
+            if name is None or (claim is not None and (not owned or owner.uid in claims.owner_uids(claim))):
                 return ""
         if not claims.has_template(entry, self._features):
             return ""  # a claim that somebody else has yet to make
@@ -97,10 +94,8 @@ class ClaimMaker:
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
         """Returns a claim made for the owner before that its status does not name (yet)."""
         name = owner.obj["metadata"]["name"]
-        for claim in self._claims.by_index("owner", owner.uid):
-            if claims.is_made_for(claim, name, entry_name):
-                return claim
-        return self._made.get(owner.uid, {}).get(entry_name)
+        own = self._created.of_owner(owner.uid)
+        return next((claim for claim in own if claims.is_made_for(claim, name, entry_name)), None)
 
     def _template(self, owner: Owner, entry: Object) -> Object:
         """Returns metadata and spec of the claim to make. Raises ClaimError."""
@@ -128,14 +123,22 @@ class ClaimMaker:
             # Upstream prints the name here, which is still empty.
             raise ClaimError(f"create ResourceClaim {claim['metadata'].get('name', '')}: {error}") from error
         self._metrics.created(success=True, admin_access=asks_admin_access, owner=owner.ref)
-        self._made.setdefault(owner.uid, {})[entry["name"]] = made
+        if self._features.generated_names:
+            self._created.add(made)
         return made
 
     async def record(self, owner: Owner, made: dict[str, str]) -> None:
         """Writes the names to the owner's status; former ones too, because applying removes what is left
-        out."""
+        out.
+
+        A release that leaves them out writes them again when it sees that they are missing, and then without
+        the others, without an end: as fast as its client's limit lets it, 20 requests a second.
+        """
         metadata = owner.obj["metadata"]
         known = (owner.obj.get("status") or {}).get("resourceClaimStatuses") or []
+        if self._features.drops_recorded:
+            known = []
+            await self._limit.wait()
         others = [status for status in known if status["name"] not in made]
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
         await self._client.apply(
@@ -181,14 +184,3 @@ def claim_from(
         "metadata": claim_metadata,
         "spec": template.get("spec") or {},
     }
-
-
-def _owner_uids(claim: Object) -> list[str]:
-    """Returns the uids of the pods or groups for which a claim was made."""
-    references = claim["metadata"].get("ownerReferences") or ()
-    kinds = ("Pod", "PodGroup")
-    return [
-        reference["uid"]
-        for reference in references
-        if reference.get("controller") and reference["kind"] in kinds
-    ]

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.rate_limit import RateLimit
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -22,7 +23,7 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 SOCKET = "kubelet.sock"
-_CALLS_PER_SECOND, _BURST = 100.0, 10.0  # calls of all clients together
+_CALLS_PER_SECOND, _BURST = 100.0, 10  # calls of all clients together
 
 
 class PodsProvider(Protocol):
@@ -50,7 +51,7 @@ class PodResourcesServer:
         self._lister = lister
         self._features = features
         self._metrics = metrics
-        self._limit = _RateLimit(clock) if features.pod_resources_limited else None
+        self._limit = RateLimit(clock, _CALLS_PER_SECOND, _BURST) if features.pod_resources_limited else None
         self._server: Server | None = None
 
     async def start(self) -> None:
@@ -124,22 +125,3 @@ class PodResourcesServer:
             return await handle(request)
 
         return limited
-
-
-class _RateLimit:
-    """A bucket of tokens that fills steadily (golang.org/x/time/rate)."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._tokens = _BURST
-        self._filled_at: float | None = None
-
-    def allows(self) -> bool:
-        now = self._clock.monotonic()
-        passed = now - self._filled_at if self._filled_at is not None else 0.0
-        self._tokens = min(_BURST, self._tokens + passed * _CALLS_PER_SECOND)
-        self._filled_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True

@@ -7,6 +7,8 @@ from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 
+_LISTS = "DRAListTypeAttributes"
+
 
 class Implementation(IntEnum):
     """Upstream has three allocators since 1.34; the first that supports all enabled features is used."""
@@ -41,7 +43,7 @@ class AllocatorGates:
             device_taints=gates.enabled("DRADeviceTaints"),
             consumable_capacity=gates.enabled("DRAConsumableCapacity"),
             binding_conditions=gates.enabled(binding) and gates.enabled(status),
-            list_attributes=gates.enabled("DRAListTypeAttributes"),
+            list_attributes=gates.enabled(_LISTS) and not gates.bugs.present("k8s-139332"),
             fractional_ranges=gates.enabled("DRAFractionalCapacityRange"),
             optional_node_operations=gates.enabled("DRAOptionalNodeOperations"),
             device_status=version.minor == 34 and gates.enabled(status),
@@ -164,7 +166,7 @@ class AllocatorFeatures:
             exact_rounding=minor >= 37,
             cel=DeviceFeatures(
                 consumable_capacity=allocator_gates.consumable_capacity,
-                list_attributes=allocator_gates.list_attributes,
+                list_attributes=gates.enabled(_LISTS),
                 stored=True,
                 minor=minor,
             ),

@@ -27,9 +27,10 @@ class DynamicResourcesFeatures:
     knows_alternatives: bool
     prioritized_list: bool
     scores_alternatives: bool  # 1.35+
+    scores_by_place: bool  # takes what a claim was given before for one of those that this attempt allocates
     groups: bool  # claims can be reserved for groups of pods (DRAWorkloadResourceClaims)
     owner_capitalized: bool  # 1.36+: "for Pod x (Pod is not owner)"
-    deletion_helps: bool  # 1.37+: the deletion of a claim is an event that pods wait for
+    deletion_helps: bool  # the deletion of a claim is an event that pods wait for
     slices_help: bool  # 1.32+: pods wait for slices that are new or changed (pull request 126807)
     allocatable_helps: bool  # 1.34+: node events include what can be allocated (extended resources)
     refuses_controllers: bool  # 1.31, without the gate that has drivers allocate claims
@@ -56,9 +57,10 @@ class DynamicResourcesFeatures:
             knows_alternatives=minor >= 33,
             prioritized_list=gates.enabled("DRAPrioritizedList"),
             scores_alternatives=minor >= 35 and gates.enabled("DRAPrioritizedList"),
+            scores_by_place=gates.bugs.present("k8s-139016"),
             groups=gates.enabled("DRAWorkloadResourceClaims"),
             owner_capitalized=minor >= 36,
-            deletion_helps=minor >= 37,
+            deletion_helps=minor >= 32 and not gates.bugs.present("k8s-140831"),
             slices_help=minor >= 32,
             allocatable_helps=minor >= 34,
             refuses_controllers=minor == 31 and not gates.enabled("DRAControlPlaneController"),

@@ -118,10 +118,15 @@ class PreScore(Plugin, Protocol):
         ...
 
 
+class ScoreError(Exception):
+    """A plugin cannot score a node; the text is what its status says."""
+
+
 @runtime_checkable
 class Score(Plugin, Protocol):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Returns the node's score, in 0 … MAX_NODE_SCORE unless `normalize` brings it there."""
+        """Returns the node's score, in 0 … MAX_NODE_SCORE unless `normalize` brings it there. Raises
+        ScoreError."""
         ...
 
 

@@ -188,18 +188,23 @@ class Profile:
                 return failed(f'running PreScore plugin "{plugin.name}": {status.message}')
         return SUCCESS
 
-    def run_scores(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Returns the weighted sum per node."""
+    def run_scores(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> dict[str, int] | Status:
+        """Returns the weighted sum per node, or a status if a plugin fails."""
         totals: dict[str, int] = {}
         for plugin, normalize, normalize_with, signing in self._scorers:
             if plugin.name in state.skip_score:
                 continue
             began = self.monotonic()
             signature = signing.score_signature(pod) if signing is not None else None
-            if signature is None:
-                scores = {node.name: plugin.score(state, pod, node) for node in nodes}
-            else:
-                scores = self._remembered(plugin, signature, state, pod, nodes)
+            try:
+                if signature is None:
+                    scores = {node.name: plugin.score(state, pod, node) for node in nodes}
+                else:
+                    scores = self._remembered(plugin, signature, state, pod, nodes)
+            except interfaces.ScoreError as error:
+                return failed(f'running Score plugins: plugin "{plugin.name}" failed with: {error}')
             if normalize is not None:
                 normalize.normalize(scores)
             elif normalize_with is not None:

@@ -159,10 +159,15 @@ class DynamicResources:
     # -- which node
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
-        """Skips scoring unless a claim has alternatives: else all nodes are alike."""
+        """Skips scoring if all nodes are alike: no claim has alternatives.
+
+        A release that fails to score a pod does so without alternatives, too.
+        """
         own: PodState | None = state.read(NAME)
         if own is not None and own.driven is not None and self._drivers is not None:
             self._drivers.negotiation.pre_score(own.driven, [node.name for node in nodes])
+        if own is not None and self._features.scores_by_place and dynamicresources_scoring.has_allocated(own):
+            return SUCCESS
         if own is None or not self._features.scores_alternatives:
             return SKIP
         return SUCCESS if own.claims and dynamicresources_scoring.has_alternatives(own) else SKIP
@@ -170,6 +175,8 @@ class DynamicResources:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         own: PodState = state.read(NAME)
         choice = own.choices.get(node.name)
+        if self._features.scores_by_place and dynamicresources_scoring.has_allocated(own):
+            dynamicresources_scoring.refuse(own, choice)
         return 0 if choice is None else dynamicresources_scoring.score(own, choice)
 
     def normalize(self, scores: dict[str, int]) -> None:

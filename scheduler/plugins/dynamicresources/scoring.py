@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeskew.scheduler.allocator.claims import allocation
+from kubeskew.scheduler.framework.interfaces import ScoreError
 from kubeskew.scheduler.plugins.dynamicresources.state import NodeChoice, PodState
 
 _MOST_ALTERNATIVES = 8  # FirstAvailableDeviceRequestMaxSize
@@ -18,6 +19,23 @@ def has_alternatives(own: PodState) -> bool:
         for claim in own.claims
         for request in ((claim.claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
     )
+
+
+def has_allocated(own: PodState) -> bool:
+    """Returns whether a claim of the pod was allocated before this attempt."""
+    return any(allocation(claim.claim) is not None for claim in own.claims)
+
+
+def refuse(own: PodState, choice: NodeChoice | None) -> None:
+    """Raises ScoreError if this attempt allocates claims on a node, and others were allocated before.
+
+    Upstream goes through all claims of the pod, and takes for each the next allocation of this attempt
+    (139016). A node that was chosen for an equal pod before has no `choice`.
+    """
+    found = choice.found if choice is not None else None
+    count = len(found.solution) if found is not None else len(own.plans)
+    if count:
+        raise ScoreError(f"number of allocations {count} is smaller than number of claims")
 
 
 def score(own: PodState, choice: NodeChoice) -> int:
