@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 async def test_a_burst_is_allowed_and_then_the_rate(clock):
-    """As many uses as the bucket holds are allowed at once, after that one for each token that has come."""
+    """The bucket allows as many uses at once as it holds, after that one for each token that has come."""
     limit = RateLimit(clock, rate=2, burst=3)
     assert [limit.allows() for _ in range(4)] == [True, True, True, False]
     await asyncio.sleep(0.6)
@@ -20,7 +20,7 @@ async def test_a_burst_is_allowed_and_then_the_rate(clock):
 
 
 async def test_waiting_uses_come_in_order_at_the_rate(clock):
-    """Who finds the bucket empty waits for a token of his own, in turn."""
+    """A use that finds the bucket empty waits for a token of its own, in turn."""
     limit = RateLimit(clock, rate=2, burst=1)
     began, came = clock.monotonic(), []
 
