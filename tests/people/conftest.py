@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import kubeskew
 
 CHROMIUM = Path("/usr/bin/chromium")  # Debian's
 
@@ -43,12 +44,6 @@ def tab(browser: Any) -> Iterator[Any]:
     yield page
     context.close()
     assert failures == []
-
-
-def kubeskew(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command on the cluster, as a user would."""
-    command = [sys.executable, "-m", "kubeskew", "--state-dir", str(state), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 
 
 @pytest.fixture(scope="module")

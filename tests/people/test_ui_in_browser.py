@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import kubeskew
+from commands import kubeskew
 
 pytestmark = [pytest.mark.people, pytest.mark.cluster, pytest.mark.timeout(300)]
 
