@@ -10,11 +10,13 @@ from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.changes import changes
 from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged, Write
 from kubeskew.conformance.evidence.nodes import DriverCall, NodeRecords
+from kubeskew.conformance.evidence.waking import wakes
 
 CLAIMS = "resourceclaims.resource.k8s.io"
 _EVENTS = frozenset({"events", "events.events.k8s.io"})
 _MOST_CHANGES = 3
 _NO_PLACE = "found no place for"
+_SCHEDULER = "kube-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class _Tale:
     claims: set[str] = field(default_factory=set)
     node: str = ""
     begun: bool = False
+    woken: Write | None = None  # the newest write, since the pod found no place, that may have given it one
+    decided: bool = False  # the scheduler has reserved a claim for the pod: it has a place
 
     def sentences(self) -> Iterator[Sentence]:
         self._find_claims()
@@ -69,6 +73,7 @@ class _Tale:
                 yield from self._written(entry, before)
             elif entry.resource in _EVENTS:
                 yield from self._event(entry)
+            self._note_waking(entry, before)
             self.last[_place(entry)] = entry
 
     def _find_claims(self) -> None:
@@ -79,6 +84,15 @@ class _Tale:
                     self.claims |= claim_names(entry.value)
                 elif self.resource == CLAIMS:
                     self.claim_uids.add(_uid(entry.value))
+
+    def _note_waking(self, write: Write, before: Write | None) -> None:
+        """Notes the write if the scheduler may have tried the pod anew for it; what comes once it has
+        decided is no cause."""
+        if write.by.startswith(_SCHEDULER) and write.resource == CLAIMS and write.name in self.claims:
+            self.decided |= self.name in _consumers(write.value)
+        old = before.value if before is not None and before.verb != "delete" else None
+        if not self.decided and wakes(write, old, self.name, self.claims, self.namespace):
+            self.woken = write
 
     def _component(self, change: ComponentChange) -> Iterator[Sentence]:
         """Yields what happened to the components that the object depends on, once it is there."""
@@ -95,6 +109,8 @@ class _Tale:
         if write.resource == "pods":
             self.node = (write.value.get("spec") or {}).get("nodeName") or self.node
         for text, because in self._told(write, old):
+            if text.startswith(_NO_PLACE):
+                self.woken, self.decided = None, False
             told = f"{_who(write)} {text.rstrip('.')}."
             yield Sentence(write.revision, write.time, told, because, waits=text.startswith(_NO_PLACE))
 
@@ -152,14 +168,14 @@ class _Tale:
                 return write
         return None
 
-    def trigger(self, *resources: str) -> str:
-        """Returns the newest write of some resources by others than the scheduler, whom it wakes."""
-        found = [write for write in self.last.values() if write.resource in resources and _wakes(write)]
-        newest = max(found, key=lambda write: write.revision, default=None)
-        if newest is None:
+    def trigger(self) -> str:
+        """Returns what had the scheduler try the pod anew since it found no place; empty if the log does not
+        tell."""
+        if self.woken is None:
             return ""
-        verb = {"create": "created", "update": "written", "delete": "removed"}[newest.verb]
-        return f"{newest.value.get('kind')} {newest.name} was {verb} by {newest.by}{_at(newest)}"
+        verb = {"create": "created", "update": "written", "delete": "removed"}[self.woken.verb]
+        kind = self.woken.value.get("kind")
+        return f"{kind} {self.woken.name} was {verb} by {self.woken.by}{_at(self.woken)}"
 
     def _event(self, write: Write) -> Iterator[Sentence]:
         """Yields what a component said in an Event about the object."""
@@ -204,9 +220,9 @@ def _pod_news(what: str, pod: ObjectView, old: ObjectView, tale: _Tale) -> Itera
 
 
 def _scheduling_cause(old: ObjectView, tale: _Tale) -> str:
-    """Returns what a waiting pod had waited for: the newest event that could make it fit."""
+    """Returns what a waiting pod had waited for: the newest write that could make it fit."""
     waited = _condition(old, "PodScheduled").get("status") == "False"
-    return tale.trigger("nodes", CLAIMS, "resourceslices.resource.k8s.io", "pods") if waited else ""
+    return tale.trigger() if waited else ""
 
 
 def _claim_news(what: str, claim: ObjectView, old: ObjectView, tale: _Tale) -> Iterator[tuple[str, str]]:
@@ -265,10 +281,6 @@ def _call(call: DriverCall) -> str:
 def _who(write: Write) -> str:
     user = f" as {write.user}" if write.user and not write.user.startswith("system:") else ""
     return f"{write.by or 'somebody'}{user}"
-
-
-def _wakes(write: Write) -> bool:
-    return not write.by.startswith("kube-scheduler")
 
 
 def _at(write: Write) -> str:

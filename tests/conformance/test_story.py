@@ -8,11 +8,13 @@ from kubeskew.conformance.evidence.nodes import DriverCall, NodeRecords
 from kubeskew.conformance.evidence.story import CLAIMS, story
 
 SCHEDULER, MANAGER, KUBELET = "kube-scheduler 1.36", "kube-controller-manager 1.36", "kubelet/n1 1.36"
+CLASSES = "deviceclasses.resource.k8s.io"
 KINDS = {
     "pods": "Pod",
     "replicasets.apps": "ReplicaSet",
     CLAIMS: "ResourceClaim",
     "nodes": "Node",
+    CLASSES: "DeviceClass",
     "events": "Event",
 }
 
@@ -21,7 +23,7 @@ class Log(list):
     """A log that is written by hand; revisions count up, and seconds with them."""
 
     def add(self, resource, name, by, verb="update", owner="", **parts):
-        namespace = "" if resource == "nodes" else "default"
+        namespace = "" if resource in {"nodes", CLASSES} else "default"
         metadata = {
             "name": name,
             "namespace": namespace,
@@ -81,6 +83,58 @@ def test_a_pods_life_is_told_with_its_causes():
         "kubelet/n1 1.36 stopped.",
         f"{KUBELET} reported Pod p Failed (OutOfcpu).",
     ]
+
+
+BOUND = {"spec": {"nodeName": "n1"}}
+READY = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]}
+LATER = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:05:00Z"}]}
+
+
+def waiting_log():
+    """Returns a log of a node and another pod, both there before a pod with a claim finds no place."""
+    spec = {"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
+    log = Log().add("nodes", "n1", KUBELET, "create", status=READY).add("pods", "other", KUBELET, **BOUND)
+    log.add("pods", "p", "kubectl 1.36", "create", spec=spec)
+    return log.add("pods", "p", SCHEDULER, spec=spec, status=WAITING)
+
+
+def bound(log):
+    """Returns the last sentence once the pod is bound."""
+    return log.add("pods", "p", SCHEDULER, **BOUND).told()[-1]
+
+
+def test_a_pods_binding_is_told_with_what_came_after_it_had_found_no_place():
+    """The cause is the newest write that plugins look at; what was there before, what reports the same again
+    and what runs on elsewhere is none."""
+    log = waiting_log().add(CLASSES, "gpu", "kubectl 1.36", "create")
+    log.add("nodes", "n1", KUBELET, status=LATER)
+    log.add("pods", "other", KUBELET, **BOUND, status={"podIP": "1"})
+    cause = "DeviceClass gpu was created by kubectl 1.36 at revision 5"
+    assert bound(log) == f"{SCHEDULER} bound Pod p to node n1. ← {cause}"
+
+
+def test_a_pod_that_has_gone_makes_room():
+    """A waiting pod is tried anew when another one is removed, or its claim given back."""
+    gone = waiting_log().add("pods", "other", KUBELET, "delete", **BOUND)
+    assert bound(gone).endswith(f"← Pod other was removed by {KUBELET} at revision 5")
+    given = {"allocation": {"devices": {"results": []}}}
+    freed = Log().add(CLAIMS, "others", SCHEDULER, status=given)
+    freed.add("pods", "p", "kubectl 1.36", "create").add("pods", "p", SCHEDULER, status=WAITING)
+    freed.add(CLAIMS, "others", MANAGER, status={})
+    assert bound(freed).endswith(f"← ResourceClaim others was written by {MANAGER} at revision 4")
+
+
+def test_what_comes_once_the_scheduler_has_decided_is_no_cause():
+    """A write behind the reservation of its claim, which comes before the binding, gives a pod no place."""
+    log = waiting_log().add("nodes", "n2", KUBELET, "create")
+    log.add(CLAIMS, "c", SCHEDULER, status={"reservedFor": [{"resource": "pods", "name": "p"}]})
+    log.add("nodes", "n3", KUBELET, "create")
+    assert bound(log).endswith(f"← Node n2 was created by {KUBELET} at revision 5")
+
+
+def test_a_binding_of_which_the_log_does_not_tell_the_cause_has_none():
+    """A write from before the pod found no place is not why it finds one."""
+    assert bound(waiting_log()) == f"{SCHEDULER} bound Pod p to node n1."
 
 
 def test_a_pods_claims_are_part_of_its_story():
