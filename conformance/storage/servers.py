@@ -64,7 +64,7 @@ def gates_taken_along(
     kept = {}
     for name, on in gates.items():
         spec = known.spec(name)
-        if spec is not None and not (spec.locked and spec.default != on):
+        if spec is not None and known.knows(name) and not (spec.locked and spec.default != on):
             kept[name] = on
     chosen = FeatureGates(version, {**kept, **(by_hand or {})})
     chosen.validate()
