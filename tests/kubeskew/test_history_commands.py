@@ -252,6 +252,19 @@ def test_lines_fit_the_terminal(directory, capsys, monkeypatch, command):
     assert "…" not in whole
 
 
+def test_a_narrow_terminal_has_room_for_times_and_names(directory, capsys, monkeypatch):
+    """A terminal of 80 columns shows whole what a row is known by: revision, time, verb, and the name."""
+    run(directory, "events")
+    header, *whole = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert header[-2:] == ["USER", "SERVER"]
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    run(directory, "events")
+    header, *lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert header == ["REVISION", "TIME", "VERB", "OBJECT", "BY"]
+    assert [line[:3] for line in lines] == [line[:3] for line in whole]
+    assert [line[3:5] for line in lines] == [[line[3].split(".")[0], line[4]] for line in whole]
+
+
 def test_differences_of_one_resource_are_listed(directory, capsys):
     """`diff` takes a resource and a namespace."""
     for arguments, expected in ((["widgets"], 1), (["pods", "-n", "default"], 1), (["pods", "-n", "x"], 0)):

@@ -30,7 +30,10 @@ from kubeskew.conformance.evidence.reading import Row
 
 COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
 _WIDTHS = [8, 12, 8, 56, 30, 36, 6]  # of rows that come one by one
-_WEIGHTS = [2, 2, 2, 3, 2, 1, 2]  # what a terminal leaves of them
+_WHOLE = 100  # the weight of a column that stays as it is while another can be made narrower
+_WEIGHTS = [_WHOLE, _WHOLE, _WHOLE, 3, 2, 1, 2]  # what a terminal leaves of them
+_NARROW = 120  # a terminal of fewer columns shows neither user nor server
+_FEW = len(COLUMNS) - 2  # columns of a narrow terminal
 
 
 @click.command()
@@ -71,7 +74,8 @@ def events(
     RESOURCE limits it to one, named as kubectl takes it: plural, singular, short name or kind, with the group
     behind a dot where that is needed. In the other filters `*` stands for any text. A time is one of the day
     (17:30:05, as it is printed), a whole one (2026-01-31T17:30:05Z), or how long ago it was (5m), in UTC. The
-    fields of a row are those that `-o json` shows. On a terminal lines are cut to fit.
+    fields of a row are those that `-o json` shows. On a terminal lines are cut to fit, and resources have no
+    group; one of less than 120 columns shows neither user nor server.
 
     \b
     kubeskew events
@@ -149,7 +153,9 @@ async def _list(found: AsyncGenerator[Row, None], output: str) -> bool:
     if output == "json":
         print_json(rows)
     else:
-        print_table(COLUMNS, [_short(row) for row in rows], _WEIGHTS)
+        limit = terminal.width()
+        columns = _columns(limit)
+        print_table(columns, [_short(row, limit) for row in rows], _WEIGHTS[: len(columns)])
     return bool(rows)
 
 
@@ -159,20 +165,31 @@ async def _follow(found: AsyncGenerator[Row, None], output: str) -> bool:
     Returns True: nobody has to be told that there were none.
     """
     limit = terminal.width()
+    columns = _columns(limit)
+    widths, weights = _WIDTHS[: len(columns)], _WEIGHTS[: len(columns)]
     if output != "json":
-        click.echo(terminal.row(COLUMNS, terminal.fitted(_WIDTHS, limit, _WEIGHTS)))
+        click.echo(terminal.row(columns, terminal.fitted(widths, limit, weights)))
     async with aclosing(found):
         async for row in found:
             if output == "json":
                 click.echo(json.dumps(row))
             else:
-                short = _short(row)
-                cells = [str(short[column.lower()]) for column in COLUMNS]
-                usual = [max(len(c), w) if limit is None else w for c, w in zip(cells, _WIDTHS, strict=True)]
-                click.echo(terminal.row(cells, terminal.fitted(usual, limit, _WEIGHTS)))
+                short = _short(row, limit)
+                cells = [str(short[column.lower()]) for column in columns]
+                usual = [max(len(c), w) if limit is None else w for c, w in zip(cells, widths, strict=True)]
+                click.echo(terminal.row(cells, terminal.fitted(usual, limit, weights)))
     return True
 
 
-def _short(row: dict[str, Any]) -> dict[str, Any]:
-    """Shortens a row's time to that of the day, which is enough for people."""
-    return {**row, "time": row["time"][11:23]}
+def _columns(limit: int | None) -> list[str]:
+    """Returns the columns that a terminal has room for."""
+    return COLUMNS if limit is None or limit >= _NARROW else COLUMNS[:_FEW]
+
+
+def _short(row: dict[str, Any], limit: int | None) -> dict[str, Any]:
+    """Shortens a row's time to that of the day, which is enough for people; on a terminal the object's
+    resource to its plural, so that there is room for its name."""
+    resource, _, name = row["object"].partition(" ")
+    if limit is not None:
+        resource = resource.partition(".")[0]
+    return {**row, "time": row["time"][11:23], "object": f"{resource} {name}".rstrip()}
