@@ -134,6 +134,7 @@ def _cell_json(cell: CellResult, repeating: Repeating | None) -> dict[str, Any]:
         "ended": cell.ended,
         "divergence": asdict(cell.divergence) if cell.divergence else None,
         "components": [asdict(each) for each in cell.components],
+        "branches": {name: [asdict(each) for each in runs] for name, runs in cell.branches.items()},
         "pods": [asdict(each) for each in cell.pods],
         "objects": [asdict(each) for each in cell.objects],
         "calls": [asdict(each) for each in cell.calls],

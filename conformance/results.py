@@ -146,6 +146,7 @@ class CellResult:
     observations: dict[str, Any] = field(default_factory=dict)  # what `observe` noted, by name
     baseline: str | None = None  # the cell it is compared with
     components: Sequence[ComponentRun] = ()
+    branches: Mapping[str, Sequence[ComponentRun]] = field(default_factory=dict)  # of a fork, by name
     pods: Sequence[PodLife] = ()
     objects: Sequence[ObjectLife] = ()  # others than pods
     calls: Sequence[DriverCall] = ()
@@ -167,6 +168,11 @@ class CellResult:
     def verdicts(self) -> Iterator[tuple[StepResult, StepVerdict]]:
         for step in self.steps:
             yield step, self.verdict(step)
+
+    @property
+    def ways(self) -> Mapping[str, Sequence[ComponentRun]]:
+        """Returns what components ran: in each branch of a fork by its name, else in the cell's cluster."""
+        return self.branches or {"": self.components}
 
     @property
     def steps_run(self) -> int:

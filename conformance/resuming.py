@@ -135,6 +135,7 @@ def restored(cell: Cell, value: Mapping[str, Any]) -> CellResult:
         observations=value["observations"],
         baseline=value["baseline"],
         components=[ComponentRun(**run) for run in value["components"]],
+        branches={name: [ComponentRun(**run) for run in runs] for name, runs in value["branches"].items()},
         pods=[PodLife(**_life(life)) for life in value["pods"]],
         objects=[ObjectLife(**_life(life)) for life in value["objects"]],
         calls=[DriverCall(**call) for call in value["calls"]],

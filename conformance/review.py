@@ -33,13 +33,15 @@ from kubeskew.conformance.results import (
 _SHOWN = 400  # characters of what was found
 _OUTCOMES = {PASSED: "passed", EXPECTED: "fails as upstream", FAILED: "FAILED", NOT_RUN: "not run"}
 
+_Branches = Mapping[str, Sequence[ComponentPath]]  # what components went through, by branch
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question, and the kinds of cells that answer it, each with the words for it."""
 
     text: str
-    kinds: Mapping[str, Callable[[Transitions], bool]]
+    kinds: Mapping[str, Callable[[Transitions], bool]]  # true if one branch of a cell answers it
 
 
 QUESTIONS = (
@@ -102,8 +104,13 @@ def as_markdown(run: Run, version: str, repeating: Repeating, gates: Iterable[st
     """Returns the document; of the `gates`, and of those that a cell sets by hand, defaults count, too."""
     from jinja2 import Environment, PackageLoader
 
-    named = sorted({*gates, *(name for cell in run.cells for name in gates_by_hand(cell.components))})
-    paths = {cell.name: component_paths(cell.components, named) for cell in run.cells}
+    ways = {cell.name: cell.ways for cell in run.cells}
+    by_hand = (gates_by_hand(runs) for branches in ways.values() for runs in branches.values())
+    named = sorted({*gates, *(name for found in by_hand for name in found)})
+    paths = {
+        cell: {name: component_paths(runs, named) for name, runs in branches.items()}
+        for cell, branches in ways.items()
+    }
     rows = {cell.name: _row(cell, repeating, paths[cell.name]) for cell in run.cells}
     environment = Environment(
         loader=PackageLoader("kubeskew.conformance"),
@@ -129,13 +136,13 @@ def _answer(
     question: Question,
     cells: Sequence[CellResult],
     rows: Mapping[str, CellRow],
-    paths: Mapping[str, Sequence[ComponentPath]],
+    paths: Mapping[str, _Branches],
 ) -> Answer:
-    found = {cell.name: transitions(paths[cell.name]) for cell in cells}
+    found = {cell.name: [transitions(of) for of in paths[cell.name].values()] for cell in cells}
     lines: list[str] = []
     chosen: dict[str, CellResult] = {}
     for kind, holds in question.kinds.items():
-        those = [cell for cell in cells if cell.outcome != NOT_RUN and holds(found[cell.name])]
+        those = [cell for cell in cells if cell.outcome != NOT_RUN and any(map(holds, found[cell.name]))]
         chosen |= {cell.name: cell for cell in those}
         number = len(those) or "none"
         told = _counts(those) if those else "this run does not show it"
@@ -175,11 +182,11 @@ def _gaps(cell: CellResult) -> Iterator[str]:
             yield f"`{cell.name}`, {step.name}: not run: {why}"
 
 
-def _row(cell: CellResult, repeating: Repeating, paths: Sequence[ComponentPath]) -> CellRow:
+def _row(cell: CellResult, repeating: Repeating, paths: _Branches) -> CellRow:
     log = "" if cell.seed is None else f" Log of seed {cell.seed}: {cell.log_hash}."
     return CellRow(
         cell.name,
-        _path(paths) or "nothing ran",
+        _paths(paths) or "nothing ran",
         _OUTCOMES[cell.outcome],
         cell.steps_run,
         cell.steps_not_run,
@@ -200,6 +207,11 @@ def _step(cell: CellResult, step: StepResult, verdict: StepVerdict) -> StepRow:
     elif verdict.why:
         outcome += f": {_cut(verdict.why)}"
     return StepRow(step.name, ", ".join(dict.fromkeys(asked)), outcome)
+
+
+def _paths(branches: _Branches) -> str:
+    """Says what components went through, in each branch of a fork."""
+    return "; ".join(f"{name} ({_path(paths)})" if name else _path(paths) for name, paths in branches.items())
 
 
 def _path(paths: Sequence[ComponentPath]) -> str:

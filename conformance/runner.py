@@ -205,6 +205,7 @@ async def _gather_evidence(
     if judged is not None and (judged.failed or INVARIANTS in result.expected_failures):
         result.steps.append(judged)
     result.components = component_runs(log)
+    result.branches = {name: component_runs(await each.control.log()) for name, each in branches.items()}
     result.pods = pod_lives(log)
     result.objects = object_lives(log)
     result.calls = (await control.node_records()).calls

@@ -75,6 +75,7 @@ def ready(cell: Cell, *, failed: bool = False) -> CellResult:
         observations={"claims": 2},
         baseline=cell.baseline,
         components=[ComponentRun("apiserver", "1.36", "A=true", "2026-01-01T00:00:00.5Z", "", "killed")],
+        branches={"kept": [ComponentRun("apiserver", "1.36", "A=false", "2026-01-01T00:00:00.5Z")]},
         objects=[ObjectLife("nodes", "", "n", "v", "t", "", [LifeEvent(3, "t", "created", "kubelet")])],
         calls=[DriverCall("t", "n", "gpu.example.com", "NodePrepareResources", "ns", "c", "w")],
         logs={"scheduler": "it went"},

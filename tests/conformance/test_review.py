@@ -156,6 +156,20 @@ def test_answers_have_cells_failures_with_source_and_gaps():
     assert f"| `mine/moved` | {way} | FAILED | 1 of 1 |" in found[ROLLED_BACK]
 
 
+def test_what_one_branch_of_a_fork_goes_through_counts():
+    """A rollback in a fork's second branch is one, and the ways of both are told by their names."""
+    cell = CellResult("s/forked", "s", {}, [StepResult("starts", [OperationResult("do", "fork", 0.1)])], 1.0)
+    on, off = f"1.36 {GATE}=true", f"1.36 {GATE}=false"
+    cell.components = runs("scheduler", on)
+    cell.branches = {"kept": cell.components, "rolled back": runs("scheduler", on, off)}
+    found = sections(cell)
+
+    assert "Cells that switch a gate off in a running cluster: 1 of 1 (1 passed, 0 failed)." in found[FLIPPED]
+    ways = f"kept (1.36, {GATE} on); rolled back (1.36, {GATE} on → off)"
+    assert f"| `s/forked` | {ways} | passed | 1 of 1 |" in found[FLIPPED]
+    assert "none of 1" in found[REENABLED]
+
+
 def test_defaults_count_of_gates_that_another_cell_sets_by_hand():
     """A cell that moves to a release with another default flips the gate, by default as is said."""
     cell = moved()
