@@ -6,8 +6,8 @@ where nobody sees it. Defaults that a version adds are no change. Custom resourc
 definitions; what a webhook has to convert is told, for an audit calls none.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubeskew.apiserver.storage.records import Entry, Key
@@ -21,13 +21,15 @@ WEBHOOK = "webhook"
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One thing that happens to one object. `details` are the decoder's words, or the fields."""
+    """One thing that happens to one object. `details` are the decoder's words, or the fields as people read
+    them; `fields` are these, whole."""
 
     key: Key
     revision: int
     stored: str  # the apiVersion that it is stored in
     what: str
     details: tuple[str, ...] = ()
+    fields: tuple[FieldChange, ...] = field(default=(), compare=False)
 
 
 def audit(entries: Iterable[Entry], settings: Settings) -> list[AuditFinding]:
@@ -66,12 +68,20 @@ def _of_entry(server: StorageServer, entry: Entry) -> Iterator[tuple[Any, ...]]:
         yield api_version, WEBHOOK, (converted,)
     differing = differences(stored, read)
     gone = [change for change in differing if change.op == "remove" and _says_something(change)]
-    lost = tuple(str(change)[2:] for change in gone)
-    changed = tuple(str(change) for change in differing if change.op == "replace")
-    if lost:
-        yield api_version, LOST, lost
+    changed = [change for change in differing if change.op == "replace"]
+    for what, details, fields in told(gone, changed):
+        yield api_version, what, details, fields
+
+
+def told(
+    gone: Sequence[FieldChange], changed: Sequence[FieldChange]
+) -> Iterator[tuple[str, tuple[str, ...], tuple[FieldChange, ...]]]:
+    """Yields what is found of fields that are gone, and of those that changed: what, its details, the
+    fields."""
+    if gone:
+        yield LOST, tuple(str(change)[2:] for change in gone), tuple(gone)
     if changed:
-        yield api_version, CHANGED, changed
+        yield CHANGED, tuple(map(str, changed)), tuple(changed)
 
 
 def _says_something(change: FieldChange) -> bool:

@@ -11,7 +11,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.cluster.kubelet_files import kubelet_files_now
 from kubeskew.cluster.state import StateDir
-from kubeskew.conformance.storage.audit import CHANGED, LOST, AuditFinding, differences
+from kubeskew.conformance.evidence.changes import FieldChange
+from kubeskew.conformance.storage.audit import LOST, AuditFinding, differences, told
 from kubeskew.conformance.storage.nodes import UNDRAINED
 from kubeskew.kubelet.features import KubeletFeatures, features_of
 from kubeskew.kubelet.node.config import NodeConfig, node_config
@@ -61,35 +62,34 @@ def read_by(
         left = {file: content for file, content in node.files.items() if file not in refused}
         _, files = restored(node.config, newer, left)
     key = Key("nodes", "", node.config.name)
-    told = [
-        AuditFinding(key, revision, file, what, details)
-        for file, what, details in _told({each.file: each for each in known}, found, newer)
-        if file in node.found
+    findings = [
+        AuditFinding(key, revision, *each)
+        for each in _told({each.file: each for each in known}, found, newer)
+        if each[0] in node.found
     ]
-    return told, replace(node, files=files)
+    return findings, replace(node, files=files)
 
 
-def _told(
-    known: Mapping[str, Restored], found: list[Restored], newer: KubeletFeatures
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+_Told = tuple[str, str, tuple[str, ...], tuple[FieldChange, ...]]  # file, what, details, fields
+
+
+def _told(known: Mapping[str, Restored], found: list[Restored], newer: KubeletFeatures) -> Iterator[_Told]:
     for each in found:
         if each.refused:
-            yield each.file, UNDRAINED, (each.refused,)
+            yield each.file, UNDRAINED, (each.refused,), ()
         elif each.given_up:
-            yield each.file, LOST, (each.given_up,)
+            yield each.file, LOST, (each.given_up,), ()
         elif each.file in known and not (known[each.file].refused or known[each.file].given_up):
             yield from _differing(each.file, known[each.file].contents, each.contents)
     read = {each.file for each in found}
     for file, each in known.items():
         if file not in read and each.contents.get("entries"):
-            yield file, LOST, (f"a kubelet {newer.version} with its gates does not read this file",)
+            yield file, LOST, (f"a kubelet {newer.version} with its gates does not read this file",), ()
 
 
-def _differing(file: str, before: Contents, after: Contents) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _differing(file: str, before: Contents, after: Contents) -> Iterator[_Told]:
     differing = differences({"metadata": {}, **before}, {"metadata": {}, **after})
-    lost = tuple(str(change)[2:] for change in differing if change.op == "remove")
-    changed = tuple(str(change) for change in differing if change.op == "replace")
-    if lost:
-        yield file, LOST, lost
-    if changed:
-        yield file, CHANGED, changed
+    gone = [change for change in differing if change.op == "remove"]
+    changed = [change for change in differing if change.op == "replace"]
+    for found in told(gone, changed):
+        yield file, *found

@@ -31,6 +31,7 @@ def test_objects_are_written_anew_once_and_told_of_before_a_downgrade(local: Loc
     assert [(each["name"], each["what"], each["storedAs"]) for each in found] == [
         ("gpu", "unserved", "resource.k8s.io/v1beta2")
     ]
+    assert found[0]["fields"] == []
     assert local.run("storage", "audit", "--for", "1.35").stderr == "For an API server 1.35: nothing.\n"
     local.run("upgrade", "--to", "1.35", "--component", "apiserver")
     for rewritten in (1, 0):

@@ -278,6 +278,20 @@ def test_what_helps_custom_resources_is_told():
     assert ("1.34", WIDGETS, "webhook", f"kubeskew storage migrate {WIDGETS} at 1.33") in found
 
 
+def test_programs_are_told_fields_whole():
+    """A finding has its fields as they were stored, though details are cut; a decoder's words have none."""
+    stopped = {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGUSR1"}}
+    rules = {**stopped, "restartPolicy": "Never", "env": [{"name": "A" * 90, "value": "b"}]}
+    [lost] = audit([pod(containers=[rules], hostnameOverride="h" * 63)], settings("1.31"))
+    assert {each.path: each.before for each in lost.fields} == {
+        "spec.containers.c.lifecycle.stopSignal": "SIGUSR1",
+        "spec.hostnameOverride": "h" * 63,
+    }
+    assert any(detail.endswith("…") for detail in lost.details)
+    [unreadable] = audit([NEW], settings("1.33"))
+    assert (unreadable.what, unreadable.fields) == ("unreadable", ())
+
+
 def test_a_way_goes_minor_by_minor():
     """Up and down, previews by themselves; to where one is there is none."""
     v29 = Version.parse("1.29")

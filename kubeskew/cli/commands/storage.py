@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -171,6 +172,7 @@ def _row(step: StepFinding) -> dict[str, Any]:
         "revision": found.revision,
         "storedAs": found.stored,
         "details": list(found.details),
+        "fields": [asdict(each) for each in found.fields],
         "before": {"at": str(step.at), "do": step.do, "advice": step.advice},
     }
 
