@@ -81,18 +81,19 @@ class NodeAgent:
         metrics: KubeletMetrics,
         *,
         port: int = 0,
-        registered: Callable[[], Awaitable[None]] | None = None,
+        announce: Callable[[str, str], Awaitable[None]] | None = None,
         server: ServerSettings | None = None,
         sockets: Path | None = None,
         injector: Injector | None = None,
     ) -> None:
-        """`registered` is awaited once the API server knows the node; without `server` the node has none.
+        """`announce` is told `started` once the API server knows the node, or `failed` and why; without
+        `server` the node has none.
 
         `sockets` is a short directory for the nodes' sockets; without it they lie below `root`.
         """
         self.config = config
         self.failure = ""  # why the kubelet does not run
-        self._registered = registered
+        self._announce = announce
         clock = self._clock = environment.clock
         self._client = client
         self._features = features_of(environment.version, environment.gates)
@@ -225,6 +226,8 @@ class NodeAgent:
         except Exception as error:
             # Upstream's kubelet exits; here the process goes on for its other nodes.
             log.exception("kubelet of node %s failed", self.config.name)
+            if self._announce is not None:  # first, so that whoever hears of it finds it in the log
+                await self._announce("failed", str(error))
             self.failure = str(error)
 
     async def _bring_up(self, starts: StartLimiter) -> None:
@@ -243,8 +246,8 @@ class NodeAgent:
 
     async def _take_up_work(self, *, is_new: bool) -> None:
         """Begins all that a registered node does."""
-        if self._registered is not None:
-            await self._registered()
+        if self._announce is not None:
+            await self._announce("started", "")
         node = self._reporter.node
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())

@@ -186,7 +186,10 @@ class Host:
             )
             if faults is not None:
                 faults.attach(client)
-        registered = functools.partial(ctx.announce, f"kubelet/{node.name}", "started", client)
+
+        async def announce(what: str, detail: str) -> None:
+            await ctx.announce(f"kubelet/{node.name}", what, client, detail)
+
         port = ctx.options.secure_port
         agent = NodeAgent(
             node,
@@ -195,7 +198,7 @@ class Host:
             client,
             self._metrics,
             port=port,
-            registered=registered,
+            announce=announce,
             server=self._server,
             sockets=self._sockets,
             injector=faults.injector if faults is not None else None,

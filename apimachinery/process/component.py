@@ -74,8 +74,11 @@ class ComponentContext:
         """Ends the process, as a Go panic in any goroutine does."""
         end_by(panic, self.options.machine.exit)
 
-    async def announce(self, component: str, what: str, client: "APIClient | None" = None) -> None:
-        """Writes a component's start or stop to the server's log; a server that does not answer misses it.
+    async def announce(
+        self, component: str, what: str, client: "APIClient | None" = None, detail: str = ""
+    ) -> None:
+        """Writes a component's start, stop or failure to the server's log; a server that does not answer
+        misses it.
 
         `client` is the component's own, where a process is several: each may speak of itself alone.
         """
@@ -85,7 +88,7 @@ class ComponentContext:
 
         try:
             async with asyncio.timeout(_ANNOUNCE_SECONDS):
-                await self._post(component, what, client or self.client)
+                await self._post(component, what, client or self.client, detail)
         except (StatusError, TimeoutError, *CONNECTION_ERRORS) as error:
             log.warning("cannot announce %s of %s: %s", what, component, error)
 
@@ -102,8 +105,8 @@ class ComponentContext:
             except CONNECTION_ERRORS:
                 await self.environment.clock.sleep(RETRY_SECONDS)
 
-    async def _post(self, component: str, what: str, client: "APIClient") -> None:
-        body = announcement(self.environment, component, what)
+    async def _post(self, component: str, what: str, client: "APIClient", detail: str = "") -> None:
+        body = announcement(self.environment, component, what, detail)
         await client.request("POST", COMPONENTS_PATH, body=body)
 
 

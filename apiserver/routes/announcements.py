@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.announcements import DETAIL_MAX
 from kubeskew.apimachinery.clock import micro_timestamp
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.versions import Version
@@ -18,7 +19,6 @@ from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.user import MASTERS_GROUP, User
 
 _FIELDS = ("component", "what", "version", "gates", "detail")
-_DETAIL_MAX = 1_000  # characters
 _MAX_BYTES = 64 * 1024  # every gate of a release set by hand takes 10 KiB
 _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,511}")  # a kind, a slash, the name of a node or driver
 _WHAT = re.compile(r"[a-z][a-z-]{0,62}")
@@ -53,8 +53,8 @@ def _check_fields(body: Mapping[str, Any]) -> None:
         )
     if not _WHAT.fullmatch(body.get("what", "")):
         raise errors.bad_request("what must be a word, such as started or stopped")
-    if len(detail := body.get("detail", "")) > _DETAIL_MAX or not detail.isprintable():
-        raise errors.bad_request(f"detail must be one line of at most {_DETAIL_MAX} characters")
+    if len(detail := body.get("detail", "")) > DETAIL_MAX or not detail.isprintable():
+        raise errors.bad_request(f"detail must be one line of at most {DETAIL_MAX} characters")
     version = body.get("version", "")
     try:
         if not _VERSION.fullmatch(version):

@@ -100,7 +100,7 @@ class ComponentEvent:
     version: str
     gates: str  # as the flag: A=true,B=false
     time: datetime
-    detail: str = ""  # of a fault: its id, and what it did to which call
+    detail: str = ""  # why it failed; of a fault its id, and what it did to which call
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class ComponentChange:
     what: str
     version: str
     gates: str  # as the flag: A=true,B=false
-    detail: str = ""  # of a fault
+    detail: str = ""  # of a fault, or why the component failed
 
 
 BRANCHED = frozenset({"forked", "rewound"})  # entries about the log itself: no component lives on from there

@@ -100,8 +100,9 @@ class _Tale:
         if self.begun and change.what in BRANCHED:
             yield Sentence(change.revision, change.time, f"the cluster was {change.what} {change.detail}.")
         if self.begun and ours and not change.what.startswith(FAULT):
-            text = f"{change.component} {change.version} {change.what}"
-            yield Sentence(change.revision, change.time, f"{text}.")
+            why = f": {change.detail}" if change.detail else ""
+            text = f"{change.component} {change.version} {change.what}{why}"
+            yield Sentence(change.revision, change.time, f"{text.rstrip('.')}.")
 
     def _written(self, write: Write, before: Write | None) -> Iterator[Sentence]:
         old = before.value if before is not None and before.verb != "delete" else None

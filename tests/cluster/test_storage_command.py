@@ -59,6 +59,12 @@ def test_a_kubelet_refuses_what_the_audit_has_said(tmp_path: Path) -> None:
         (refusal,) = told[0]["details"]
         stopped = local.run("downgrade", "--to", "1.30", code=1).stderr
         assert f"the kubelet of a does not run: {refusal}\n" in stopped
+        (failed,) = json.loads(local.run("events", "--verb", "failed", "-o", "json").stdout)
+        assert failed["by"].startswith("kubelet/a 1.30 ")
+        assert failed["by"].endswith(f": {refusal}")
+        fork = Local(tmp_path / "fork")
+        local.run("fork", "--at", str(failed["revision"]), str(fork.state))
+        assert fork.versions()["kubelet/a"] == "1.30"
 
         kept = local.state / "kubelet" / "a" / "kubelet"
         (kept / "dra_manager_state").unlink()

@@ -50,10 +50,9 @@ class Log(list):
         )
         return self
 
-    def component(self, name, what):
-        self.append(
-            ComponentChange(len(self), f"2026-01-01T00:00:{len(self):02}.000000Z", name, what, "1.36", "")
-        )
+    def component(self, name, what, detail=""):
+        time = f"2026-01-01T00:00:{len(self):02}.000000Z"
+        self.append(ComponentChange(len(self), time, name, what, "1.36", "", detail))
         return self
 
     def told(self, resource="pods", name="p", records=None):
@@ -179,6 +178,13 @@ def test_what_components_said_of_an_object_is_told():
             message="an image",
         )
     assert log.told()[1:] == [f"{KUBELET} said Pulled: an image"]
+
+
+def test_a_kubelet_that_does_not_start_is_told_with_its_words():
+    """A pod's story tells why the kubelet of its node failed."""
+    log = Log().add("pods", "p", SCHEDULER, "create", **BOUND)
+    log.component("kubelet/n1", "failed", "checkpoint is corrupted")
+    assert log.told()[1:] == ["kubelet/n1 1.36 failed: checkpoint is corrupted."]
 
 
 def test_a_deletion_is_told_with_who_asked_for_it():

@@ -114,6 +114,25 @@ async def test_each_node_is_a_component_on_the_time_line(running, server):
     assert {post["version"] for post in posts} == {"1.36"}
 
 
+async def test_a_node_that_refuses_a_file_says_why_on_the_time_line(process, server, tmp_path):
+    """A kubelet that does not start announces that as failed, with its words as one line."""
+    kept = tmp_path / "root" / "a" / "kubelet"
+    kept.mkdir(parents=True)
+    (kept / "cpu_manager_state").write_text("{")
+    process.write({"name": "a"})
+    task = asyncio.create_task(process.host.run())
+    await until(lambda: "error" in process.host.states().get("a", {}), 100)
+    process.ctx.stop.set()
+    await task
+    posts = [orjson.loads(r.body) for r in server.requests if r.target == COMPONENTS_PATH]
+
+    assert [(post["component"], post["what"], post["version"]) for post in posts] == [
+        ("kubelet/a", "failed", "1.36"),
+        ("kubelet/a", "stopped", "1.36"),
+    ]
+    assert posts[0]["detail"].startswith("start cpu manager error: could not restore state from checkpoint: ")
+
+
 async def test_each_node_speaks_of_itself_alone(process, server, monkeypatch):
     """The start and the stop of a node come with its own credentials: no node may speak of another."""
 
