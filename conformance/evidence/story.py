@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import controller_of, reserved_for
+from kubeskew.apimachinery.component_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.changes import changes
@@ -17,6 +18,7 @@ _EVENTS = frozenset({"events", "events.events.k8s.io"})
 _MOST_CHANGES = 3
 _NO_PLACE = "found no place for"
 _SCHEDULER = "kube-scheduler"
+_CONTROL_PLANE = frozenset({"apiserver", "scheduler", "controller-manager"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class _Tale:
 
     def _component(self, change: ComponentChange) -> Iterator[Sentence]:
         """Yields what happened to the components that the object depends on, once it is there."""
-        ours = change.component in {"apiserver", "scheduler", "controller-manager", f"kubelet/{self.node}"}
+        ours = kind_of(change.component) in _CONTROL_PLANE or change.component == f"kubelet/{self.node}"
         if self.begun and change.what in BRANCHED:
             yield Sentence(change.revision, change.time, f"the cluster was {change.what} {change.detail}.")
         if self.begun and ours and not change.what.startswith(FAULT):

@@ -187,6 +187,13 @@ def test_a_kubelet_that_does_not_start_is_told_with_its_words():
     assert log.told()[1:] == ["kubelet/n1 1.36 failed: checkpoint is corrupted."]
 
 
+def test_each_of_several_api_servers_is_in_a_story():
+    """A story tells of the one of several API servers that was killed, and not of other nodes and drivers."""
+    log = Log().add("pods", "p", SCHEDULER, "create", **BOUND).component("apiserver-2", "killed")
+    log.component("kubelet/n2", "killed").component("driver/d", "killed")
+    assert log.told()[1:] == ["apiserver-2 1.36 killed."]
+
+
 def test_a_deletion_is_told_with_who_asked_for_it():
     """A story tells in two sentences who asked for a deletion and what removed the object."""
     marked = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
