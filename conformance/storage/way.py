@@ -128,22 +128,39 @@ def audit_way(
     stored = {entry.key: entry for entry in entries}
     nodes = {node.config.name: node for node in kept if kubelets and node.config.name in kubelets[0]}
     before, found = StorageServer(present, stored.values()), list[StepFinding]()
-    told: set[tuple[Key, str, tuple[str, ...]]] = set()
+    told: _Told = set()
     for number, settings in enumerate(way):
         server = StorageServer(settings, stored.values())
         steps = [*_step(stored, before, server)]
         if kubelets:
             older, newer = kubelets[number : number + 2]
             found += _nodes(stored, nodes, before, server, older, newer, later=number > 0)
-        for step in steps:
-            # What a release does not serve is told once, though each names itself.
-            details = () if step.found.what == audit.UNSERVED else step.found.details
-            place = (step.found.key, step.found.what, details)
-            if place not in told:
-                found.append(step)
-            told.add(place)
+        found += [replace(step, found=new) for step in steps if (new := _news(step.found, told)) is not None]
         before = server
     return found
+
+
+_Told = set[tuple[Key, str, tuple[str, ...]]]  # what was told of an object: details, or a field's path
+
+
+def _news(found: AuditFinding, told: _Told) -> AuditFinding | None:
+    """Returns what of a finding was not told at an earlier step; None if nothing. Notes it as told.
+
+    A field that one release does not know is unknown to those behind it, too, and what a release does not
+    serve is told once, though each names itself.
+    """
+    if not found.fields:
+        place = (found.key, found.what, () if found.what == audit.UNSERVED else found.details)
+        is_new = place not in told
+        told.add(place)
+        return found if is_new else None
+    places = [(found.key, found.what, (change.path,)) for change in found.fields]
+    new = [at for at, place in enumerate(places) if place not in told]
+    told.update(places)
+    if not new:
+        return None
+    details = tuple(found.details[at] for at in new)
+    return replace(found, details=details, fields=tuple(found.fields[at] for at in new))
 
 
 def _nodes(

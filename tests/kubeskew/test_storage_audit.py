@@ -278,6 +278,17 @@ def test_what_helps_custom_resources_is_told():
     assert ("1.34", WIDGETS, "webhook", f"kubeskew storage migrate {WIDGETS} at 1.33") in found
 
 
+def test_a_field_is_told_lost_at_the_first_step_alone():
+    """A way tells at each step what that release is the first not to know, with its value."""
+    newer = {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGUSR1"}}
+    stored = pod(containers=[newer], hostnameOverride="abc")
+    present, *way = (settings(each) for each in ("1.34", "1.33", "1.32", "1.31"))
+    assert [(str(each.to), each.found.details) for each in audit_way([stored], present, way)] == [
+        ("1.33", ("spec.hostnameOverride: abc",)),
+        ("1.32", ("spec.containers.c.lifecycle.stopSignal: SIGUSR1",)),
+    ]
+
+
 def test_programs_are_told_fields_whole():
     """A finding has its fields as they were stored, though details are cut; a decoder's words have none."""
     stopped = {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGUSR1"}}
