@@ -188,6 +188,7 @@ def apiserver(
     """
     _trust_nobody()
     from kubeskew.apimachinery.catalogue import parse_runtime_config
+    from kubeskew.apimachinery.catalogue.runtime_config import check_runtime_config
 
     feature_gates = parse_gates(emulated_version, gates, bugs)
     check_own_bugs(feature_gates, "apiserver")
@@ -195,6 +196,7 @@ def apiserver(
         raise click.UsageError(conflict)
     try:
         config = parse_runtime_config(runtime_config)
+        check_runtime_config(config, emulated_version)
     except ValueError as error:
         raise click.UsageError(f"--runtime-config: {error}") from error
     given["storage_url"] = _storage_url(given.pop("storage_url"), given.pop("storage_url_file"))

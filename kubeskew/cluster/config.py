@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery import yaml_files
+from kubeskew.apimachinery.catalogue.runtime_config import check_for_any_release
 from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, METRICS_SERVER, all_names, kind_of
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.known_bugs import check_bugs
@@ -187,7 +188,7 @@ def parse(value: Any, source: str) -> ClusterSpec:
         version=version,
         gates=_gates(cluster.get("featureGates"), version, f"{source}: featureGates"),
         bugs=_bugs(cluster.get("bugs"), f"{source}: bugs"),
-        runtime_config=_booleans(cluster.get("runtimeConfig"), f"{source}: runtimeConfig"),
+        runtime_config=_runtime_config(cluster.get("runtimeConfig"), f"{source}: runtimeConfig"),
         nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
         overrides=_overrides(cluster.get("components"), f"{source}: components"),
         servers=_servers(cluster.get("ha", 1), f"{source}: ha"),
@@ -227,6 +228,15 @@ def _booleans(value: Any, where: str) -> dict[str, bool]:
     if not isinstance(value, dict) or not all(isinstance(flag, bool) for flag in value.values()):
         raise UserError(f"{where}: expected a mapping of names to true or false")
     return value
+
+
+def _runtime_config(value: Any, where: str) -> dict[str, bool]:
+    config = _booleans(value, where)
+    try:
+        check_for_any_release(config)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from error
+    return config
 
 
 def _gates(value: Any, version: Version, where: str) -> dict[str, bool]:

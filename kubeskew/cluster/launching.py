@@ -4,8 +4,10 @@ import json
 import os
 from collections.abc import Callable
 
+from kubeskew.apimachinery.catalogue.runtime_config import known_of
 from kubeskew.apimachinery.component_names import CONTROLLER, METRICS_SERVER
 from kubeskew.apimachinery.known_bugs import bugs_flag
+from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import drivers
 from kubeskew.cluster.controlplane import metrics_server, static_pods
 from kubeskew.cluster.environment import environment
@@ -63,9 +65,8 @@ def _common(directory: StateDir, state: State, process: Process) -> list[str]:
 
 
 def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]:
-    runtime_config = ",".join(
-        f"{name}={str(on).lower()}" for name, on in sorted(state.runtime_config.items())
-    )
+    known = known_of(state.runtime_config, Version.parse(process.version))
+    runtime_config = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(known.items()))
     return [
         "apiserver",
         *("--name", process.name),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.catalogue import parse_runtime_config
+from kubeskew.apimachinery.catalogue.runtime_config import check_for_any_release
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, user_agent
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
@@ -140,6 +141,7 @@ def _audited(
     )
     try:
         served = parse_runtime_config(runtime_config) if runtime_config else None
+        check_for_any_release(served or {})
         steps = steps_of(there, Move(target, by_minor, parse_overrides(gates), served))
     except ValueError as error:
         raise UserError(str(error)) from error

@@ -249,7 +249,8 @@ CLUSTER_KEYS: Keys = {
         "Known bugs of upstream's to be without, or to have at any version.", BUGS, "bugs: {k8s-134773: off}"
     ),
     "runtimeConfig": Key(
-        "API versions that are served or not, as the API server's flag has them.",
+        "API versions that are served or not, as the API server's flag has them. "
+        "A server gets those that its release knows.",
         {"type": ["object", "null"], "additionalProperties": BOOLEAN},
         "runtimeConfig: {resource.k8s.io/v1beta2: true}",
     ),
