@@ -42,18 +42,25 @@ def unbind(ctx: CellContext, operations: Sequence[Operation]) -> None:
 
 
 async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform]) -> StepResult:
-    """Run the operations until one fails; then collect the events since the step began."""
+    """Run the operations until one fails; then collect the events since the step began.
+
+    A component's coming or going bears the revision that was the newest then, which may be the step's first:
+    those that were there when it began are not its own.
+    """
     result = StepResult(step.name)
     ctx.begin_step(result)
     ctx.step_timeouts = step.timeouts
     since = await ctx.control.revision()
+    before = len([event for event in await ctx.control.events(since) if event["revision"] == since])
     result.revisions = (since, since)
     ctx.bindings.update(step.loop)
     for name, value in step.bindings.items():
         ctx.bindings[name] = bind(value, ctx.bindings)
     await perform_block(ctx, step.operations, "try", result, run)
     if result.failed:
-        result.events = [event for event in await ctx.control.events(since) if _is_evidence(event)]
+        events = [*await ctx.control.events(since)]
+        old = before if events and events[0]["revision"] == since else 0
+        result.events = [event for event in events[old:] if _is_evidence(event)]
         await perform_block(ctx, step.catch, "catch", result, run)
     await perform_block(ctx, step.finally_, "finally", result, run)
     result.revisions = (since, await ctx.control.revision())

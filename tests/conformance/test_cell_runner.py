@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 import orjson
@@ -74,6 +74,33 @@ async def test_a_failed_step_has_evidence_and_ends_the_cell():
     assert (result.steps_run, result.steps_not_run) == (1, 1)
     assert result.seconds < 10
     assert control.calls[-1] == "stop"
+
+
+async def test_a_component_that_came_before_a_step_is_no_evidence_of_it():
+    """Its coming bears the revision that the step begins with; what comes or goes in the step is told."""
+
+    class Moving(Control):
+        changes: ClassVar[list[str]] = ["started"]
+
+        async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+            return [{"revision": since, "verb": verb} for verb in self.changes]
+
+    async def stop_one() -> None:
+        control.changes = ["started", "stopped"]
+
+    control = Moving()
+    control.changing = stop_one
+    result = await run(
+        """
+  - name: one
+    try:
+    - upgrade: {to: "1.36"}
+    - assert: {resource: {apiVersion: v1, kind: Pod, metadata: {name: a}}}
+""",
+        control,
+    )
+
+    assert [event["verb"] for event in result.steps[0].events] == ["stopped"]
 
 
 async def test_an_undisturbed_pod_keeps_its_containers():
