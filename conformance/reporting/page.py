@@ -52,6 +52,7 @@ def as_html(report: Mapping[str, Any]) -> str:
     cells = report["cells"]
     return environment.get_template("report.html").render(
         report=report,
+        virtual=is_simulated(report),
         groups=_groups(cells),
         numbers={cell["name"]: number for number, cell in enumerate(cells)},
         causes=causes(cells),
@@ -59,6 +60,12 @@ def as_html(report: Mapping[str, Any]) -> str:
         glyphs=GLYPHS,
         details=[pack(cell) for cell in cells],
     )
+
+
+def is_simulated(report: Mapping[str, Any]) -> bool:
+    """Returns whether the seconds of a report are virtual ones: those of cells that were all simulated."""
+    cells = report["cells"]
+    return bool(cells) and all(cell.get("seed") is not None for cell in cells)
 
 
 def pack(value: Any) -> str:

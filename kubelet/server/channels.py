@@ -24,6 +24,7 @@ WEBSOCKET_PROTOCOLS = (
     "base64.channel.k8s.io",
 )  # fmt: skip
 SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
+COPIED = 32 << 10  # bytes that a runtime copies at once into the connection: the buffer of Go's io.Copy
 _NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,11 @@ class Channels(Protocol):
 
 
 class WebSocketChannels:
-    """One message per write, whose first byte is the channel."""
+    """One message per write, whose first byte is the channel; several of a write larger than what a runtime
+    copies at once.
+
+    Clients put a message together in memory, some of them in a time that grows with the square of its size.
+    """
 
     def __init__(self, socket: WebSocket, protocol: str, stdin: bool) -> None:
         self._socket = socket
@@ -88,11 +93,13 @@ class WebSocketChannels:
         return await self._incoming.get()
 
     async def write(self, channel: int, data: bytes) -> None:
-        if self._base64:
-            coded = bytes([ord("0") + channel]) + base64.b64encode(data)
-            await self._socket.send(coded, Opcode.TEXT)
-        else:
-            await self._socket.send(bytes([channel]) + data)
+        for start in range(0, max(len(data), 1), COPIED):
+            piece = data[start : start + COPIED]
+            if self._base64:
+                coded = bytes([ord("0") + channel]) + base64.b64encode(piece)
+                await self._socket.send(coded, Opcode.TEXT)
+            else:
+                await self._socket.send(bytes([channel]) + piece)
 
     async def finish(self, status: Object) -> None:
         if not self._text_errors:

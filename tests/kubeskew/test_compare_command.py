@@ -1,6 +1,7 @@
 """`kubeskew matrix compare`: two reports held against each other."""
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -103,3 +104,34 @@ def test_an_exploration_is_not_overwritten(tmp_path: Path, capsys: pytest.Captur
     assert ended.value.code == 2
     assert "an exploration is kept there" in told
     assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["index.html", "junit.xml"])
+def test_a_page_that_is_of_no_report_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+):
+    """A directory with a page of somebody else's is refused in one line, before anything is run."""
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "kep-5004/basic", "--report", str(tmp_path)])
+
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert f"{name} is there, but no report.json" in told
+    assert len(told.splitlines()) == 1
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_place_for_the_report_that_cannot_be_written_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """A file on the way, or a directory without the right, is told before the first cell runs."""
+    (tmp_path / "file").write_text("")
+    for directory in ("file/report", "new/report"):
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "kep-5004/basic", "--report", str(tmp_path / directory)])
+        told = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert told.count("\n") == 1
+        assert "nothing can be written to" in told
+        monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may write everywhere

@@ -18,6 +18,8 @@ from kubeskew.cluster.failures import UserError
 F = Callable[..., Any]
 
 _EXPLORATION = "exploration.json"  # as simulation/explore/keeping.py has it, which is slow to import
+_REPORT = "report.json"  # as conformance/report.py writes it, before the others
+_BESIDE = ("junit.xml", "index.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,21 @@ def asked_for(flags: dict[str, Any]) -> RunFlags:
 
 
 def check_report(directory: Path) -> None:
-    """Raises UserError if a report cannot be written to a directory."""
+    """Raises UserError if a report cannot be written to a directory, or would replace what is none.
+
+    It is known before the first cell runs: a run of hours must not end without its report.
+    """
     if (directory / _EXPLORATION).exists():
         raise UserError(
             f"--report {directory}: an exploration is kept there, whose report would be lost: "
             "name another directory"
         )
+    foreign = [] if (directory / _REPORT).exists() else [n for n in _BESIDE if (directory / n).exists()]
+    if foreign:
+        raise UserError(
+            f"--report {directory}: {foreign[0]} is there, but no {_REPORT}: it is of no report, and would "
+            "be lost: name another directory"
+        )
+    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"--report {directory}: nothing can be written to {there}: name another directory")

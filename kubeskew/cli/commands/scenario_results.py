@@ -12,6 +12,7 @@ from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.reporting.annotations import annotations, error
 from kubeskew.conformance.reporting.junit import remarks
+from kubeskew.conformance.reporting.page import is_simulated
 from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import FAILED, NOT_RUN
 from kubeskew.conformance.running import OUTCOMES
@@ -74,7 +75,8 @@ def _print_results(report: Mapping[str, Any], directory: Path | None) -> None:
     known = f"{report['expected']} fail as upstream, " if report["expected"] else ""
     left = f"{report[NOT_RUN]} not run, " if report[NOT_RUN] else ""
     counts = f"{report['passed']} passed, {known}{left}{report[FAILED]} failed"
-    echo(f"\n{counts}; the cells took {report['seconds']:.1f} s")
+    clock = " of virtual time" if is_simulated(report) else ""
+    echo(f"\n{counts}; the cells took {report['seconds']:.1f} s{clock}")
     steps = sum(len(cell["steps"]) for cell in report["cells"])
     echo(f"Steps: {steps - report['steps'][NOT_RUN]} run, {report['steps'][NOT_RUN]} not run")
     if directory:

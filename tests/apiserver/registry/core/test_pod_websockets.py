@@ -38,6 +38,21 @@ async def test_stdin_ends_with_version_five(bench: Bench):
     assert json.loads(found[3]) == {"metadata": {}, "status": "Success"}
 
 
+@pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.base64.channel.k8s.io"])
+async def test_much_output_comes_in_messages_of_what_a_runtime_copies(bench: Bench, protocol: str):
+    """Clients put a message together in memory: none is larger than 32 KiB, and nothing is lost or added."""
+    query = "container=b&stdout=true&command=dd&command=if=/dev/zero&command=bs=1k&command=count=100"
+    socket = await bench.socket(f"{PODS}/p/exec?{query}", protocol)
+    pieces = []
+    while (message := await asyncio.wait_for(socket.receive(), 30)) is not None:
+        data = message.data
+        if data[:1] in (b"\1", b"1"):
+            pieces.append(base64.b64decode(data[1:]) if "base64" in protocol else data[1:])
+    begun, *large, rest = map(len, pieces)  # an empty one says that it has begun
+    assert (begun, large, rest) == (0, [32 << 10] * 3, 4 << 10)
+    assert not any(b"".join(pieces))
+
+
 async def test_exec_that_cannot_be(bench: Bench):
     """A command that is not there, and a container that does not run."""
     socket = await bench.socket(f"{PODS}/p/exec?container=b&stdout=true&command=nosuch")
