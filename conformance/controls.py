@@ -10,13 +10,14 @@ from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.component_names import all_names, meant
 from kubeskew.apimachinery.faults.reports import FaultReport
 from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.storage.opening import Reader
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.cluster import config, node_changes
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.component_logs import lines_behind
 from kubeskew.cluster.faults import ClusterFaults
+from kubeskew.cluster.planning import release
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.state import Process, StateDir
 from kubeskew.conformance.control import ClusterControl
@@ -87,10 +88,10 @@ class LocalControl:
             shutil.rmtree(self._directory.path, ignore_errors=True)
 
     async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
-        await self._cluster.move(Version.parse(to), components, downgrade=False, force=force)
+        await self._cluster.move(release(to), components, downgrade=False, force=force)
 
     async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
-        await self._cluster.move(Version.parse(to), components, downgrade=True, force=force)
+        await self._cluster.move(release(to), components, downgrade=True, force=force)
 
     async def gates(self, gates: Mapping[str, bool | None], components: Sequence[str]) -> None:
         await self._cluster.set_gates(gates, components)

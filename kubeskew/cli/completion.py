@@ -1,4 +1,4 @@
-"""Completes arguments in a shell: components of the cluster, gates, resources, scenarios and their cells."""
+"""Completes arguments in a shell: commands, components, gates, resources, scenarios and their cells."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -20,6 +20,13 @@ def components(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
     """Returns the cluster's components; none if there is no cluster."""
     state = _state(ctx)
     return [] if state is None else _matching(all_names(state.components()), incomplete)
+
+
+def commands(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the names of the commands."""
+    root = ctx.find_root()
+    names = root.command.list_commands(root) if isinstance(root.command, click.Group) else []
+    return _matching(names, incomplete)
 
 
 def gates(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

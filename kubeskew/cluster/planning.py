@@ -64,6 +64,14 @@ def _override(spec: ClusterSpec, name: str) -> Mapping[str, Any]:
     return override
 
 
+def release(text: str) -> Version:
+    """Returns the version that a text names. Raises UserError, which says what to do, if it names none."""
+    try:
+        return Version.parse(text)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
 def check_gates(name: str, target: Target) -> None:
     """Raises UserError, naming the component, if its version does not know or has locked a gate."""
     try:

@@ -19,7 +19,7 @@ from kubeskew.conformance.errors import UnservedKindError
 T = TypeVar("T")
 
 __tracebackhide__ = True  # pytest reads it
-_TOLD = (UserError, ClusterError, StatusError, UnservedKindError, *CONNECTION_ERRORS)  # whose message is all
+_TOLD = (StatusError, UnservedKindError, *CONNECTION_ERRORS)  # whose message is all, beside its cause
 
 
 class EventLoop:
@@ -46,6 +46,8 @@ class EventLoop:
 
         try:
             return asyncio.run_coroutine_threadsafe(noted(), self._loop).result()
+        except (UserError, ClusterError) as error:
+            raise error.with_traceback(None) from None
         except _TOLD as error:
             raise error.with_traceback(None) from error.__cause__
         except BaseException:

@@ -55,7 +55,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             raise UserError(f"the marker kubeskew is of use only with the fixture {_CLUSTER}")
         chosen = marking.versions(marking.arguments(marks))
     except UserError as error:
-        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+        failure = pytest.fail.Exception(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+        raise failure from None
     if chosen:
         metafunc.parametrize(_VERSION, chosen, indirect=True, scope="session")
 

@@ -1,6 +1,6 @@
 """A running cluster as a test sees it: every call returns when what it asks for has come about."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +18,7 @@ from kubeskew.cli.history import events_since
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.faults import ClusterFaults
+from kubeskew.cluster.planning import release
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import StateDir
@@ -104,18 +105,18 @@ class RunningCluster:
     def upgrade(self, to: str = "", *components: str, force: bool = False) -> None:
         """Moves components (all, in upstream's order) to a newer release; if none is named, to the
         minor after the first API server's."""
-        target = Version.parse(to) if to else self._neighbour(1)
-        self._run(self._cluster.move(target, components, downgrade=False, force=force))
+        self._run(self._move(to, components, downgrade=False, force=force))
 
     def downgrade(self, to: str = "", *components: str, force: bool = False) -> None:
         """Moves components (all, in upstream's order) to an older release; if none is named, to the
         minor before the first API server's."""
-        target = Version.parse(to) if to else self._neighbour(-1)
-        self._run(self._cluster.move(target, components, downgrade=True, force=force))
+        self._run(self._move(to, components, downgrade=True, force=force))
 
-    def _neighbour(self, minors: int) -> Version:
-        server = self._directory.load().of_kind("apiserver")[0]
-        return Version.parse(f"1.{Version.parse(server.version).minor + minors}")
+    async def _move(self, to: str, components: Sequence[str], *, downgrade: bool, force: bool) -> None:
+        if not to:
+            server = self._directory.load().of_kind("apiserver")[0]
+            to = f"1.{Version.parse(server.version).minor + (-1 if downgrade else 1)}"
+        await self._cluster.move(release(to), components, downgrade=downgrade, force=force)
 
     def gates(self, gates: Mapping[str, bool | None], *components: str) -> None:
         """Sets feature gates of components (of all); None unsets one."""

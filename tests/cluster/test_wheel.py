@@ -65,6 +65,18 @@ def test_two_builds_are_equal(wheels: list[Path]):
     assert first.stat().st_size <= LARGEST_BYTES
 
 
+def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path):
+    """In a fresh checkout, which has no virtual environment yet, one line says what to do."""
+    told = subprocess.run(
+        [ROOT / "hack" / "build-wheel", tmp_path / "wheel"],
+        env={"PATH": os.environ["PATH"], "PYTHON": "no-such-python"},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert told.returncode == 2
+    assert told.stderr.startswith("hack/build-wheel: there is no no-such-python: `make ")
+    assert told.stderr.count("\n") == 1
+
+
 def test_the_wheel_has_every_file(wheels: list[Path]):
     """Whatever is in the packages' folders is in the wheel, below the one package, and nothing else."""
     listed = run("git", "ls-files", *PACKAGES, cwd=ROOT).splitlines()

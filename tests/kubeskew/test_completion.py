@@ -35,6 +35,7 @@ def completed(*words: str) -> list[str]:
         (("history", "resourceclaimt"), ["resourceclaimtemplates"]),
         (("restart", ""), []),
         (("completion", "f"), ["fish"]),
+        (("help", "upg"), ["upgrade"]),
     ],
 )
 def test_arguments_are_completed(words, expected, tmp_path, monkeypatch):

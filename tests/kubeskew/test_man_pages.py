@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kubeskew.cli.main import COMMANDS, cli
+from kubeskew.cli.main import COMMANDS, cli, main
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +54,23 @@ def test_a_directory_that_cannot_be_is_told(tmp_path: Path):
     told = CliRunner().invoke(cli, ["man", str(tmp_path / "file")], prog_name="kubeskew")
 
     assert str(told.exception).startswith(f"cannot make {tmp_path / 'file'}: ")
+
+
+@pytest.mark.parametrize("names", [[], ["upgrade"], ["matrix", "compare"]])
+def test_help_of_a_command_is_what_its_flag_says(names: list[str]):
+    """`kubeskew help upgrade` is `kubeskew upgrade --help`."""
+    told = CliRunner().invoke(cli, ["help", *names], prog_name="kubeskew")
+    said = CliRunner().invoke(cli, [*names, "--help"], prog_name="kubeskew")
+
+    assert told.exit_code == 0
+    assert told.output == said.output
+
+
+def test_help_of_what_is_no_command_is_refused_in_a_line(capsys: pytest.CaptureFixture[str]):
+    """A misspelt command is told the nearest."""
+    with pytest.raises(SystemExit) as ended:
+        main(["help", "upgrad"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "kubeskew: no such command 'upgrad'; did you mean upgrade?; see `kubeskew --help`\n"
+    )

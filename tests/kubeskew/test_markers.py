@@ -138,6 +138,7 @@ def test_a_wrong_marker_ends_the_collection(alone: pytest.Pytester, suite: str, 
     assert done.ret == 2
     done.stdout.fnmatch_lines([why])
     done.stdout.no_fnmatch_line("*Traceback*")
+    done.stdout.no_fnmatch_line("*another exception*")
     done.stdout.no_fnmatch_line("*marking.py*")
 
 

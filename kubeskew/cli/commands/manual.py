@@ -1,4 +1,4 @@
-"""`kubeskew man`: manual pages, made of what `--help` says."""
+"""`kubeskew man` and `kubeskew help`: manual pages and help, made of what `--help` says."""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +7,24 @@ from pathlib import Path
 
 import click
 
+from kubeskew.cli import completion
 from kubeskew.cluster.failures import UserError
 
 VERBATIM = "\b"  # click's mark of a paragraph whose lines are kept
+
+
+@click.command("help")
+@click.argument("command", nargs=-1, metavar="[COMMAND...]", shell_complete=completion.commands)
+@click.pass_context
+def show_help(context: click.Context, command: tuple[str, ...]) -> None:
+    """Show what a command does, as its --help; without one, which commands there are.
+
+    \b
+    kubeskew help upgrade
+    kubeskew help matrix compare
+    """
+    root = context.find_root()
+    root.command.main([*command, "--help"], prog_name=root.info_name, standalone_mode=False)
 
 
 @click.command()
