@@ -30,6 +30,10 @@ _COLLECT_CALLBACKS = 50_000  # after which garbage is collected
 _TURN_SECONDS = (
     1e-6  # virtual time of one loop iteration, so that a task that yields until time passes goes on
 )
+# Components that make each other work anew and never wait (a pod that its kubelet refuses is replaced at
+# once) would need millions of iterations for the seconds until one of them stops. So many in a row are such a
+# loop, for others wait after some hundreds; from then on each takes about as long as on real machines.
+_BUSY_TURNS, _BUSY_SECONDS = 10_000, 1e-3
 
 
 def process_of(handle: Any) -> Process | None:
@@ -89,6 +93,7 @@ class SimulatedLoop(Connections):
         self._skipped: list[Any] = []  # callbacks of dead processes
         self.measures = False  # whether processes' seconds are counted
         self.reorder: Callable[[list[Any]], list[Any]] | None = None  # what is ready, in another order
+        self._busy = 0  # iterations since all waited for time to pass
         self._left = _COLLECT_CALLBACKS
         self.observe: Callable[[Any], None] | None = None  # hears of each callback before it runs
         self.over: Callable[[], bool] | None = None  # says when what is run is to be broken off
@@ -187,8 +192,10 @@ class SimulatedLoop(Connections):
             self._timer_cancelled_count -= 1
             heapq.heappop(scheduled)._scheduled = False
         if ready or self._stopping:
-            self._now += _TURN_SECONDS
+            self._busy += 1
+            self._now += _TURN_SECONDS if self._busy < _BUSY_TURNS else _BUSY_SECONDS
         elif scheduled:
+            self._busy = 0
             self._now = max(self._now, scheduled[0]._when)
         else:
             raise DeadlockError("nothing is left to do, and nothing will ever be")

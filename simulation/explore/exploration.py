@@ -118,6 +118,7 @@ class Exploration:
             self._ended = self._clock.now()
         left = [finding for name, finding in self.findings.items() if name not in known]
         left += [finding for finding in known.values() if not finding.events]  # interrupted before
+        left = [finding for finding in left if finding.plan]  # a run that did not end has left no plan
         if left:
             finish, terms = Silent(work.finish), Terms(_PATIENCE, _RUNS_PER_WORKER, _finish_label)
             with pool.workers(finish, terms, unheard, self._watcher.say) as finishers:

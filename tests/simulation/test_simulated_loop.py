@@ -53,6 +53,28 @@ def test_a_wait_that_nothing_can_end_is_an_error(loop: SimulatedLoop):
         loop.run_until_complete(loop.create_future())
 
 
+def test_a_loop_that_never_waits_takes_time(loop: SimulatedLoop):
+    """A few turns take next to none; tasks that never wait come to a timer in thousands of turns."""
+
+    async def turns_until(end: asyncio.Event) -> int:
+        turns = 0
+        while not end.is_set():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    async def work() -> tuple[float, int]:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        short, end = loop.time(), asyncio.Event()
+        loop.call_later(5.0, end.set)
+        return short, await turns_until(end)
+
+    short, turns = loop.run_until_complete(work())
+    assert short < 0.01
+    assert 5000 < turns < 20_000
+
+
 def test_what_never_ends_is_broken_off(loop: SimulatedLoop):
     """A callback that calls itself again and again ends when whoever runs it has no more time."""
     rounds = iter(range(100))

@@ -107,6 +107,32 @@ def test_findings_of_one_signature_are_one():
     assert found.failed
 
 
+def test_a_run_that_did_not_end_is_told_as_it_is():
+    """There is no plan of it that could be made smaller: nothing is told but the finding."""
+
+    class Listening(Silent):
+        def __init__(self) -> None:
+            super().__init__()
+            self.told: list[str] = []
+
+        def say(self, text: str) -> None:
+            self.told.append(text)
+
+    def break_off(job: RunJob) -> str:
+        if job.seed == 2:
+            raise RuntimeError("it did not end")
+        return ""
+
+    listener = Listening()
+    found = exploration(break_off, watcher=listener)
+
+    found.explore(ForkedPool(1), Budget(seeds=6))
+
+    (finding,) = found.as_json()["findings"]
+    assert (finding["invariant"], finding["seed"], finding["minimized"]) == ("exception", 2, False)
+    assert [text for text in listener.told if "telling" in text or "not told" in text] == []
+
+
 def test_findings_can_be_left_as_they_are():
     """Without minimizing, a finding has all faults of its run."""
     found = exploration(fails_late)
