@@ -307,8 +307,14 @@ class StateDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the directory for one changing command. Raises ClusterError if another has it."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Holds the directory for one changing command. Raises ClusterError if another has it, or it cannot
+        be made."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ClusterError(
+                f"cannot make {self.path}: {error.strerror}: name another directory with --state-dir"
+            ) from error
         self.path.chmod(0o700)
         if not any(self.path.iterdir()):
             write_secret(self.ignored, _IGNORED)

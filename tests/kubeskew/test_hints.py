@@ -161,3 +161,13 @@ def test_up_takes_its_flags(capsys, monkeypatch, tmp_path, arguments, nodes):
 
     assert code == 0, err
     assert len(asked[0].nodes) == nodes
+
+
+def test_a_state_directory_that_cannot_be_made_is_told_with_what_to_do(capsys, tmp_path):
+    """A file on the way, or a directory of somebody else's, is one line that names --state-dir."""
+    (tmp_path / "file").write_text("")
+    state = tmp_path / "file" / "state"
+    assert told(capsys, "--state-dir", str(state), "up") == (
+        1,
+        f"kubeskew: cannot make {state}: Not a directory: name another directory with --state-dir\n",
+    )

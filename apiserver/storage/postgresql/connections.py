@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -98,6 +99,9 @@ class PostgreSQLServer:
         except ValueError as error:  # asyncpg's own errors about URLs are among these
             said = " ".join(str(error).split())
             raise StorageError(f"{self.place} is no URL of a database: {said}") from error
+        except (ConnectionRefusedError, socket.gaierror) as error:
+            hint = "cannot connect: is a PostgreSQL running there, and is that its host and port? "
+            raise self.failure(error, hint) from error
         except FAILURES as error:
             raise self.failure(error, "cannot connect: ") from error
 

@@ -42,7 +42,8 @@ from kubeskew.cluster.state import StateDir
 @click.option(
     "--like",
     type=click.Choice(LIKE),
-    help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind makes them.",
+    help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind makes them; --nodes 0: "
+    "that node alone, which takes pods, as kind's own default.",
 )
 @click.option(
     "--storage",

@@ -59,6 +59,7 @@ async def test_a_server_that_is_away_is_named_without_its_password(tmp_path: Pat
     said = await refusal("postgresql://me@127.0.0.1:1/db?password=secret")
     assert "secret" not in said
     assert "127.0.0.1:1/db" in said
+    assert ": cannot connect: is a PostgreSQL running there, and is that its host and port? " in said
 
 
 async def test_databases_and_users_that_are_not_there_are_named(postgresql: PostgreSQLServer) -> None:
