@@ -8,6 +8,7 @@ from importlib import resources
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import NoReturn
 
 from kubeskew.apimachinery.suggestions import did_you_mean, some_of
 from kubeskew.conformance import yaml_files
@@ -18,6 +19,7 @@ from kubeskew.conformance.loading import load, load_all, numbered
 from kubeskew.conformance.scenario import Cell, Scenario
 
 TEST_FILES = ("chainsaw-test.yaml", "chainsaw-test.yml")  # of a folder, as Chainsaw finds them
+_SUFFIXES = frozenset({".yaml", ".yml"})
 FIRST = "kep-5004/upgrade-downgrade/*/1.35-1.36-1.35"
 
 # Which of the cells that come along a profile runs, by name.
@@ -129,8 +131,8 @@ def find(name: str, beside: Path | None = None) -> list[Scenario]:
     that says what is near.
     """
     path = (beside or Path()) / name
-    if path.suffix in {".yaml", ".yml"} or path.is_file():
-        return _of_file(path)
+    if path.suffix in _SUFFIXES or path.is_file():
+        return _of_file(path) if path.exists() else _missing(path)
     known = bundled()
     if name not in known and path.is_dir():
         files = sorted(file for pattern in TEST_FILES for file in path.rglob(pattern))
@@ -143,6 +145,13 @@ def find(name: str, beside: Path | None = None) -> list[Scenario]:
         hint = did_you_mean(name, known) or f"; there are {some_of(_near(name, known), 20)}"
         raise ScenarioError(f"there is no scenario {name}, and no such file{hint}")
     return [_that_comes_along(known[name])]
+
+
+def _missing(path: Path) -> NoReturn:
+    """Raises ScenarioError that names the file of the folder whose name is nearest."""
+    beside = [each.name for each in sorted(path.parent.glob("*")) if each.suffix in _SUFFIXES]
+    hint = did_you_mean(path.name, beside)
+    raise ScenarioError(f"cannot read {path}: No such file or directory{hint}")
 
 
 def _of_file(path: Path) -> list[Scenario]:

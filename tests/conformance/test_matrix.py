@@ -7,7 +7,7 @@ import pytest
 
 from kubeskew.cli.main import main
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.matrix import PROFILES, cells_of, of_profile, of_scenarios, shard
+from kubeskew.conformance.matrix import PROFILES, cells_of, find, of_profile, of_scenarios, shard
 
 MINE = """
 apiVersion: kubeskew.io/v1alpha1
@@ -146,3 +146,12 @@ def test_files_of_a_scenario_are_found_wherever_the_cell_runs(folder: Path, monk
     with pytest.raises(SystemExit) as ended:
         main(["matrix", "mine.yaml", "--only", "mine/1", "--simulate", "--jobs", "1"])
     assert ended.value.code == 0
+
+
+def test_a_file_that_is_not_there_is_told_with_the_nearest(tmp_path: Path):
+    """A scenario's file that cannot be found is named, with the one of the folder that may be meant."""
+    (tmp_path / "pdb.yaml").write_text("")
+    with pytest.raises(
+        ScenarioError, match=r"pdb\.yml: No such file or directory; did you mean pdb\.yaml\?$"
+    ):
+        find("pdb.yml", tmp_path)
