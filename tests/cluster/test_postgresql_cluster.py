@@ -1,11 +1,17 @@
 """A cluster of real processes whose log is in PostgreSQL."""
 
+import http.client
 import json
+import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from asking import CONFIG_MAPS, Local, advised, config_map, eventually
@@ -28,6 +34,50 @@ def local(tmp_path: Path, url: str) -> Iterator[Local]:
     yield local
     if local.state.exists():
         local.run("down", "--purge")
+
+
+@contextmanager
+def held_port(address: str) -> Iterator[int]:
+    """A port of an address that nobody has."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, 0))
+        yield held.getsockname()[1]
+
+
+class Far(NamedTuple):
+    """An API server that the cluster of a state directory has not started."""
+
+    state: Path
+    address: str
+    port: int
+
+    def _answer(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+        tls = ssl.create_default_context(cafile=str(self.state / "ca.crt"))
+        connection = http.client.HTTPSConnection(self.address, self.port, context=tls, timeout=30)
+        try:
+            token = (self.state / "admin.token").read_text().strip()
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+            connection.request(method, path, json.dumps(body) if body else None, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def ready(self) -> bool:
+        try:
+            return self._answer("GET", "/readyz")[0] == 200
+        except OSError:
+            return False
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        status, content = self._answer(method, path, body)
+        return status, json.loads(content)
+
+    def watched(self, path: str) -> list[tuple[str, str]]:
+        """Returns type and name of each event until the watch ends."""
+        events = [json.loads(line) for line in self._answer("GET", path)[1].splitlines()]
+        return [(event["type"], event["object"]["metadata"]["name"]) for event in events]
 
 
 def names(local: Local, server: str) -> list[str]:
@@ -73,6 +123,43 @@ def test_what_one_server_has_acknowledged_the_other_serves_after_a_kill(
     schema = url.rpartition("%3D")[2]
     tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = "
     assert postgresql.sql(f"{tables}'{schema}' OR table_schema LIKE 'kubeskew%'") == ["0"]
+
+
+def test_an_api_server_of_another_host_shares_the_log(local: Local, tmp_path: Path):
+    """A server with an address and a directory of its own, started by hand at another release, serves what
+    the others have written, and they what it has; its watches tell of theirs; SIGTERM ends it."""
+    state, there, address = local.state, tmp_path / "there", "127.0.0.2"
+    there.mkdir()
+    request = ["openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=kube-apiserver"]
+    sign = ["openssl", "x509", "-req", "-in", "far.csr", "-CA", str(state / "ca.crt"), "-days", "90"]
+    sign += ["-CAkey", str(state / "pki" / "ca.key"), "-copy_extensions", "copy", "-out", "far.crt"]
+    request += ["-addext", f"subjectAltName=IP:{address}", "-keyout", "far.key", "-out", "far.csr"]
+    for command in (request, sign):
+        subprocess.run(command, cwd=there, check=True, capture_output=True)
+    for name in ("ca.crt", "pki/tokens.csv", "pki/sa.key", "data/storage-url"):
+        shutil.copy(state / name, there)
+    flags = ["--storage-url-file", "storage-url", "--tls-cert-file", "far.crt", "--client-ca-file", "ca.crt"]
+    flags += ["--tls-private-key-file", "far.key", "--token-auth-file", "tokens.csv"]
+    flags += ["--service-account-signing-key-file", "sa.key", "--service-cluster-ip-range", "10.96.0.0/16"]
+    flags += ["--bind-address", address, "--advertise-address", address]
+    with held_port(address) as port:
+        flags += ["--secure-port", str(port), "--name", "apiserver-far", "--emulated-version", "1.36"]
+    far = Far(state, address, port)
+    with subprocess.Popen([sys.executable, "-m", "kubeskew", "apiserver", *flags], cwd=there) as process:
+        try:
+            eventually(far.ready)
+            local.create(CONFIG_MAPS, config_map("here"), "apiserver-1")
+            assert far.ask("GET", f"{CONFIG_MAPS}/here")[0] == 200
+            newest = far.ask("GET", CONFIG_MAPS)[1]["metadata"]["resourceVersion"]
+            assert far.ask("POST", CONFIG_MAPS, config_map("there"))[0] == 201
+            eventually(lambda: local.ask("GET", f"{CONFIG_MAPS}/there", server="apiserver-2")[0] == 200)
+            local.create(CONFIG_MAPS, config_map("again"), "apiserver-2")
+            told = far.watched(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=2&resourceVersion={newest}")
+            assert told == [("ADDED", "there"), ("ADDED", "again")]
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+    local.run("replay")
 
 
 def test_a_log_is_one_clusters_alone(local: Local, url: str, tmp_path: Path):
