@@ -57,16 +57,20 @@ class Settings:
 
 
 def gates_taken_along(
-    version: Version, gates: Mapping[str, bool], by_hand: Mapping[str, bool] | None = None
+    version: Version,
+    gates: Mapping[str, bool],
+    by_hand: Mapping[str, bool] | None = None,
+    bugs: Mapping[str, bool] | None = None,
 ) -> FeatureGates:
-    """Returns the gates of a component that is moved to a version, as `Settings.taken_along` says."""
+    """Returns the gates of a component that is moved to a version, as `Settings.taken_along` says; `bugs` are
+    the known bugs that were switched by hand, which stay as they are."""
     known = FeatureGates(version)
     kept = {}
     for name, on in gates.items():
         spec = known.spec(name)
         if spec is not None and known.knows(name) and not (spec.locked and spec.default != on):
             kept[name] = on
-    chosen = FeatureGates(version, {**kept, **(by_hand or {})})
+    chosen = FeatureGates(version, {**kept, **(by_hand or {})}, bugs)
     chosen.validate()
     return chosen
 

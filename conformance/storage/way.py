@@ -63,12 +63,14 @@ def kubelets_on_way(
     """
     further = max if way[0] > present else min
     return [kubelets] + [
-        {
-            node: gates_taken_along(further(step, gates.version), gates.overrides, by_hand)
-            for node, gates in kubelets.items()
-        }
+        {node: _moved(gates, further(step, gates.version), by_hand) for node, gates in kubelets.items()}
         for step in way
     ]
+
+
+def _moved(gates: FeatureGates, to: Version, by_hand: Mapping[str, bool] | None) -> FeatureGates:
+    """Returns the gates of a kubelet that is moved to a version; known bugs that were switched stay so."""
+    return gates_taken_along(to, gates.overrides, by_hand, gates.bugs.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,7 @@ def steps_of(there: Present, move: Move) -> tuple[Settings, list[Settings], list
     if move.by_minor:
         kubelets = kubelets_on_way(there.kubelets, there.version, way, move.gates)
     else:
-        moved = {
-            node: gates_taken_along(move.target, gates.overrides, move.gates)
-            for node, gates in there.kubelets.items()
-        }
+        moved = {node: _moved(gates, move.target, move.gates) for node, gates in there.kubelets.items()}
         kubelets = [there.kubelets, moved]
     return Settings.taken_along(there.version, there.gates, there.runtime_config), settings, kubelets
 

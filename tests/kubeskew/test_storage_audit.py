@@ -323,6 +323,15 @@ def test_gates_are_taken_along_as_far_as_a_version_has_them():
         Settings.taken_along(Version.parse("1.26"), {}, {}, {"Nonsense": True})
 
 
+def test_known_bugs_that_were_switched_by_hand_stay_with_a_kubelet_on_its_way():
+    """The kubelets of an audited move have and lack the bugs that the cluster's have and lack by hand."""
+    kubelet = FeatureGates(Version.parse("1.28"), bugs={"k8s-117589": True})
+    there = Present(Version.parse("1.28"), {}, {}, {"node": kubelet})
+    for by_minor in (True, False):
+        *_, kubelets = steps_of(there, Move(Version.parse("1.27"), by_minor))
+        assert [each["node"].bugs.settings for each in kubelets] == [{"k8s-117589": True}] * 2
+
+
 def test_a_move_to_where_the_servers_are_has_no_steps():
     """A way that leads nowhere is refused; at once, as what is set by hand may differ, it is audited."""
     there = Present(Version.parse("1.33"), {}, {}, {"node": FeatureGates(Version.parse("1.32"))})
