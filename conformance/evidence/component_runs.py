@@ -50,15 +50,14 @@ def drivers_of(changes: Iterable[ComponentChange]) -> set[str]:
 
 
 def version_at(changes: Iterable[ComponentChange], component: str, time: str) -> str:
-    """Returns the version at which a component ran at a time, RFC 3339; empty if that is not known."""
+    """Returns the version at which a component ran at a time, RFC 3339; empty if it never started.
+
+    A node's clock may be behind the log's: what it dates before the first start was of the first version.
+    """
     moment = datetime.fromisoformat(time)
-    versions = [
-        change.version
-        for change in changes
-        if (change.component, change.what) == (component, STARTED)
-        and datetime.fromisoformat(change.time) <= moment
-    ]
-    return versions[-1] if versions else ""
+    starts = [each for each in changes if (each.component, each.what) == (component, STARTED)]
+    before = [each for each in starts if datetime.fromisoformat(each.time) <= moment]
+    return next((each.version for each in (*before[-1:], *starts[:1])), "")
 
 
 def with_version(log: Iterable[Logged], component: str) -> str:

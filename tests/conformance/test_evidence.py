@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubeskew.conformance.evidence.component_runs import component_runs
+from kubeskew.conformance.evidence.component_runs import component_runs, version_at
 from kubeskew.conformance.evidence.divergence import diverged
 from kubeskew.conformance.evidence.lives import pod_lives
 from kubeskew.conformance.evidence.log import ComponentChange, Write
@@ -28,6 +28,21 @@ def write(revision: int, name: str, verb: str = "update", resource: str = "pods"
 
 def generated(revision: int, name: str, verb: str = "create", **value: Any) -> Write:
     return write(revision, name, verb, metadata={"generateName": "web-"}, **value)
+
+
+def test_what_a_clock_dates_before_the_first_start_is_of_the_first_version():
+    """The version of a component at a time is that of its last start, of its first one before that."""
+    starts = [
+        ComponentChange(1, time(3), "kubelet/n", "started", "1.35", ""),
+        ComponentChange(2, time(5), "kubelet/n", "started", "1.36", ""),
+    ]
+    assert [version_at(starts, "kubelet/n", time(at)) for at in (1, 3, 4, 6)] == [
+        "1.35",
+        "1.35",
+        "1.35",
+        "1.36",
+    ]
+    assert version_at(starts, "kubelet/other", time(4)) == ""
 
 
 def test_a_component_has_a_run_per_version():

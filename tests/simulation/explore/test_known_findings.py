@@ -30,6 +30,10 @@ OUT_OF = (
     "OutOfexample.com/gpu: Pod was rejected: Node didn't have enough resource: example.com/gpu, requested: 1"
 )
 INSIDE = "podLogs: expected p's log with ^gpu_example_com_r=gpu-1$; found PATH=/bin\nHOSTNAME=p"
+USES, ANOTHER = (
+    "Pod t/p (written by",
+    "revision 2) uses ResourceClaim t/p-d-x, which was made for another pod",
+)
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
 
 
@@ -91,6 +95,13 @@ SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim 
         (
             *("kubelet-refuses-a-pod-for-devices-that-were-withdrawn", "I05"),
             *(f"{OUT_OF}, used: 1, capacity: 0", f"{OUT_OF}, used: 1, capacity: 2"),
+        ),
+        (
+            *("claim-controller-names-a-former-pods-claims-in-the-status-of-the-next", "I18"),
+            *(
+                f"{USES} kube-controller-manager 1.28 at {ANOTHER}",
+                f"{USES} kube-scheduler 1.28 at {ANOTHER}",
+            ),
         ),
         (
             *("scheduler-takes-another-device-than-in-order", "assertion"),
