@@ -1,7 +1,8 @@
 """Says beforehand what an API server of another version would make of the stored objects.
 
 Each object is read by that server's own codec. What cannot be decoded makes reads fail. What is decoded loses
-with the next write the fields that the version does not know. What the version does not serve stays stored,
+with the next write the fields that the version does not know. What is decoded may still break a rule of the
+version, so that it refuses every update that does not mend it. What the version does not serve stays stored,
 where nobody sees it. Defaults that a version adds are no change. Custom resources are read along their stored
 definitions; what a webhook has to convert is told, for an audit calls none.
 """
@@ -16,12 +17,12 @@ from kubeskew.conformance.evidence.changes import FieldChange, changes, value_ch
 from kubeskew.conformance.storage.servers import Settings, StorageServer, is_custom
 
 UNREADABLE, UNSERVED, LOST, CHANGED = "unreadable", "unserved", "lost", "changed"
-WEBHOOK = "webhook"
+WEBHOOK, REFUSED = "webhook", "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One thing that happens to one object. `details` are the decoder's words, or the fields as people read
+    """One thing that happens to one object. `details` are the server's words, or the fields as people read
     them; `fields` are these, whole."""
 
     key: Key
@@ -71,6 +72,9 @@ def _of_entry(server: StorageServer, entry: Entry) -> Iterator[tuple[Any, ...]]:
     changed = [change for change in differing if change.op == "replace"]
     for what, details, fields in told(gone, changed):
         yield api_version, what, details, fields
+    refusals = () if converted else tuple(server.refusals(entry))
+    if refusals:
+        yield api_version, REFUSED, refusals
 
 
 def told(

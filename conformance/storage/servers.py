@@ -1,12 +1,13 @@
 """Reads stored objects as the API server of some version does, without starting one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.catalogue.table import catalogue_for
 from kubeskew.apimachinery.catalogue.types import OBJECT_META
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
@@ -16,10 +17,16 @@ from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
 from kubeskew.apiserver.apiextensions.table import Snapshot
 from kubeskew.apiserver.features import SchemaFeatures, features_of
 from kubeskew.apiserver.registry.codec import Codec, undecodable
+from kubeskew.apiserver.registry.generic.strategies import strategies_of
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.generic.update import complete_and_check
 from kubeskew.apiserver.storage.encoding import encode, loads
-from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import decoded, known_object
+from kubeskew.apiserver.user import AUTHENTICATED_GROUP, MASTERS_GROUP, User
 from kubeskew.apiserver.webhooks.client import CallError
+
+ADMINISTRATOR = User("kubernetes-admin", groups=(MASTERS_GROUP, AUTHENTICATED_GROUP))
 
 
 class NoWebhooks:
@@ -79,16 +86,17 @@ class StorageServer:
     """The part of an API server that reads and writes stored bytes."""
 
     def __init__(self, settings: Settings, entries: Iterable[Entry] = ()) -> None:
-        """`entries` have the definitions of custom resources that the server finds in its store."""
+        """`entries` are what the server finds in its store, definitions of custom resources among them."""
+        self._entries = {entry.key: entry for entry in entries}
         self.version = settings.version
         self.gates = settings.gates
         builtin = catalogue_for(settings.version, settings.gates, settings.runtime_config)
-        metadata, features = builtin.definitions()[OBJECT_META], features_of(settings.gates).schemas
-        self._definitions = _definitions(entries, metadata, features)
+        metadata, self._features = builtin.definitions()[OBJECT_META], features_of(settings.gates)
+        self._definitions = _definitions(self._entries.values(), metadata, self._features.schemas)
         self._table = Snapshot(builtin, self._definitions.values(), 0)
         clock, entropy = SystemClock(), SeededEntropy(0)
-        environment = Environment(settings.version, settings.gates, clock, entropy)
-        self._codec = Codec(self._table, environment, NoWebhooks())
+        self._environment = Environment(settings.version, settings.gates, clock, entropy)
+        self._codec = Codec(self._table, self._environment, NoWebhooks())
         self._stores = builtin.stores()
 
     def keeps(self, entry: Entry) -> bool:
@@ -123,6 +131,53 @@ class StorageServer:
     def rewritten(self, entry: Entry) -> Entry:
         """Returns the entry as this server would write it anew. Raises UnreadableError."""
         return entry._replace(value=encode(self._codec.current(entry.value, entry.revision)))
+
+    def refusals(self, entry: Entry) -> list[str]:
+        """Returns the words in which this server refuses updates that change nothing of an object.
+
+        Of both ways of writing it: the object, and its status. Raises UnreadableError.
+        """
+        resource = self._codec.hub(self._read_as(entry))
+        strategy, status = strategies_of(resource)
+        ways = [("", strategy)] + ([("status", status)] if "status" in resource.subresources else [])
+        texts = []
+        for subresource, each in ways:
+            ctx = self._context(resource, subresource)
+            old, new = (self._codec.object(resource, entry.value, entry.revision) for _ in "12")
+            try:
+                complete_and_check(each, new, old, ctx)
+            except StatusError as error:
+                texts.append(error.message)
+        return list(dict.fromkeys(texts))
+
+    def _context(self, resource: Resource, subresource: str) -> StrategyContext:
+        """Returns the context of an update by an administrator."""
+        environment = self._environment
+        return StrategyContext(
+            gates=self.gates,
+            features=self._features,
+            now=environment.clock.now(),
+            entropy=environment.entropy,
+            catalogue=self._table,
+            resource=resource,
+            user=ADMINISTRATOR,
+            verb="update",
+            list_entries=self._listed,
+            get_entry=self._stored,
+            subresource=subresource,
+            request_group=resource.group,
+        )
+
+    def _listed(self, resource: str, namespace: str | None) -> Iterator[Object]:
+        for key, entry in sorted(self._entries.items()):
+            if key.resource == resource and namespace in (None, key.namespace):
+                obj = known_object(entry)
+                if obj is not None:
+                    yield obj
+
+    def _stored(self, resource: str, namespace: str, name: str) -> Object | None:
+        entry = self._entries.get(Key(resource, namespace, name))
+        return known_object(entry) if entry is not None else None
 
     def _read_as(self, entry: Entry) -> Resource:
         """Returns the resource in the version that the object is stored in; of a custom resource whose

@@ -4,6 +4,7 @@ What has to be deleted or written anew before a step is taken to have been: behi
 are then. So each finding is told once, at the first step that it belongs to.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,8 @@ from kubeskew.conformance.storage.nodes import UNDRAINED, pods_on, undrained
 from kubeskew.conformance.storage.servers import Settings, StorageServer, gates_taken_along, is_custom
 
 # What an operator can do.
-DELETE, MIGRATE, SERVE, DRAIN, DEFINE, NOTHING = "delete", "migrate", "serve", "drain", "define", ""
+DELETE, MIGRATE, CHANGE, SERVE = "delete", "migrate", "change", "serve"
+DRAIN, DEFINE, NOTHING = "drain", "define", ""
 
 Kubelets = Mapping[str, FeatureGates]  # by node: version and gates
 
@@ -39,6 +41,7 @@ class StepFinding:
         return {
             DELETE: f"delete it at {self.at}",
             MIGRATE: f"kubeskew storage migrate {resource} at {self.at}",
+            CHANGE: f"change it at {self.at} so that {self.to} takes it, or delete it",
             SERVE: f"serve it at {self.to} (--runtime-config)",
             DRAIN: f"drain the node at {self.at} and delete its {self.found.stored}",
             DEFINE: "name that version in the definition again",
@@ -196,7 +199,9 @@ def _nodes(
 
 def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer) -> Iterator[StepFinding]:
     """Yields the findings of one step; `stored` becomes what it is once their advice is followed."""
-    for found in [*audit.findings(stored.values(), server)]:
+    waiting = deque(audit.findings(stored.values(), server))
+    while waiting:
+        found = waiting.popleft()
         step = StepFinding(server.version, found, NOTHING, before.version)
         entry = stored[found.key]
         obj = known_object(entry)
@@ -212,6 +217,7 @@ def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer
                     del stored[found.key]
                 else:
                     stored[found.key] = anew
+                    waiting.extendleft(reversed([*audit.findings([anew], server)]))
                 yield replace(step, do=MIGRATE if anew else DELETE)
             case audit.UNSERVED:
                 kept = server.keeps(entry)
@@ -220,8 +226,19 @@ def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer
                 yield replace(step, do=SERVE if kept else DELETE)
             case audit.WEBHOOK:
                 yield replace(step, do=MIGRATE)
+            case audit.REFUSED:
+                if _refused(before, entry) != found.details:  # else it is nothing that the step brings
+                    yield replace(step, do=CHANGE)
             case _:
                 yield step
+
+
+def _refused(server: StorageServer, entry: Entry) -> tuple[str, ...]:
+    """Returns the words in which a server refuses updates of an object; none if it cannot read it."""
+    try:
+        return tuple(server.refusals(entry))
+    except UnreadableError:
+        return ()
 
 
 def _anew(entry: Entry, before: StorageServer, server: StorageServer) -> Entry | None:

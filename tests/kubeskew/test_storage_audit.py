@@ -59,6 +59,11 @@ def pod(**spec):
     return entry("pods", "v1", "Pod", spec={"containers": CONTAINERS, **spec})
 
 
+def pod_template(**parts):
+    template = {"spec": {"containers": CONTAINERS}}
+    return entry("podtemplates", "v1", "PodTemplate", template=template, **parts)
+
+
 NEW = claim("v1", {"exactly": {"deviceClassName": "gpu", "count": 1}})
 TOLERANT = claim("v1beta1", {"deviceClassName": "gpu", "count": 1, "tolerations": []})
 
@@ -73,8 +78,8 @@ TOLERANT = claim("v1beta1", {"deviceClassName": "gpu", "count": 1, "tolerations"
         (pod(hostnameOverride="abc"), "1.33", [("lost", "spec.hostnameOverride: abc")]),
         (pod(containers="none"), "1.36", [("unreadable", WRONG)]),
         (pod(status={}), "1.36", []),
-        (entry("podtemplates", "v1", "PodTemplate", status={}), "1.36", []),
-        (entry("podtemplates", "v1", "PodTemplate", spec={}), "1.36", [("lost", "spec: {}")]),
+        (pod_template(status={}), "1.36", []),
+        (pod_template(spec={}), "1.36", [("lost", "spec: {}")]),
     ],
 )
 def test_each_object_is_read_as_the_other_server_would(stored, version, expected):
@@ -143,6 +148,40 @@ def test_an_object_of_an_older_version_is_to_be_written_anew_while_that_is_read(
     claim_1 = claim("v1alpha3", {"deviceClassName": "gpu", "count": 1})
     advice = f"kubeskew storage migrate resourceclaims.{GROUP} at 1.33"
     assert (("1.34", f"resourceclaims.{GROUP}", "unreadable", advice)) in told([claim_1], "1.33", "1.34")
+
+
+SUBREQUESTS = {"firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]}
+DRA = {"DynamicResourceAllocation": True}
+WITHOUT_CLASS = (
+    'ResourceClaim.resource.k8s.io "x" is invalid: spec.devices.requests[0].deviceClassName: Required value'
+)
+
+
+def test_what_a_release_reads_but_refuses_to_change_is_told():
+    """1.32 reads a claim of subrequests as one that asks for nothing, and refuses each of its updates."""
+    subrequests = claim("v1beta1", SUBREQUESTS)
+    found = audited(subrequests, "1.32", **DRA)
+    assert [what for what, *_ in found] == ["unserved", "lost", "refused"]
+    assert found[2] == ("refused", WITHOUT_CLASS)
+    assert [what for what, *_ in audited(subrequests, "1.33", **DRA)] == ["unserved"]
+    advice = "change it at 1.33 so that 1.32 takes it, or delete it"
+    found = told([subrequests], "1.33", "1.32", **DRA)
+    assert [each for each in found if each[2] == "refused"] == [
+        ("1.32", f"resourceclaims.{GROUP}", "refused", advice)
+    ]
+
+
+def test_what_the_release_before_refuses_with_the_same_words_is_not_told():
+    """A pod without containers is as wrong before the step as behind it."""
+    empty = pod(containers=[])
+    assert [what for what, *_ in audited(empty, "1.33")] == ["refused"]
+    assert told([empty], "1.34", "1.33") == []
+
+
+def test_what_is_found_of_an_object_once_it_is_migrated_is_told_at_the_same_step():
+    """A claim of v1beta2 has to be written anew for 1.32, which then still does not know its subrequests."""
+    found = told([claim("v1beta2", SUBREQUESTS)], "1.33", "1.32", **DRA)
+    assert [what for _, _, what, _ in found] == ["unreadable", "unserved", "lost", "refused"]
 
 
 def test_nodes_that_a_kubelet_does_not_start_on_have_to_be_drained():

@@ -68,7 +68,7 @@ async def _admit_and_commit(registry: Registry, obj: Object, write: WriteRequest
     )
     if not write.dry_run:  # the check is in upstream's store, which a dry run does not reach
         _check_no_revision(metadata)
-    checks.as_stored(registry, obj)
+    checks.as_stored(obj, registry.resource)
     key = registry.key(write.namespace, metadata["name"])
     try:
         return await commit(registry, key, obj, write, None)
@@ -117,9 +117,9 @@ def before_create(registry: Registry, obj: Object, write: WriteRequest) -> None:
     strategy.prepare_for_create(obj, ctx)
     if strategy.counts_generation(ctx):
         metadata["generation"] = 1
-    checks.drop_disabled_fields(registry, obj, None)
-    checks.complete(registry, obj)
-    checks.check_new(registry, strategy, obj, ctx)
+    checks.drop_disabled_fields(obj, None, ctx)
+    checks.complete(obj, ctx.resource)
+    checks.check_new(strategy, obj, ctx)
     write.warnings.extend(strategy.warnings(obj, ctx))
 
 

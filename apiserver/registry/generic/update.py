@@ -20,7 +20,7 @@ from kubeskew.apiserver.registry.generic.commit import commit, commit_removal
 from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, guaranteed_update
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.strategy import Strategy
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.records import Entry, Key
 
@@ -95,7 +95,7 @@ async def _admit_and_commit(
         await services.admission.validate(
             registry.attributes(admission.UPDATE, write, entry.key.name, new, old)
         )
-    checks.as_stored(registry, new)
+    checks.as_stored(new, registry.resource)
     keep_times_of_no_change(new, old)
     if should_delete_during_update(registry, new, old):
         return await _delete(registry, entry, new, write)
@@ -134,6 +134,13 @@ def before_update(
         metadata.setdefault("namespace", write.namespace)
     else:
         metadata.pop("namespace", None)
+    complete_and_check(strategy, new, old, ctx)
+    write.warnings.extend(strategy.update_warnings(new, old, ctx))
+
+
+def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: StrategyContext) -> None:
+    """Completes a changed object, and raises 422 if the change breaks a rule."""
+    metadata = new["metadata"]
     generation = old["metadata"].get("generation")
     if generation is None:
         metadata.pop("generation", None)
@@ -143,10 +150,9 @@ def before_update(
     strategy.prepare_for_update(new, old, ctx)
     if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
         metadata["generation"] = (generation or 0) + 1
-    checks.drop_disabled_fields(registry, new, old)
-    checks.complete(registry, new)
-    checks.check_change(registry, strategy, new, old, ctx)
-    write.warnings.extend(strategy.update_warnings(new, old, ctx))
+    checks.drop_disabled_fields(new, old, ctx)
+    checks.complete(new, ctx.resource)
+    checks.check_change(strategy, new, old, ctx)
 
 
 def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:

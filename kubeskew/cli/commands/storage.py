@@ -74,10 +74,10 @@ def audit_command(
     """Say which stored objects an API server of another version cannot read, and what others would lose.
 
     `unreadable`: gets and lists fail. `lost`: fields that it does not know, gone with its next write.
-    `changed`: values that it reads as others. `unserved`: nobody sees the object. `webhook`: the custom
-    resource can be read while its definition's conversion webhook answers, which an audit does not call.
-    `undrained`: the node's kubelet refuses a file that the one before it kept, and does not start; what it
-    would lose of the others is told, too.
+    `changed`: values that it reads as others. `refused`: it reads the object, and refuses its updates.
+    `unserved`: nobody sees the object. `webhook`: the custom resource can be read while its definition's
+    conversion webhook answers, which an audit does not call. `undrained`: the node's kubelet refuses a file
+    that the one before it kept, and does not start; what it would lose of the others is told, too.
 
     BEFORE is what to do while the API servers are as they are. With --to that is said for each step of the
     way, as if it had been done at the steps before. Gates and APIs are those of the cluster as far as the
