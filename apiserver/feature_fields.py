@@ -36,9 +36,9 @@ def unless_off(name: str, *, minor: int = 0) -> Any:
     )
 
 
-def gate(*names: str) -> Any:
-    """Makes a field that is true where all of the gates are on."""
-    return decided(lambda gates: all(gates.enabled(name) for name in names))
+def gate(*names: str, last: int = 99) -> Any:
+    """Makes a field that is true where all of the gates are on, up to and with the minor `last`."""
+    return decided(lambda gates: gates.version.minor <= last and all(gates.enabled(name) for name in names))
 
 
 def known_bug(id_: str) -> Any:

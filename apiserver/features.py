@@ -99,7 +99,15 @@ class PodFeatures:
     token_overlap_warnings: bool = since(30)  # of projected files in the place of a token (from memory)
     overlap_warnings: bool = since(34)  # of all paths, not those of tokens alone (from memory)
 
-    # --- subresources
+    # --- resizes
+    resized_by_update: bool = gate(
+        "InPlacePodVerticalScaling", last=31
+    )  # since then by the subresource alone
+    proposes_resize: bool = gate(
+        "InPlacePodVerticalScaling", last=32
+    )  # in `status.resize` (1.32 from memory)
+    # A change of a pod's class has an error of its own.
+    update_keeps_qos: bool = decided(lambda gates: 27 <= gates.version.minor <= 31)
     pod_resize: bool = gate("InPlacePodLevelResourcesVerticalScaling")  # the pod's own resources may change
     init_resize: bool = gate("InPlacePodVerticalScalingInitContainers")  # those of all init containers may
     memory_shrinks: bool = since(34)  # a memory limit may shrink without a restart

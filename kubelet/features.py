@@ -73,7 +73,8 @@ class KubeletFeatures:
     observed_generation: bool
     actual_resources: bool
     allocated_resources: bool
-    resizes: bool  # and reports it in conditions
+    resizes: bool
+    resize_conditions: bool  # tell what becomes of a resize; before 1.33 status.resize does
     volume_mount_statuses: bool
     kube_proxy_version: bool
     backoff_seconds: tuple[float, float]  # first, longest
@@ -147,7 +148,8 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         # a gate of its own decided in 1.32, and none since
         allocated_resources=gate("InPlacePodVerticalScaling")
         and (minor != 32 or gate("InPlacePodVerticalScalingAllocatedStatus")),
-        resizes=gate("InPlacePodVerticalScaling") and minor >= 33,
+        resizes=gate("InPlacePodVerticalScaling"),
+        resize_conditions=minor >= 33,
         volume_mount_statuses=gate("RecursiveReadOnlyMounts"),
         kube_proxy_version=not gate("DisableNodeKubeProxyVersion"),
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),

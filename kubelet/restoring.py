@@ -125,7 +125,9 @@ def _claim(info: ClaimInfo) -> Contents:
 def _given(file: StateFile) -> Contents:
     file.load()
     file.save()
-    return {"entries": {uid: dict(of_pod) for uid, of_pod in file.allocated.items()}}
+    entries = {uid: dict(of_pod) for uid, of_pod in file.state.allocated.items()}
+    statuses = dict(file.state.resize_statuses)
+    return {"entries": entries, **({"resizeStatuses": statuses} if statuses else {})}
 
 
 def _managed(manager: CPUManager | MemoryManager) -> Contents:

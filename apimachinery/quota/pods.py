@@ -35,12 +35,14 @@ class PodEvaluator(Evaluator):
         super().__init__(GroupResource("", "pods"))
         self._clock = clock
         self._resources = PodResources.of(gates)
+        # Up to 1.31 an update of the pod itself resizes it.
+        self._resized_by_update = gates.enabled("InPlacePodVerticalScaling") and gates.version.minor <= 31
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
         if subresource:
             return subresource == "resize" and operation == UPDATE
         if operation == UPDATE and old is not None:
-            return is_terminating(old) != is_terminating(new)
+            return self._resized_by_update or is_terminating(old) != is_terminating(new)
         return operation == CREATE
 
     def matching(self, names: Iterable[str]) -> list[str]:

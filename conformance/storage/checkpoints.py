@@ -16,6 +16,7 @@ from kubeskew.kubelet.allocation.state import file_names, resources_of
 from kubeskew.kubelet.checkpoints import cpu_manager_state, memory_manager_state, pod_allocations
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState
 from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
+from kubeskew.kubelet.checkpoints.pod_allocations import PodsState
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.dra import checkpoint
 from kubeskew.kubelet.dra.claims import ClaimInfo
@@ -85,7 +86,7 @@ def _given(pods: Sequence[Object], before: KubeletFeatures, after: KubeletFeatur
     written, reads = before.allocation_form, after.allocation_form
     if written is None or reads is None:
         return
-    given = {pod_spec.uid_of(pod): resources_of(pod, written) for pod in pods}
+    given = PodsState({pod_spec.uid_of(pod): resources_of(pod, written) for pod in pods})
     for file in file_names(written):
         if file in file_names(reads):
             content = pod_allocations.encode(given, written)

@@ -1,7 +1,8 @@
 """The resources that pods of a node were given, kept over restarts of the kubelet with in-place resizing.
 
-Up to 1.32 the status manager keeps them, since 1.33 the allocation manager, which also keeps what containers
-were started or resized with (pkg/kubelet/allocation). Without the gate nothing is read or written.
+Up to 1.32 the status manager keeps them, with what became of resizes that are not done; since 1.33 the
+allocation manager, which also keeps what containers were started or resized with (pkg/kubelet/allocation).
+Without the gate nothing is read or written.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +12,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints import pod_allocations
-from kubeskew.kubelet.checkpoints.pod_allocations import Allocated, AllocationForm, Resources
+from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsState, Resources
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import StateFiles
@@ -26,7 +27,7 @@ class StateFile:
     """One file, and what is in it or about to be."""
 
     def __init__(self, path: Path, form: AllocationForm, files: StateFiles) -> None:
-        self.allocated: Allocated = {}
+        self.state = PodsState()
         self.name = path.name
         self._path = path
         self.form = form
@@ -41,7 +42,7 @@ class StateFile:
                 self.save()
             return
         try:
-            self.allocated = pod_allocations.decode(content, self.form)
+            self.state = pod_allocations.decode(content, self.form)
         except (CheckpointError, AttributeError, TypeError, ValueError) as error:
             kind = "pod allocation" if self.form in _ONE_FILE else "pod resource information"
             raise CheckpointError(
@@ -52,7 +53,7 @@ class StateFile:
 
     def save(self) -> None:
         """Writes the file, unless it says the same already."""
-        content = pod_allocations.encode(self.allocated, self.form)
+        content = pod_allocations.encode(self.state, self.form)
         if content != self._content:
             self._files.write(self._path, content)
             self._content = content
@@ -75,9 +76,29 @@ class PodAllocations:
             if file is not None:
                 file.load()
 
-    def of(self, uid: str) -> Mapping[str, Resources]:
-        """Returns what a pod's containers were given; empty for a pod that is not known."""
-        return {} if self._allocated is None else self._allocated.allocated.get(uid, {})
+    def of(self, pod: Object) -> Mapping[str, Resources]:
+        """Returns what a pod's containers were given; empty for a pod that is not known.
+
+        Up to 1.31 requests alone are kept; the rest is what the pod asks for now.
+        """
+        if self._allocated is None:
+            return {}
+        known = self._allocated.state.allocated.get(pod_spec.uid_of(pod), {})
+        if self._allocated.form is not AllocationForm.STRUCTS:
+            return known
+        asked = resources_of(pod, self._allocated.form)
+        return {name: _with_requests(asked.get(name, {}), given) for name, given in known.items()}
+
+    def decide(self, uid: str, status: str) -> None:
+        """Stores what becomes of a pod's resize: Deferred or Infeasible; empty if none waits any more."""
+        if self._allocated is None or self._allocated.form not in _ONE_FILE:
+            return
+        statuses = self._allocated.state.resize_statuses
+        if status:
+            statuses[uid] = status
+        else:
+            statuses.pop(uid, None)
+        self._allocated.save()
 
     def give(self, pod: Object) -> None:
         """Stores that the containers are given what the pod asks for now."""
@@ -87,8 +108,9 @@ class PodAllocations:
         if self._given.get(uid) == resources:
             return
         self._given[uid] = resources
-        known = self._allocated.allocated.get(uid, {})
-        self._allocated.allocated[uid] = {
+        allocated = self._allocated.state.allocated
+        known = allocated.get(uid, {})
+        allocated[uid] = {
             name: _with_zeros(asked) if self._zeros and name in known else asked
             for name, asked in resources.items()
         }
@@ -98,7 +120,7 @@ class PodAllocations:
         """Stores that a container has what it was given."""
         if self._actuated is None:
             return
-        of_pod = self._actuated.allocated.setdefault(pod_spec.uid_of(pod), {})
+        of_pod = self._actuated.state.allocated.setdefault(pod_spec.uid_of(pod), {})
         resources = dict(container.get("resources") or {})
         if of_pod.get(container["name"]) != resources:
             of_pod[container["name"]] = resources
@@ -108,13 +130,15 @@ class PodAllocations:
         """Forgets a pod. Since 1.33 the files do so with the next change only."""
         self._given.pop(uid, None)
         for file in (self._allocated, self._actuated):
-            if file is not None and file.allocated.pop(uid, None) is not None and self._form in _ONE_FILE:
-                file.save()
+            if file is not None:
+                file.state.resize_statuses.pop(uid, None)
+                if file.state.allocated.pop(uid, None) is not None and self._form in _ONE_FILE:
+                    file.save()
 
     def retain(self, uids: Collection[str]) -> None:
         """Forgets all other pods."""
         files = [file for file in (self._allocated, self._actuated) if file is not None]
-        for uid in [uid for file in files for uid in file.allocated if uid not in uids]:
+        for uid in [uid for file in files for uid in file.state.allocated if uid not in uids]:
             self.remove(uid)
 
 
@@ -134,6 +158,11 @@ def resources_of(pod: Object, form: AllocationForm) -> dict[str, Resources]:
     sidecars = [container for container in pod_spec.init_containers(pod) if is_sidecar(container)]
     containers = [*pod_spec.containers(pod), *(() if form in _ONE_FILE else sidecars)]
     return {container["name"]: dict(container.get("resources") or {}) for container in containers}
+
+
+def _with_requests(asked: Resources, given: Resources) -> Resources:
+    rest = {name: value for name, value in asked.items() if name != "requests"}
+    return {**rest, **given}
 
 
 def _with_zeros(resources: Resources) -> Resources:

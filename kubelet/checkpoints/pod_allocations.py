@@ -1,13 +1,14 @@
-"""The files of in-place resizing: what pods were given, by pod UID and container.
+"""The files of in-place resizing: what pods were given, by pod UID and container, and what became of resizes.
 
 1.27 to 1.31 keep `pod_status_manager_state`, with a sum of Go's structs, quantities and all
 (pkg/kubelet/status/state/checkpoint.go). Such a quantity remembers its text only sometimes, and its notation
 always: one that was not made from the text that the file has gives the file a sum that does not fit when it
 is read (pull request 126620). Since 1.32 the sum is of a text (pkg/kubelet/allocation/state since 1.33), in
-`allocated_pods_state` and `actuated_pods_state` since 1.33.
+`allocated_pods_state` and `actuated_pods_state` since 1.33. What became of resizes is kept up to 1.32.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -27,6 +28,7 @@ from kubeskew.kubelet.checkpoints.reading import (
 
 Resources = dict[str, Any]  # a container's: limits, requests, claims
 Allocated = dict[str, dict[str, Resources]]  # by pod UID and container
+ResizeStatuses = dict[str, str]  # Deferred, Infeasible or InProgress by pod UID
 
 _ZERO = None  # the amount of Go's zero Quantity, which has no notation; the file has it as "0"
 _BIG_WORD = 1 << 64
@@ -41,18 +43,28 @@ class AllocationForm(Enum):
     POD_ENTRIES = "1.34"  # with room for what is the pod's as a whole
 
 
-def encode(allocated: Allocated, form: AllocationForm) -> bytes:
+@dataclass(slots=True)
+class PodsState:
+    """Holds the contents of one file. Forms since 1.33 have no room for `resize_statuses`."""
+
+    allocated: Allocated = field(default_factory=dict)
+    resize_statuses: ResizeStatuses = field(default_factory=dict)
+
+
+def encode(state: PodsState, form: AllocationForm) -> bytes:
     """Returns a file's content."""
     if form is AllocationForm.STRUCTS:
-        lists = {pod: _lists(of_pod) for pod, of_pod in sorted(allocated.items())}
+        lists = {pod: _lists(of_pod) for pod, of_pod in sorted(state.allocated.items())}
         shown = {pod: {name: _texts(found) for name, found in of.items()} for pod, of in lists.items()}
-        entries = {"allocationEntries": shown} if shown else {}
-        return orjson.dumps({**entries, "checksum": checksum(_printed(lists, {}))})
-    data = orjson.dumps(_data(allocated, form)).decode()
+        statuses = dict(sorted(state.resize_statuses.items()))
+        entries = {"allocationEntries": shown, "resizeStatusEntries": statuses}
+        members = {name: entry for name, entry in entries.items() if entry}
+        return orjson.dumps({**members, "checksum": checksum(_printed(lists, statuses))})
+    data = orjson.dumps(_data(state, form)).decode()
     return orjson.dumps({"data": data, "checksum": checksum(string(data))})
 
 
-def decode(content: bytes, form: AllocationForm) -> Allocated:
+def decode(content: bytes, form: AllocationForm) -> PodsState:
     """Returns a file's contents. Raises CheckpointError."""
     if form is AllocationForm.STRUCTS:
         return _decode_structs(content)
@@ -65,10 +77,15 @@ def decode(content: bytes, form: AllocationForm) -> Allocated:
         inner = parsed(data.encode())
         if form is AllocationForm.POD_ENTRIES:
             entries = mapping_of(inner, "entries", "PodResourceCheckpointInfo", "state.PodResourceInfoMap")
-            return {pod: _containers((entry or {}).get("ContainerResources")) for pod, entry in _of(entries)}
+            of_pods = {pod: (entry or {}).get("ContainerResources") for pod, entry in _of(entries)}
+            return PodsState({pod: _containers(entry) for pod, entry in of_pods.items()})
         kind = "PodResourceAllocationInfo"
         entries = mapping_of(inner, "allocationEntries", kind, "state.PodResourceAllocation")
-        return {pod: _containers(entry) for pod, entry in _of(entries)}
+        allocated = {pod: _containers(entry) for pod, entry in _of(entries)}
+        if form is AllocationForm.TWO_FILES:
+            return PodsState(allocated)
+        statuses = mapping_of(inner, "resizeStatusEntries", kind, "state.PodResizeStatus")
+        return PodsState(allocated, dict(statuses or {}))
     except CheckpointError as error:
         info = "resource allocation info" if form is AllocationForm.TEXT else "resource information"
         raise CheckpointError(f"failed to get pod {info}: {error}") from error
@@ -84,16 +101,21 @@ def _containers(found: Any) -> dict[str, Resources]:
     return {name: dict(resources or {}) for name, resources in (found or {}).items()}
 
 
-def _data(allocated: Allocated, form: AllocationForm) -> dict[str, Any]:
+def _data(state: PodsState, form: AllocationForm) -> dict[str, Any]:
     """Returns what the text of a file says, in Go's order."""
     pods = {
         pod: {name: _requirements(resources) for name, resources in sorted(of_pod.items())}
-        for pod, of_pod in sorted(allocated.items())
+        for pod, of_pod in sorted(state.allocated.items())
     }
-    if form is not AllocationForm.POD_ENTRIES:
-        return {"allocationEntries": pods} if pods else {}
-    entries = {pod: {"ContainerResources": of_pod} for pod, of_pod in pods.items()}
-    return {"entries": entries} if entries else {}
+    if form is AllocationForm.POD_ENTRIES:
+        members: dict[str, Any] = {
+            "entries": {pod: {"ContainerResources": of_pod} for pod, of_pod in pods.items()}
+        }
+    else:
+        members = {"allocationEntries": pods}
+    if form is AllocationForm.TEXT:
+        members["resizeStatusEntries"] = dict(sorted(state.resize_statuses.items()))
+    return {name: entries for name, entries in members.items() if entries}
 
 
 def _requirements(resources: Resources) -> Resources:
@@ -119,20 +141,21 @@ def _texts(amounts: Mapping[str, Any] | None) -> dict[str, str] | None:
     return {name: Quantity.of(amount).canonical() for name, amount in sorted(amounts.items())}
 
 
-def _decode_structs(content: bytes) -> Allocated:
+def _decode_structs(content: bytes) -> PodsState:
     kind = "PodResourceAllocationCheckpoint"
     members = parsed(content)
     entries = mapping_of(members, "allocationEntries", kind, "map[string]map[string]v1.ResourceList")
     statuses = mapping_of(members, "resizeStatusEntries", kind, "map[string]v1.PodResizeStatus")
     if checksum(_printed(entries, statuses)) != sum_of(members, "checksum", kind):
         raise CheckpointError(CORRUPTED)
-    return {
+    allocated: Allocated = {
         pod: {
             name: {} if amounts is None else {"requests": dict(amounts)}
             for name, amounts in (of_pod or {}).items()
         }
         for pod, of_pod in _of(entries)
     }
+    return PodsState(allocated, dict(statuses or {}))
 
 
 def _printed(entries: Mapping[str, Any] | None, statuses: Mapping[str, str] | None) -> SpewText:

@@ -56,7 +56,7 @@ class PodWorker:
         self._start_time: str = known or timestamp(services.clock.now())
         self._starter = ContainerStarter(services)
         self._killer = PodKiller(services)
-        known = services.allocations.of(pod_spec.uid_of(pod)) if services.features.resizes else None
+        known = services.allocations.of(pod) if services.features.resizes else None
         self._resizer = Resizer(known)
         self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
         self._meter = UsageMeter(services.runtime, services.recorder)
@@ -188,6 +188,8 @@ class PodWorker:
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
                 self._killer.replace(self.pod, sandbox, container, "resize requires restart")
+        pending = self._resizer.pending
+        self._services.allocations.decide(self.uid, pending.reason if pending is not None else "")
         for spec in pod_spec.all_containers(self.allocated_pod):
             container = sandbox.latest(spec["name"]) if sandbox is not None else None
             if container is not None and container.running(now):

@@ -27,7 +27,11 @@ _OWNED_FIELDS = (
 
 def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:
     """Returns the fields of a pod's status that this kubelet knows and writes; it leaves others alone."""
-    newer = {"hostIPs": features.host_ips, "observedGeneration": features.observed_generation}
+    newer = {
+        "hostIPs": features.host_ips,
+        "observedGeneration": features.observed_generation,
+        "resize": features.resizes and not features.resize_conditions,
+    }
     return (*_OWNED_FIELDS, *(name for name, known in newer.items() if known))
 
 
@@ -73,8 +77,10 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
         "containerStatuses": sorted(regular, key=_name),
         "qosClass": pod_spec.qos_class(pod),
     }
-    if view.pending_resize is not None:
+    if view.pending_resize is not None and features.resize_conditions:
         status["conditions"].insert(0, pending_condition(pod, view.pending_resize, features, view.now))
+    elif view.pending_resize is not None:
+        status["resize"] = view.pending_resize.reason
     if inits:
         status["initContainerStatuses"] = inits
     if ephemerals := pod_spec.ephemeral_containers(pod):

@@ -110,6 +110,20 @@ def test_resized_pods() -> None:
     assert used(PODS, obj)["cpu"] == "4"
 
 
+@pytest.mark.parametrize(
+    ("minor", "gate", "subresource", "counted"),
+    [(27, True, "", True), (31, True, "", True), (31, False, "", False), (32, True, "", False),
+     (36, True, "", False), (36, True, "resize", True)],
+)  # fmt: skip
+def test_updates_that_may_resize_a_pod_are_counted(
+    minor: int, gate: bool, subresource: str, counted: bool
+) -> None:
+    """Up to 1.31 an update of the pod may resize it, since 1.32 the subresource."""
+    evaluator = evaluators(minor, InPlacePodVerticalScaling=gate).pods
+    grown, before = pod(container(requests={"cpu": "2"})), pod(container(requests=CPU))
+    assert evaluator.handles("UPDATE", subresource, grown, before) is counted
+
+
 def test_pods_that_should_be_gone() -> None:
     """A pod that outlives its grace does not count."""
     clock = SystemClock()

@@ -8,6 +8,7 @@ from typing import Any
 from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
@@ -49,8 +50,9 @@ def context_of(catalogue: Catalogue, resource: Resource) -> StrategyContext:
 class Rules:
     """The rules of one kind at one minor."""
 
-    def __init__(self, group: str, resource: str, minor: int = 36) -> None:
-        catalogue = catalogue_for(Version(minor))
+    def __init__(self, group: str, resource: str, minor: int = 36, **gates: bool) -> None:
+        version = Version(minor)
+        catalogue = catalogue_for(version, FeatureGates(version, gates))
         found = catalogue.resource(group, "v1", resource)
         assert found is not None
         self.resource, self.catalogue = found, catalogue

@@ -8,6 +8,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.storage.node_files import KeptNode, read_by
 from kubeskew.kubelet.checkpoints import cpu_manager_state, pod_allocations
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState
+from kubeskew.kubelet.checkpoints.pod_allocations import PodsState
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.features import codec_for
 from kubeskew.kubelet.dra.plugin import PreparedDevice
@@ -41,7 +42,7 @@ def claims(version):
 def given(version):
     form = features(version, **{RESIZING: True}).allocation_form
     assert form is not None
-    return pod_allocations.encode({"pod": {"c": {"requests": {"cpu": "1"}}}}, form)
+    return pod_allocations.encode(PodsState({"pod": {"c": {"requests": {"cpu": "1"}}}}), form)
 
 
 def told(kept, before, after):

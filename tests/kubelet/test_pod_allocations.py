@@ -7,12 +7,12 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.allocation.resizing import Resizer
 from kubeskew.kubelet.allocation.state import ACTUATED, ALLOCATED, STATUS_MANAGER, PodAllocations
 from kubeskew.kubelet.checkpoints import pod_allocations
-from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm
+from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsState
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.files import UNJOURNALLED
 
-EXAMPLE = {"p-1": {"c": {"requests": {"cpu": "500m"}}}}
+EXAMPLE = PodsState({"p-1": {"c": {"requests": {"cpu": "500m"}}}})
 GATE = "InPlacePodVerticalScaling"
 FORMS = {27: AllocationForm.STRUCTS, 32: AllocationForm.TEXT, 33: AllocationForm.TWO_FILES}
 
@@ -24,10 +24,14 @@ def pod(uid, cpu="500m", **resources):
 
 def allocations(directory, minor, *, gate=True):
     """Returns the allocations that a kubelet of a release loads."""
-    version = Version(minor)
-    found = PodAllocations(directory, features_of(version, FeatureGates(version, {GATE: gate})), UNJOURNALLED)
+    found = PodAllocations(directory, features_of_minor(minor, gate=gate), UNJOURNALLED)
     found.load()
     return found
+
+
+def features_of_minor(minor, *, gate=True):
+    version = Version(minor)
+    return features_of(version, FeatureGates(version, {GATE: gate}))
 
 
 @pytest.mark.parametrize(
@@ -77,13 +81,14 @@ def test_files_are_upstreams(form, text):
 def test_sums_of_upstreams_tests_fit(form, text):
     """The files in upstream's tests are read."""
     found = pod_allocations.decode(text.encode(), form)
-    assert found == {"pod1": {"container1": {"requests": {"cpu": "1Ki", "memory": "1Ki"}}}}
+    assert found == PodsState({"pod1": {"container1": {"requests": {"cpu": "1Ki", "memory": "1Ki"}}}})
 
 
 @pytest.mark.parametrize("amount", ["1000", "1024Ki", "1024Mi", "1024Gi", "1024Ei"])
 def test_quantities_that_fail_in_upstreams_own_test(amount):
     """Before 1.32 a quantity that is written otherwise than it was made leaves a file that cannot be read."""
-    written = pod_allocations.encode({"p": {"c": {"requests": {"cpu": amount}}}}, AllocationForm.STRUCTS)
+    state = PodsState({"p": {"c": {"requests": {"cpu": amount}}}})
+    written = pod_allocations.encode(state, AllocationForm.STRUCTS)
     with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
         pod_allocations.decode(written, AllocationForm.STRUCTS)
 
@@ -91,9 +96,9 @@ def test_quantities_that_fail_in_upstreams_own_test(amount):
 @pytest.mark.parametrize("unit", ["Ti", "Pi", "n", "u", "m", "k", "M", "G", "T", "P"])
 def test_quantities_that_pass_in_upstreams_own_test(unit):
     """Other quantities of the same test leave a file that can be read."""
-    amount = {"p": {"c": {"requests": {"cpu": f"1024{unit}"}}}}
-    written = pod_allocations.encode(amount, AllocationForm.STRUCTS)
-    assert sorted(pod_allocations.decode(written, AllocationForm.STRUCTS)) == ["p"]
+    state = PodsState({"p": {"c": {"requests": {"cpu": f"1024{unit}"}}}})
+    written = pod_allocations.encode(state, AllocationForm.STRUCTS)
+    assert sorted(pod_allocations.decode(written, AllocationForm.STRUCTS).allocated) == ["p"]
 
 
 @pytest.mark.parametrize(("written", "read"), [(31, 32), (32, 31)])
@@ -124,14 +129,65 @@ def test_a_broken_file_of_the_allocation_manager(tmp_path):
 def test_allocations_outlive_the_kubelet(tmp_path, minor):
     """The next kubelet of the release knows what a pod was given."""
     allocations(tmp_path, minor).give(pod("p-1"))
-    assert allocations(tmp_path, minor).of("p-1")["c"]["requests"] == {"cpu": "500m"}
+    assert allocations(tmp_path, minor).of(pod("p-1"))["c"]["requests"] == {"cpu": "500m"}
+
+
+@pytest.mark.parametrize("minor", [27, 31, 32])
+def test_what_became_of_a_resize_outlives_the_kubelet(tmp_path, minor):
+    """Up to 1.32 the file has the status of a resize until it is done or its pod is gone."""
+    found = allocations(tmp_path, minor)
+    found.give(pod("p-1"))
+    found.decide("p-1", "Deferred")
+    allocations(tmp_path, minor)
+    file = tmp_path / STATUS_MANAGER
+    assert '"resizeStatusEntries":{"p-1":"Deferred"}' in file.read_text().replace("\\", "")
+    state = pod_allocations.decode(file.read_bytes(), features_of_minor(minor).allocation_form)
+    assert state.resize_statuses == {"p-1": "Deferred"}
+    found.decide("p-1", "")
+    assert "resizeStatusEntries" not in file.read_text()
+    found.decide("p-1", "Infeasible")
+    found.remove("p-1")
+    assert "resizeStatusEntries" not in file.read_text()
+
+
+def test_since_1_33_no_file_has_what_became_of_a_resize(tmp_path):
+    """The conditions of the pod say it alone."""
+    found = allocations(tmp_path, 33)
+    found.give(pod("p-1"))
+    found.decide("p-1", "Deferred")
+    assert "Deferred" not in (tmp_path / ALLOCATED).read_text()
+
+
+def test_a_status_is_part_of_the_sum(tmp_path):
+    """A file whose status was changed by hand is not read."""
+    found = allocations(tmp_path, 31)
+    found.give(pod("p-1"))
+    found.decide("p-1", "Deferred")
+    file = tmp_path / STATUS_MANAGER
+    file.write_text(file.read_text().replace("Deferred", "Infeasible"))
+    with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
+        allocations(tmp_path, 31)
+
+
+def test_limits_are_those_that_a_pod_has_now_where_requests_alone_are_kept(tmp_path):
+    """Up to 1.31 the file has requests; since 1.32 it has limits, too."""
+    limited = pod("p-1")
+    limited["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "2"}
+    for minor, expected in ((31, {"cpu": "3"}), (32, {"cpu": "2"})):
+        directory = tmp_path / str(minor)
+        directory.mkdir()
+        allocations(directory, minor).give(limited)
+        raised = pod("p-1", cpu="1")
+        raised["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "3"}
+        found = allocations(directory, minor).of(raised)["c"]
+        assert found == {"limits": expected, "requests": {"cpu": "500m"}}
 
 
 @pytest.mark.parametrize(("written", "read"), [(32, 33), (33, 34), (34, 33)])
 def test_allocations_are_lost_where_another_name_is_looked_for(tmp_path, written, read):
     """A release that calls the file or its contents otherwise starts without any allocation."""
     allocations(tmp_path, written).give(pod("p-1"))
-    assert not allocations(tmp_path, read).of("p-1")
+    assert not allocations(tmp_path, read).of(pod("p-1"))
 
 
 def test_no_file_is_touched_without_the_gate(tmp_path):
@@ -142,7 +198,7 @@ def test_no_file_is_touched_without_the_gate(tmp_path):
     without.actuate(pod("p-1"), pod("p-1")["spec"]["containers"][0])
     without.remove("p-1")
     without.retain([])
-    assert not without.of("p-1")
+    assert not without.of(pod("p-1"))
     assert [path.name for path in tmp_path.iterdir()] == [STATUS_MANAGER]
 
 
@@ -158,7 +214,7 @@ def test_pods_that_are_gone(tmp_path, minor, kept):
     found.give(pod("p-3"))
     assert "p-1" not in (tmp_path / name).read_text()
     found.retain(["p-3"])
-    assert not found.of("p-2")
+    assert not found.of(pod("p-2"))
 
 
 def test_what_runs_is_kept_beside_what_is_given(tmp_path):
@@ -166,9 +222,9 @@ def test_what_runs_is_kept_beside_what_is_given(tmp_path):
     found = allocations(tmp_path, 36)
     found.actuate(pod("p-1"), {"name": "c", "resources": {"requests": {"cpu": "1"}}})
     written = (tmp_path / ACTUATED).read_bytes()
-    assert pod_allocations.decode(written, AllocationForm.POD_ENTRIES) == {
-        "p-1": {"c": {"requests": {"cpu": "1"}}}
-    }
+    assert pod_allocations.decode(written, AllocationForm.POD_ENTRIES) == PodsState(
+        {"p-1": {"c": {"requests": {"cpu": "1"}}}}
+    )
     assert not (tmp_path / ALLOCATED).exists()
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubeskew.apimachinery.field import FieldError, forbidden
+from kubeskew.apimachinery.field import FieldError, forbidden, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.core.pod import (
@@ -77,6 +77,25 @@ def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
 
 def _options(ctx: StrategyContext, new: Object, old: Object) -> PodOptions:
     return widened(pod_options(ctx.features.pods, True), new["spec"], old["spec"])
+
+
+def mark_proposed(new: Object, old: Object, *, by_update: bool) -> None:
+    """Says in the status that a resize was asked for (MarkPodProposedForResize, pkg/api/pod/util.go).
+
+    Up to 1.31, `by_update`, only where a container's status has other allocated resources than are requested.
+    """
+    given = {
+        status["name"]: status.get("allocatedResources") or {}
+        for status in (new.get("status") or {}).get("containerStatuses") or []
+    }
+    for container, before in zip(new["spec"]["containers"], old["spec"]["containers"], strict=False):
+        resources, name = container.get("resources") or {}, container["name"]
+        if resources == (before.get("resources") or {}):
+            continue
+        requests = resources.get("requests")
+        if not by_update or (requests is not None and given.get(name, requests) != requests):
+            new["status"] = {**new["status"], "resize": "Proposed"}
+            return
 
 
 class PodStatusStrategy(StatusStrategy):
@@ -160,6 +179,8 @@ class ResizeStrategy(PodPartStrategy):
             for container, other in zip(kept, containers, strict=True):
                 keep(container, other, "resources")
                 keep(container, other, "resizePolicy")
+        if ctx.features.pods.proposes_resize:
+            mark_proposed(new, old, by_update=False)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         options = _options(ctx, new, old)
@@ -205,6 +226,11 @@ class PodStrategy(BuiltIn):
                 }
             ]
 
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if ctx.features.pods.resized_by_update:
+            mark_proposed(new, old, by_update=True)
+
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return ctx.features.pods.generation
 
@@ -223,7 +249,15 @@ class PodStrategy(BuiltIn):
         options = _options(ctx, new, old)
         errors = pod_errors(new, options)
         errors += annotation_change_errors(new, old)
-        return [*errors, *update_validation.pod_update_errors(new["spec"], old["spec"], options)]
+        features = ctx.features.pods
+        had = (old.get("status") or {}).get("qosClass") or qos_class(old["spec"])
+        if features.update_keeps_qos and qos_class(new["spec"]) != had:
+            shown = (new.get("status") or {}).get("qosClass") or ""
+            errors.append(invalid("metadata", shown, "Pod QoS is immutable"))
+        resizes = features.resized_by_update
+        return errors + update_validation.pod_update_errors(
+            new["spec"], old["spec"], options, resizes=resizes
+        )
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return pod_warnings.pod_warnings(obj, ctx.features.pods)

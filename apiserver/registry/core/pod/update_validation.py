@@ -1,6 +1,7 @@
 """Validates changes of the spec of a pod.
 
-Source: pkg/apis/core/validation/validation.go (ValidatePodUpdate, ValidateContainerUpdates), 1.36.
+Source: pkg/apis/core/validation/validation.go (ValidatePodUpdate, ValidateContainerUpdates), 1.36; for
+updates that resize, 1.27 to 1.31.
 """
 
 import copy
@@ -19,12 +20,16 @@ UPDATABLE = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_RESIZABLE = ",`spec.containers[*].resources` (for CPU/memory only)"
+_AMOUNTS = ("cpu", "memory")
 _MAX_INT32 = 2**31 - 1
 
 
-def pod_update_errors(new: Object, old: Object, options: PodOptions) -> list[FieldError]:
+def pod_update_errors(
+    new: Object, old: Object, options: PodOptions, *, resizes: bool = False
+) -> list[FieldError]:
     """Returns errors of the change from spec `old` to spec `new`; the new spec itself is checked
-    elsewhere.
+    elsewhere. `resizes`: containers' amounts of CPU and memory may change.
     """
     if new == old:
         return list(_toleration_errors(new, old, options)) if new.get("tolerations") else []
@@ -41,12 +46,15 @@ def pod_update_errors(new: Object, old: Object, options: PodOptions) -> list[Fie
     errors += _toleration_errors(new, old, options)
     errors += _gate_errors(new, old)
     munged = munge(new, old)
+    if resizes:
+        put_back_amounts(munged, old)
     if old.get("schedulingGates"):  # a gated pod's placement may still be narrowed
         errors += narrowing_errors(new, old)
         put_back_placement(munged, old)
     if munged != old:
         difference = spec_difference(old, munged)
-        text = f"pod updates may not change fields other than {UPDATABLE}\n{difference}"
+        updatable = UPDATABLE + (_RESIZABLE if resizes else "")
+        text = f"pod updates may not change fields other than {updatable}\n{difference}"
         errors.append(forbidden("spec", text))
     return errors
 
@@ -114,6 +122,32 @@ def munge(new: Object, old: Object) -> Object:
     if (old.get(grace) or 0) < 0 and munged.get(grace) == 1:
         munged[grace] = old[grace]
     return munged
+
+
+def put_back_amounts(munged: Object, old: Object) -> None:
+    """Puts the containers' amounts of CPU and memory back to what they were.
+
+    A list that was not there goes, whatever is in it now; claims and resources that are no CPU and no memory
+    are those of the new container.
+    """
+    for container, before in zip(munged.get("containers") or [], old.get("containers") or [], strict=False):
+        had = before.get("resources") or {}
+        resources = dict(container.get("resources") or {})
+        for kind in ("limits", "requests"):
+            amounts = _munged_amounts(resources.get(kind), had.get(kind))
+            if amounts is None:
+                resources.pop(kind, None)
+            else:
+                resources[kind] = amounts
+        if resources or had or "resources" in container:
+            container["resources"] = resources
+
+
+def _munged_amounts(amounts: Object | None, before: Object | None) -> Object | None:
+    if before is None:
+        return None
+    rest = {name: amount for name, amount in (amounts or {}).items() if name not in _AMOUNTS}
+    return rest | {name: before[name] for name in _AMOUNTS if name in before}
 
 
 def put_back(new: Object, old: Object, field: str) -> None:
