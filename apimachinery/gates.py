@@ -20,6 +20,8 @@ _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 _UNKNOWN = {"last": -1}
 _SPECIAL = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+# Gates that are on by default in the releases with a known bug, for which a later patch switched them off.
+_ON_WITH = {"MaxUnavailableStatefulSet": "k8s-137409"}
 _DEPENDENCIES_SINCE = 35  # older flag parsers did not check them
 
 
@@ -134,6 +136,7 @@ class FeatureGates:
         self._hash = hash((version, tuple(self._overrides.items()), self.bugs))
         self._specs = _specs(version)
         enabled = {name: spec.default for name, spec in self._specs.items()}
+        enabled.update({name: True for name, bug in _ON_WITH.items() if self.bugs.present(bug)})
         for special, stage in _SPECIAL.items():
             if special in self._overrides:
                 enabled.update(dict.fromkeys(_of_stage(version, stage), self._overrides[special]))

@@ -71,6 +71,7 @@ class StatefulSetController(PodOwnerController):
     async def _reconcile(
         self, key: Key, stateful_set: Object, found: Sequence[Object], revisions: list[Object]
     ) -> None:
+        listed = len(revisions)
         current, update, collisions = await self._current_and_update(stateful_set, revisions)
         rollout = Rollout(
             self._control,
@@ -84,6 +85,8 @@ class StatefulSetController(PodOwnerController):
             max_unavailable_gate=self._features.max_unavailable,
             keeps_succeeded=self._features.keeps_succeeded,
             reports_recreation=self._features.reports_recreation,
+            counts_old_unavailable=self._features.counts_old_unavailable,
+            completes_rolling_alone=self._features.completes_rolling_alone,
         )
         if self._features.panics_in_parallel and rollout.labels_claims_at_once:
             raise Panic("concurrent map writes")
@@ -91,7 +94,8 @@ class StatefulSetController(PodOwnerController):
             await rollout.run()
         finally:
             await self._note(stateful_set, rollout.status(collisions))
-        await self._truncate(stateful_set, found, revisions, current, update)
+        live = {current["metadata"]["name"], update["metadata"]["name"], *map(identity.revision_of, found)}
+        await self._truncate(stateful_set, history.unused(revisions, live), listed)
         self._look_again(key, stateful_set, found)
 
     # -- revisions
@@ -133,20 +137,21 @@ class StatefulSetController(PodOwnerController):
                 return made, collisions
             collisions += 1
 
-    async def _truncate(
-        self,
-        stateful_set: Object,
-        found: Sequence[Object],
-        revisions: Sequence[Object],
-        current: Object,
-        update: Object,
-    ) -> None:
-        limit = stateful_set["spec"].get("revisionHistoryLimit")
-        live = {current["metadata"]["name"], update["metadata"]["name"]}
-        live |= {identity.revision_of(pod) for pod in found}
-        unused = history.unused(revisions, live)
-        excess = len(unused) - (_DEFAULT_HISTORY if limit is None else int(limit))
-        await self._revisions.delete(unused[: max(0, excess)])
+    async def _truncate(self, stateful_set: Object, unused: Sequence[Object], listed: int) -> None:
+        """Deletes the revisions beyond the limit, oldest first; a negative limit keeps all.
+
+        Where that panics, upstream's slice of unused revisions has room for those `listed`, and ends in nil.
+        """
+        given = stateful_set["spec"].get("revisionHistoryLimit")
+        limit = _DEFAULT_HISTORY if given is None else int(given)
+        if limit >= 0:
+            await self._revisions.delete(unused[: max(0, len(unused) - limit)])
+        elif self._features.panics_over_history:
+            end = len(unused) - limit
+            if end > listed:
+                raise Panic(f"runtime error: slice bounds out of range [:{end}] with capacity {listed}")
+            await self._revisions.delete(unused)
+            raise Panic("runtime error: invalid memory address or nil pointer dereference")
 
     # -- the status
 

@@ -24,6 +24,9 @@ class StatefulSetFeatures:
     panics_in_parallel: bool  # claims with labels, made for several pods at once
     keeps_succeeded: bool  # does not replace pods that have ended well
     reports_recreation: bool  # by an event when it replaces an ended pod
+    counts_old_unavailable: bool  # old pods that are not available keep a parallel set from replacing them
+    completes_rolling_alone: bool  # with OnDelete the current revision stays for good
+    panics_over_history: bool  # a negative revisionHistoryLimit
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "StatefulSetFeatures":
@@ -37,4 +40,7 @@ class StatefulSetFeatures:
             panics_in_parallel=gates.bugs.present("k8s-121142"),
             keeps_succeeded=gates.bugs.present("k8s-120398"),
             reports_recreation=version.minor <= _LAST_TO_REPORT,
+            counts_old_unavailable=gates.bugs.present("k8s-137666"),
+            completes_rolling_alone=gates.bugs.present("k8s-136833"),
+            panics_over_history=gates.bugs.present("k8s-129301"),
         )

@@ -40,6 +40,8 @@ class Rollout:
         max_unavailable_gate: bool,
         keeps_succeeded: bool,
         reports_recreation: bool,
+        counts_old_unavailable: bool,
+        completes_rolling_alone: bool,
     ) -> None:
         self._control = control
         self._recorder = recorder
@@ -50,6 +52,8 @@ class Rollout:
         self._max_unavailable_gate = max_unavailable_gate
         self._keeps_succeeded = keeps_succeeded
         self._reports_recreation = reports_recreation
+        self._counts_old_unavailable = counts_old_unavailable
+        self._completes_rolling_alone = completes_rolling_alone
         self._found = found
         self._current_replicas = self._counted(current)
         self.replicas = self._wanted_pods()
@@ -86,7 +90,7 @@ class Rollout:
     def _needs_current(self, number: int) -> bool:
         """Returns whether a pod is recreated from the current revision: the rolling update has not reached
         it."""
-        if (self._set["spec"].get("updateStrategy") or {}).get("type") != "RollingUpdate":
+        if not self._rolls:
             return False
         rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate")
         if rolling is None:
@@ -202,13 +206,29 @@ class Rollout:
         count = len(self.replicas)
         allowed = 1 if max_unavailable is None else max(1, scaled(max_unavailable, count, round_up=False))
         allowed -= sum(self._is_unavailable(pod) for pod in self.replicas)
+        for pod in self._old_and_unavailable(least):
+            await self._control.delete(self._set, pod)
+            self._current_replicas -= 1
         for pod in reversed(self.replicas[least:]):
             if allowed <= 0:
                 return
-            if self._is_old(pod):
+            if self._is_old(pod) and (self._deletes_in_order or not self._is_unavailable(pod)):
                 await self._control.delete(self._set, pod)
                 self._current_replicas -= 1
                 allowed -= 1
+
+    @property
+    def _deletes_in_order(self) -> bool:
+        """Returns whether pods are replaced by their ordinal alone, however they are."""
+        return self._monotonic or self._counts_old_unavailable
+
+    def _old_and_unavailable(self, least: int) -> list[Object]:
+        """Returns the pods that a parallel set replaces first, whatever is allowed: they serve nobody."""
+        if self._deletes_in_order:
+            return []
+        return [
+            pod for pod in reversed(self.replicas[least:]) if self._is_old(pod) and self._is_unavailable(pod)
+        ]
 
     def _is_old(self, pod: Object) -> bool:
         return revision_of(pod) != self._update["metadata"]["name"] and not pods.is_terminating(pod)
@@ -234,14 +254,17 @@ class Rollout:
         }
         if conditions := (self._set.get("status") or {}).get("conditions"):
             status["conditions"] = conditions
-        _complete(self._set, status)
+        if self._rolls or not self._completes_rolling_alone:
+            _complete(self._set, status)
         return status
+
+    @property
+    def _rolls(self) -> bool:
+        return (self._set["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"
 
 
 def _complete(stateful_set: Object, status: Object) -> None:
-    """Makes the update revision the current one if a rolling update reached every pod."""
-    if (stateful_set["spec"].get("updateStrategy") or {}).get("type") != "RollingUpdate":
-        return
+    """Makes the update revision the current one if an update reached every pod."""
     wanted = identity.replicas(stateful_set)
     if all(status[name] == wanted for name in ("updatedReplicas", "replicas", "readyReplicas")):
         status["currentReplicas"] = status["updatedReplicas"]

@@ -89,6 +89,23 @@ def test_gang_scheduling_needs_workloads() -> None:
         FeatureGates.parse(Version(36), "GangScheduling=true")
 
 
+@pytest.mark.parametrize(
+    ("version", "overrides", "on"),
+    [
+        ("1.35.3", {}, True),
+        ("1.35.3", {"MaxUnavailableStatefulSet": False}, False),
+        ("1.35.3", {"AllBeta": False}, False),
+        ("1.35.4", {}, False),
+        ("1.36", {}, False),
+    ],
+)
+def test_a_patch_that_switched_a_gate_off_is_a_known_bug(
+    version: str, overrides: dict[str, bool], on: bool
+) -> None:
+    """Releases with 137409 have MaxUnavailableStatefulSet on by default; it may be switched off there."""
+    assert FeatureGates(Version.parse(version), overrides).enabled("MaxUnavailableStatefulSet") is on
+
+
 @pytest.mark.parametrize("version", SUPPORTED, ids=str)
 def test_defaults_are_valid(version: Version) -> None:
     """The defaults of every release, and all alpha and beta gates on, break no rule of the flag."""

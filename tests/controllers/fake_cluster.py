@@ -21,9 +21,9 @@ from kubeskew.controllers.framework.base import ControllerContext
 class Cluster:
     """A server in memory and the controllers that a test starts."""
 
-    def __init__(self, version=DEFAULT_VERSION, gates=None):
+    def __init__(self, version=DEFAULT_VERSION, gates=None, bugs=None):
         clock, entropy = LoopClock(), SeededEntropy(1)
-        self.environment = Environment(version, FeatureGates(version, gates or {}), clock, entropy)
+        self.environment = Environment(version, FeatureGates(version, gates or {}, bugs), clock, entropy)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
         self.informers = InformerFactory(self.client, clock, entropy)

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 
+import fake_cluster
 import pytest
 from workloads import events_of, pod_names, pods_by_name, template, workload
 
@@ -185,6 +186,74 @@ async def test_several_pods_may_be_replaced_at_once(make_cluster):
     assert [one for one in gone if one[0] == "DELETED"][:2] == [("DELETED", "web-3"), ("DELETED", "web-2")]
     assert gone[:2] == [("DELETED", "web-3"), ("DELETED", "web-2")]
     assert (await the_set(cluster))["status"]["updatedReplicas"] == 4
+
+
+@pytest.mark.parametrize(("bug", "replaced"), [(True, []), (False, ["web-3", "web-1"])])
+async def test_old_pods_that_are_not_available_are_replaced_first(make_cluster, bug, replaced):
+    """With 137666 a parallel set counts them against maxUnavailable; without it they go at once."""
+    cluster = make_cluster(Version(36), {"MaxUnavailableStatefulSet": True}, {"k8s-137666": bug})
+    await cluster.start(StatefulSetController)
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1, "maxUnavailable": 1}}
+    pods = await created(cluster, stateful_set(4, updateStrategy=rolling, podManagementPolicy="Parallel"))
+    for name in ("web-0", "web-2"):
+        ready = fake_cluster.running(True, cluster.environment.clock.now())
+        await cluster.client.update(PODS, {**pods[name], "status": ready}, "status")
+    await cluster.quiet(2)
+    gone = []
+
+    async def watch():
+        async for kind, pod in cluster.client.watch(PODS, resource_version=""):
+            if kind == "DELETED":
+                gone.append(pod["metadata"]["name"])
+
+    cluster.tasks.append(asyncio.create_task(watch()))
+    await cluster.quiet()
+    await change(cluster, {"template": template("img:2")})
+    await cluster.quiet(2)
+
+    assert gone == replaced
+
+
+@pytest.mark.parametrize(("version", "renews"), [("1.36", False), ("1.37", True)])
+async def test_pods_replaced_by_hand_make_the_new_revision_the_current_one(make_cluster, version, renews):
+    """OnDelete leaves the old revision as the current one with 136833."""
+    cluster = make_cluster(Version.parse(version))
+    await cluster.start(StatefulSetController)
+    cluster.run_pods()
+    await created(cluster, stateful_set(1, updateStrategy={"type": "OnDelete"}))
+    await change(cluster, {"template": template("img:2")})
+    await cluster.quiet(2)
+    await cluster.client.delete(PODS, "web-0", "ns")
+    await cluster.quiet(3)
+    status = (await the_set(cluster))["status"]
+
+    assert status["updatedReplicas"] == 1
+    assert (status["currentRevision"] == status["updateRevision"]) is renews
+
+
+@pytest.mark.parametrize(
+    ("bug", "limit", "before", "panics"),
+    [
+        (True, -1, 0, "runtime error: slice bounds out of range [:1] with capacity 0"),
+        (True, -2, 1, "runtime error: slice bounds out of range [:2] with capacity 1"),
+        (True, -1, 1, "runtime error: invalid memory address or nil pointer dereference"),
+        (False, -1, 1, None),
+    ],
+)
+async def test_a_negative_limit_keeps_all_revisions(make_cluster, bug, limit, before, panics):
+    """The controller with 129301 panics in Go's words, which say how many revisions there had been."""
+    cluster = make_cluster(Version(32), {}, {"k8s-129301": bug})
+    (controller,) = await cluster.start(StatefulSetController)
+    ended = []
+    controller._panic = ended.append
+    cluster.run_pods()
+    await created(cluster, stateful_set(1, revisionHistoryLimit=limit if not before else 5))
+    if before:
+        await change(cluster, {"revisionHistoryLimit": limit})
+        await cluster.quiet(2)
+
+    assert [str(one) for one in ended[:1]] == ([panics] if panics else [])
+    assert len((await cluster.client.list(CONTROLLER_REVISIONS, "ns"))["items"]) == 1
 
 
 async def test_history_is_kept_to_the_limit_and_found_again(running):
