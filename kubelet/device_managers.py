@@ -11,6 +11,10 @@ class DeviceError(Exception):
     """Devices cannot be had or given back; the text is for the pod's owner."""
 
 
+class EmptyPodSharedPoolError(DeviceError):
+    """A pod asks for too little as a whole: nothing is left for containers that share it."""
+
+
 class InjectionError(DeviceError):
     """The container runtime cannot put a device into a container."""
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
@@ -48,6 +48,27 @@ _DELEGATED_TO_DRA = {0: DelegatedToDRA.UNNAMED, 35: DelegatedToDRA.ABSENT, 36: D
 def _since(table: dict[int, T], minor: int) -> T:
     """Returns the entry of the newest minor that is not newer than `minor`."""
     return table[max(first for first in table if first <= minor)]
+
+
+class PodLevelFeatures(NamedTuple):
+    """Decides what managers do with pods that ask for resources as a whole.
+
+    `managed`: they give them any. `reallocates_cpus` and `reallocates_memory`: a pod that is admitted again
+    after a restart of the kubelet is given its resources once more.
+    """
+
+    managed: bool = False
+    reallocates_cpus: bool = False
+    reallocates_memory: bool = False
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "PodLevelFeatures":
+        """Returns the decisions for a kubelet with these gates."""
+        return cls(
+            managed=gates.enabled("PodLevelResourceManagers") and gates.enabled("PodLevelResources"),
+            reallocates_cpus=gates.bugs.present("k8s-141041"),
+            reallocates_memory=gates.bugs.present("k8s-141077"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +124,7 @@ class KubeletFeatures:
     dra_shares_unpreparing: bool  # a claim that is being unprepared gets a new user
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     device_plugins_apart: bool  # distinguishes two plugins for one resource
-    zero_capacity_is_inactive: bool  # a resource without healthy devices may be DRA's
+    zero_capacity_is_inactive: bool  # a resource without healthy devices may be DRA's (pull request 133784)
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # reported in pods' statuses
     pod_resources_get: bool
@@ -119,6 +140,7 @@ class KubeletFeatures:
     stable_resource_metrics: bool  # metrics of /metrics/resource
     cpu_state: CPUStateFormats
     memory_state: MemoryStateFormats | None  # None without a memory manager
+    pod_level: PodLevelFeatures
     allocation_form: AllocationForm | None  # of the files of in-place resizing; None keeps none
     restores_missing_as_zero: bool  # an allocation without an amount of CPU or memory is stored with 0
     wiping_delay_seconds: float  # seconds from a driver's leaving to the deletion of its slices
@@ -178,7 +200,6 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dra_shares_unpreparing=gates.bugs.present("k8s-140527"),
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         device_plugins_apart=minor >= 37,  # pull request 135437
-        # Pull request 133784, of 1.35.
         zero_capacity_is_inactive=extended and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
@@ -197,6 +218,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         memory_state=_memory_state(minor, pod_level=gate("PodLevelResourceManagers"))
         if minor >= 32 or gate("MemoryManager")
         else None,
+        pod_level=PodLevelFeatures.of(gates),
         allocation_form=_allocation_form(minor) if gate("InPlacePodVerticalScaling") else None,
         restores_missing_as_zero=gates.bugs.present("k8s-117589"),
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
@@ -206,17 +228,19 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
 def _cpu_state(minor: int, *, pod_level: bool) -> CPUStateFormats:
     """Returns the formats of `cpu_manager_state`."""
     if minor >= 37:
-        return CPUStateFormats(4, (4, 3, 2), "default CPU set")
+        return CPUStateFormats(4, (4, 3, 2), "default CPU set", pods=pod_level)
     if minor < 36:
         return CPUStateFormats(2, (1, 2))
-    return CPUStateFormats(3, (3, 2, 1)) if pod_level else CPUStateFormats(2, (2, 1))
+    return CPUStateFormats(3, (3, 2, 1), pods=True) if pod_level else CPUStateFormats(2, (2, 1))
 
 
 def _memory_state(minor: int, *, pod_level: bool) -> MemoryStateFormats:
     """Returns the formats of `memory_manager_state`."""
     if minor >= 37:
-        return MemoryStateFormats(3, (3, 2, 1))
-    return MemoryStateFormats(2, (2, 1)) if minor == 36 and pod_level else MemoryStateFormats(1, (1,))
+        return MemoryStateFormats(3, (3, 2, 1), pods=pod_level)
+    if minor == 36 and pod_level:
+        return MemoryStateFormats(2, (2, 1), pods=True)
+    return MemoryStateFormats(1, (1,))
 
 
 def _allocation_form(minor: int) -> AllocationForm:

@@ -26,6 +26,7 @@ from kubeskew.kubelet.resourcemanagers import cpu, memory
 from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
 from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
 from kubeskew.kubelet.resourcemanagers.memory import MemoryManager
+from kubeskew.kubelet.resourcemanagers.pod_level import POD_SCOPE
 
 Kept = Mapping[str, bytes]  # files by their path below the kubelet's directory
 Contents = dict[str, Any]  # plain values; `entries` are those of pods or claims
@@ -52,12 +53,14 @@ def resource_managers(
 ) -> list[CPUManager | MemoryManager]:
     """Returns a node's managers of CPUs and memory in the order in which they start."""
     amounts = NodeAmounts(config.capacity, config.kube_reserved)
+    by_pod, whole = config.topology_manager_scope == POD_SCOPE, features.pod_level
+    policy, form = config.cpu_manager_policy, features.cpu_state
     found: list[CPUManager | MemoryManager] = [
-        CPUManager(directory, amounts, config.cpu_manager_policy, features.cpu_state, files)
+        CPUManager(directory, amounts, policy, form, files, whole, by_pod=by_pod)
     ]
     if features.memory_state is not None:
-        policy = config.memory_manager_policy
-        found.append(MemoryManager(directory, amounts, policy, features.memory_state, files))
+        policy, blocks = config.memory_manager_policy, features.memory_state
+        found.append(MemoryManager(directory, amounts, policy, blocks, files, whole, by_pod=by_pod))
     return found
 
 
@@ -134,13 +137,15 @@ def _managed(manager: CPUManager | MemoryManager) -> Contents:
     manager.start()
     manager.save()
     match manager.state:
-        case CPUManagerState(policy, shared, cpus):
+        case CPUManagerState(policy, shared, cpus, pods):
             entries = {
                 pod: {name: format_set(each) for name, each in of_pod.items()} for pod, of_pod in cpus.items()
             }
-            return {"policy": policy, "shared": format_set(shared), "entries": entries}
-        case MemoryManagerState(policy, machine, blocks):
-            return {"policy": policy, "machine": machine, "entries": blocks}
+            of_pods = {"pods": {pod: format_set(each) for pod, each in pods.items()}} if pods else {}
+            return {"policy": policy, "shared": format_set(shared), "entries": entries, **of_pods}
+        case MemoryManagerState(policy, machine, blocks, memory_of_pods):
+            told = {"policy": policy, "machine": machine, "entries": blocks}
+            return told | ({"pods": memory_of_pods} if memory_of_pods else {})
 
 
 def _devices(files: StateFiles) -> Contents:

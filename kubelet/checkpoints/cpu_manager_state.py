@@ -30,23 +30,26 @@ _ENTRY_TYPE = "map[string]map[string]string"
 
 @dataclass(slots=True)
 class CPUManagerState:
-    """The contents: `shared` are the CPUs without exclusive user, `entries` the exclusive ones."""
+    """The contents: `shared` are the CPUs without exclusive user, `entries` those of containers, `pods` those
+    of whole pods, of which their containers have some."""
 
     policy: str
     shared: CPUSet = frozenset()
     entries: Entries = field(default_factory=dict)
+    pods: dict[str, CPUSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CPUStateFormats:
     """The format that a kubelet writes, and those that it tries to read, in this order.
 
-    If none fits, the error is that of the last.
+    If none fits, the error is that of the last. `pods`: those of whole pods are read, else left out.
     """
 
     writes: int
     reads: tuple[int, ...]
     shared_name: str = "default cpu set"  # in errors
+    pods: bool = False
 
 
 def encode(state: CPUManagerState, formats: CPUStateFormats) -> bytes:
@@ -58,12 +61,14 @@ def encode(state: CPUManagerState, formats: CPUStateFormats) -> bytes:
     contents: dict[str, Any] = {"policyName": state.policy, "defaultCpuSet": format_set(state.shared)}
     if entries:
         contents["entries"] = entries
+    pods = {pod: {"cpuSet": format_set(cpus)} for pod, cpus in sorted(state.pods.items())}
+    of_pods = {"podEntries": pods} if pods else {}
     if formats.writes == 3:
-        total = checksum(_printed(contents, entries, _pods({})))
-        return orjson.dumps({**contents, "checksum": total})
+        total = checksum(_printed(contents, entries, _pods(pods)))
+        return orjson.dumps({**contents, **of_pods, "checksum": total})
     content: dict[str, Any] = {**contents, "checksum": checksum(_printed(contents, entries))}
     if formats.writes == 4:
-        data = orjson.dumps(contents).decode()
+        data = orjson.dumps({**contents, **of_pods}).decode()
         content |= {"data": data, "dataChecksum": checksum(string(data))}
     return orjson.dumps(content)
 
@@ -90,6 +95,7 @@ class _Contents:
     policy: str
     shared: str
     entries: _Texts
+    pods: Mapping[str, CPUSet]
 
 
 def _state(contents: _Contents, formats: CPUStateFormats) -> CPUManagerState:
@@ -97,7 +103,7 @@ def _state(contents: _Contents, formats: CPUStateFormats) -> CPUManagerState:
         shared = parse(contents.shared)
     except CPUSetError as error:
         raise _FatalError(f'could not parse {formats.shared_name} "{contents.shared}": {error}') from error
-    state = CPUManagerState(contents.policy, shared)
+    state = CPUManagerState(contents.policy, shared, pods=dict(contents.pods) if formats.pods else {})
     for pod, of_pod in contents.entries.items():
         for name, text in of_pod.items():
             try:
@@ -122,7 +128,7 @@ def _read_v1(content: bytes) -> _Contents:
     _verify(members, kind, (_struct("CPUManagerCheckpoint", members, {"Entries": printed}),), zero=True)
     for container in entries or {}:
         raise _FatalError(f"containerID '{container}' not found in initial containers list")
-    return _Contents(text_of(members, "policyName", kind), text_of(members, "defaultCpuSet", kind), {})
+    return _Contents(text_of(members, "policyName", kind), text_of(members, "defaultCpuSet", kind), {}, {})
 
 
 def _read_v2(content: bytes) -> _Contents:
@@ -138,10 +144,10 @@ def _read_v3(content: bytes) -> _Contents:
     kind = "CPUManagerCheckpointV3"
     members = parsed(content)
     entries = _entries(members, kind)
-    pods = _pods(mapping_of(members, "podEntries", kind, "state.PodCPUAssignments"))
+    pods = mapping_of(members, "podEntries", kind, "state.PodCPUAssignments")
     names = ("CPUManagerCheckpoint", kind)
-    _verify(members, kind, tuple(_printed(members, entries, pods, name) for name in names))
-    return _contents(members, entries, kind)
+    _verify(members, kind, tuple(_printed(members, entries, _pods(pods), name) for name in names))
+    return _contents(members, entries, kind, _sets(pods))
 
 
 def _read_v4(content: bytes) -> _Contents:
@@ -149,8 +155,9 @@ def _read_v4(content: bytes) -> _Contents:
     members = parsed(content)
     data, total = text_of(members, "data", kind), sum_of(members, "dataChecksum", kind)
     try:
-        contents = parsed(data.encode())
-        read = _contents(contents, _entries(contents, "CPUManagerCheckpointData"), "CPUManagerCheckpointData")
+        contents, inner = parsed(data.encode()), "CPUManagerCheckpointData"
+        pods = mapping_of(contents, "podEntries", inner, "state.PodCPUAssignments")
+        read = _contents(contents, _entries(contents, inner), inner, _sets(pods))
     except CheckpointError as error:
         text = f"failed to deserialize cpu manager checkpoint data: {error}"
         raise _v4_failure(text, data, total) from error
@@ -170,9 +177,11 @@ def _v4_failure(text: str, data: str, total: int) -> Exception:
 _READERS: Mapping[int, Callable[[bytes], _Contents]] = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4}
 
 
-def _contents(members: Mapping[str, Any], entries: _Texts | None, kind: str) -> _Contents:
+def _contents(
+    members: Mapping[str, Any], entries: _Texts | None, kind: str, pods: Mapping[str, CPUSet] | None = None
+) -> _Contents:
     shared = text_of(members, "defaultCpuSet", kind)
-    return _Contents(text_of(members, "policyName", kind), shared, entries or {})
+    return _Contents(text_of(members, "policyName", kind), shared, entries or {}, pods or {})
 
 
 def _entries(members: Mapping[str, Any], kind: str) -> _Texts | None:
@@ -223,17 +232,20 @@ def _struct(name: str, members: Mapping[str, Any], fields: Mapping[str, SpewText
 
 
 def _pods(entries: Mapping[str, Any] | None) -> SpewText:
-    """Returns what Go prints of the CPUs of whole pods, which fake kubelets never assign."""
+    """Returns what Go prints of the CPUs of whole pods."""
     kind = "state.PodCPUAssignments"
     if entries is None:
         return SpewText(kind, "<nil>")
-    return mapping(kind, {pod: _pod_entry(entry) for pod, entry in entries.items()})
+    printed = {}
+    for pod, cpus in _sets(entries).items():
+        elements = mapping("map[int]struct {}", dict.fromkeys(cpus, "{}"))
+        printed[pod] = struct("state.PodEntry", {"CPUSet": struct("cpuset.CPUSet", {"elems": elements})})
+    return mapping(kind, printed)
 
 
-def _pod_entry(entry: Any) -> SpewText:
+def _sets(entries: Mapping[str, Any] | None) -> dict[str, CPUSet]:
+    """Returns the CPUs of whole pods. Raises CheckpointError."""
     try:
-        cpus = parse(entry.get("cpuSet") or "")
+        return {pod: parse(entry.get("cpuSet") or "") for pod, entry in (entries or {}).items()}
     except (AttributeError, CPUSetError) as error:
         raise CheckpointError(str(error)) from error
-    elements = mapping("map[int]struct {}", dict.fromkeys(cpus, "{}"))
-    return struct("state.PodEntry", {"CPUSet": struct("cpuset.CPUSet", {"elems": elements})})

@@ -5,7 +5,7 @@ without the gate cannot read. 1.37 writes V3, in which a V1 for older kubelets l
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -23,6 +23,7 @@ from kubeskew.kubelet.checkpoints.reading import (
 
 Block = dict[str, Any]  # numaAffinity, type, size
 Blocks = dict[str, dict[str, list[Block]]]  # by pod UID and container
+_PODS = "state.PodMemoryAssignments"
 Machine = dict[str, Any]  # by NUMA node: numberOfAssignments, memoryMap, cells
 
 _TABLE = {
@@ -36,19 +37,24 @@ _TABLE = {
 
 @dataclass(slots=True)
 class MemoryManagerState:
-    """The contents: the memory of each NUMA node, and what containers have of it."""
+    """The contents: the memory of each NUMA node, and what containers and whole pods have of it."""
 
     policy: str
     machine: Machine = field(default_factory=dict)
     entries: Blocks = field(default_factory=dict)
+    pods: dict[str, list[Block]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryStateFormats:
-    """The format that a kubelet writes, and those that it tries to read, in this order."""
+    """The format that a kubelet writes, and those that it tries to read, in this order.
+
+    `pods`: what whole pods have is read, else left out.
+    """
 
     writes: int
     reads: tuple[int, ...]
+    pods: bool = False
 
 
 def encode(state: MemoryManagerState, formats: MemoryStateFormats) -> bytes:
@@ -56,10 +62,13 @@ def encode(state: MemoryManagerState, formats: MemoryStateFormats) -> bytes:
     contents: dict[str, Any] = {"policyName": state.policy, "machineState": _sorted(state.machine)}
     if state.entries:
         contents["entries"] = _sorted(state.entries)
-    pods = _pods({}) if formats.writes == 2 else None
-    content = {**contents, "checksum": checksum(_printed(contents, pods))}
+    pods = {pod: {"memoryBlocks": blocks} for pod, blocks in sorted(state.pods.items())}
+    of_pods = {"podEntries": pods} if pods else {}
+    if formats.writes == 2:
+        return orjson.dumps({**contents, **of_pods, "checksum": checksum(_printed(contents, _pods(pods)))})
+    content = {**contents, "checksum": checksum(_printed(contents))}
     if formats.writes == 3:
-        data = orjson.dumps(contents).decode()
+        data = orjson.dumps({**contents, **of_pods}).decode()
         content |= {"data": data, "dataChecksum": checksum(string(data))}
     return orjson.dumps(content)
 
@@ -69,7 +78,8 @@ def decode(content: bytes, formats: MemoryStateFormats) -> MemoryManagerState:
     failure = CheckpointError(CORRUPTED)
     for version in formats.reads:
         try:
-            return _READERS[version](content)
+            state = _READERS[version](content)
+            return state if formats.pods else replace(state, pods={})
         except _FatalError as error:
             raise CheckpointError(str(error)) from error
         except CheckpointError as error:
@@ -95,7 +105,7 @@ def _read_v2(content: bytes) -> MemoryManagerState:
     kind = "MemoryManagerCheckpointV2"
     members = parsed(content)
     state = _state(members, kind)
-    pods = _pods(mapping_of(members, "podEntries", kind, "state.PodMemoryAssignments"))
+    pods = _pods(mapping_of(members, "podEntries", kind, _PODS))
     if sum_of(members, "checksum", kind) not in [checksum(_printed(members, pods, n)) for n in _names(kind)]:
         raise CheckpointError(CORRUPTED)
     return state
@@ -138,15 +148,23 @@ def _state(members: Mapping[str, Any], kind: str) -> MemoryManagerState:
     state = MemoryManagerState(text_of(members, "policyName", kind), machine or {}, entries or {})
     for of_pod in state.entries.values():
         for blocks in (_object(of_pod, f"{kind}.entries") or {}).values():
-            if blocks is not None and not isinstance(blocks, list):
-                raise unfit(blocks, f"{kind}.entries", "[]state.Block")
-            for block in blocks or ():
-                _object(block, f"{kind}.entries")
+            _check_blocks(blocks, f"{kind}.entries")
+    for pod, entry in (mapping_of(members, "podEntries", kind, _PODS) or {}).items():
+        blocks = (_object(entry, f"{kind}.podEntries") or {}).get("memoryBlocks")
+        _check_blocks(blocks, f"{kind}.podEntries")
+        state.pods[pod] = blocks or []
     for node in state.machine.values():
         memory = (_object(node, f"{kind}.machineState") or {}).get("memoryMap")
         for table in (_object(memory, f"{kind}.machineState") or {}).values():
             _object(table, f"{kind}.machineState")
     return state
+
+
+def _check_blocks(blocks: Any, place: str) -> None:
+    if blocks is not None and not isinstance(blocks, list):
+        raise unfit(blocks, place, "[]state.Block")
+    for block in blocks or ():
+        _object(block, place)
 
 
 def _object(value: Any, place: str) -> Mapping[str, Any] | None:
@@ -228,12 +246,11 @@ def _block(block: Block) -> SpewText:
 
 
 def _pods(entries: Mapping[str, Any] | None) -> SpewText:
-    """Returns what Go prints of the memory of whole pods, which fake kubelets never assign."""
-    kind = "state.PodMemoryAssignments"
+    """Returns what Go prints of the memory of whole pods."""
     if entries is None:
-        return SpewText(kind, "<nil>")
+        return SpewText(_PODS, "<nil>")
     printed = {
         pod: struct("state.PodEntry", {"MemoryBlocks": _blocks((entry or {}).get("memoryBlocks"))})
         for pod, entry in entries.items()
     }
-    return mapping(kind, printed)
+    return mapping(_PODS, printed)

@@ -10,6 +10,7 @@ YAML or JSON:
       kubeconfig: node-1.kubeconfig  # optional: as whom its kubelet speaks, else as the process
       cpuManagerPolicy: static       # these as in a KubeletConfiguration; by default none and None
       memoryManagerPolicy: Static
+      topologyManagerScope: pod      # by default container
       kubeReserved: {cpu: "1", memory: 1Gi}
       staticPods: [{metadata: {name: etcd, namespace: kube-system}, spec: {…}}]
       killed: false
@@ -42,6 +43,7 @@ class NodeConfig:
     kubeconfig: Path | None = None  # the node's own credentials
     cpu_manager_policy: str = "none"
     memory_manager_policy: str = "None"
+    topology_manager_scope: str = "container"
     kube_reserved: Mapping[str, str] = field(default_factory=dict)  # not for pods
     killed: bool = False  # to stop abruptly, as by SIGKILL
     static_pods: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)  # may change while it runs
@@ -79,6 +81,7 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         kubeconfig=Path(entry["kubeconfig"]) if entry.get("kubeconfig") else None,
         cpu_manager_policy=str(entry.get("cpuManagerPolicy") or "none"),
         memory_manager_policy=str(entry.get("memoryManagerPolicy") or "None"),
+        topology_manager_scope=str(entry.get("topologyManagerScope") or "container"),
         kube_reserved={str(name): str(amount) for name, amount in (entry.get("kubeReserved") or {}).items()},
         killed=bool(entry.get("killed")),
         static_pods=tuple(entry.get("staticPods") or ()),

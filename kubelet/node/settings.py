@@ -6,7 +6,11 @@ from typing import Any
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
 from kubeskew.apimachinery.suggestions import did_you_mean
 
-POLICIES = {"cpuManagerPolicy": ("none", "static"), "memoryManagerPolicy": ("None", "Static")}
+POLICIES = {
+    "cpuManagerPolicy": ("none", "static"),
+    "memoryManagerPolicy": ("None", "Static"),
+    "topologyManagerScope": ("container", "pod"),
+}
 # A kubelet with a static policy does not start without a reserve.
 _RESERVES = {"cpuManagerPolicy": ("static", "cpu", "1"), "memoryManagerPolicy": ("Static", "memory", "1Gi")}
 RESERVED = ("cpu", "memory")

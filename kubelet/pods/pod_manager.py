@@ -13,7 +13,7 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.admission import NODE_AFFINITY, Rejection, admit
 from kubeskew.kubelet.allocation.resizing import FitCheck
 from kubeskew.kubelet.containers.sandbox import Sandbox
-from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolError
 from kubeskew.kubelet.pods.pod_worker import PodWorker
 from kubeskew.kubelet.pods.services import NodeServices
 
@@ -189,6 +189,8 @@ class PodManager:
         try:
             await self._services.plugins.admit(pod)
             self._services.managers.admit(pod)
+        except EmptyPodSharedPoolError as error:
+            return Rejection("EmptyPodSharedPoolError", str(error))
         except DeviceError as error:
             return Rejection(
                 "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"

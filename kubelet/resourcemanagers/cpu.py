@@ -16,12 +16,26 @@ from kubeskew.kubelet.checkpoints import cpu_manager_state
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState, CPUStateFormats
 from kubeskew.kubelet.checkpoints.cpusets import CPUSet, format_set
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
-from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolError
+from kubeskew.kubelet.features import PodLevelFeatures
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
+from kubeskew.kubelet.resourcemanagers.pod_level import (
+    UNMANAGED,
+    PoolTexts,
+    asks_as_a_whole,
+    may_have_some_alone,
+    pool_error,
+)
 
 FILE_NAME = "cpu_manager_state"
 STATIC = "static"
+_POOL = PoolTexts(
+    "pod rejected, largest exclusive init container requests {asked} cpus, but only {left} available",
+    "pod rejected, pod has shared init containers but no cpus available for them",
+    "pod rejected, sum of exclusive container cpu requests equals pod budget, leaving no cpus for shared "
+    "containers",
+)
 _UPSTREAM_PATH = f"/var/lib/kubelet/{FILE_NAME}"
 
 ActiveContainers = Callable[[], Mapping[str, Set[str]]]  # by UID of the node's active pods
@@ -31,13 +45,23 @@ class CPUManager:
     """The CPUs of one node. Call `start` first."""
 
     def __init__(
-        self, directory: Path, amounts: NodeAmounts, policy: str, formats: CPUStateFormats, files: StateFiles
+        self,
+        directory: Path,
+        amounts: NodeAmounts,
+        policy: str,
+        formats: CPUStateFormats,
+        files: StateFiles,
+        pod_level: PodLevelFeatures = UNMANAGED,
+        *,
+        by_pod: bool = False,
     ) -> None:
-        """The checkpoint is in `directory`."""
+        """The checkpoint is in `directory`. `by_pod`: the topology manager's scope is the pod."""
         self._path = directory / FILE_NAME
         self._formats = formats
         self._files = files
         self._policy = policy
+        self._pod_level = pod_level
+        self._by_pod = by_pod
         self._all: CPUSet = frozenset(range(Quantity.parse(amounts.capacity["cpu"]).milli_value() // 1000))
         reserved = Quantity.parse(amounts.reserved.get("cpu", "0")).milli_value()
         self._reserved: CPUSet = frozenset(sorted(self._all)[: math.ceil(reserved / 1000)])
@@ -73,7 +97,10 @@ class CPUManager:
 
     def allocate(self, pod: Object) -> None:
         """Gives exclusive CPUs to those of the pod's containers that are to have some. Raises DeviceError."""
-        if not self.is_static:
+        if not self.is_static or (asks_as_a_whole(pod) and not self._pod_level.managed):
+            return
+        if asks_as_a_whole(pod) and self._by_pod:
+            self._allocate_whole(pod)
             return
         for container in [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]:
             count = _exclusive(pod, container)
@@ -131,6 +158,7 @@ class CPUManager:
                         f'"{format_set(cpus)}" overlaps with default cpuset "{format_set(shared)}"'
                     )
                 known |= cpus
+        known = known.union(*self._state.pods.values())
         if known != self._all:
             raise CheckpointError(
                 f'start cpu manager error: current set of available CPUs "{format_set(self._all)}" doesn\'t '
@@ -142,17 +170,29 @@ class CPUManager:
         cpus = self._state.entries.get(uid, {}).get(name)
         if cpus is None:
             reusable = self._reusable[1] if self._reusable[0] == uid else frozenset()
-            available = (self._state.shared - self._reserved) | reusable
-            if len(available) < count:
-                raise DeviceError(
-                    "not enough cpus available to satisfy request: "
-                    f"requested={count}, available={len(available)}"
-                )
-            cpus = frozenset(sorted(available)[:count])
+            cpus = _take((self._state.shared - self._reserved) | reusable, count)
             self._state.shared -= cpus
             self._state.entries.setdefault(uid, {})[name] = cpus
             self.save()
         self._note_reusable(pod, container, cpus)
+
+    def _allocate_whole(self, pod: Object) -> None:
+        """Gives the pod what it asks for as a whole, and its containers their parts."""
+        whole = _whole(pod)
+        if not whole:
+            return
+        error = pool_error(pod, {"cpu": whole}, lambda each: _alone(pod, each), _POOL)
+        if error:
+            raise EmptyPodSharedPoolError(error)
+        uid, state = pod_spec.uid_of(pod), self._state
+        known = state.pods.get(uid)
+        if known is None or self._pod_level.reallocates_cpus:
+            known = _take(state.shared - self._reserved, whole)
+            state.shared -= known
+            state.pods[uid] = known
+            state.entries[uid] = {}
+        state.entries[uid] = {**_parts(pod, known), **state.entries.get(uid, {})}
+        self.save()
 
     def _note_reusable(self, pod: Object, container: Object, cpus: CPUSet) -> None:
         """Notes which CPUs of the pod's init containers, which end, its other containers may have."""
@@ -162,13 +202,16 @@ class CPUManager:
         self._reusable = uid, before | cpus if ends else before - cpus
 
     def _release(self, pod: str, name: str) -> None:
-        of_pod = self._state.entries[pod]
+        """Takes a container's CPUs back; those of a whole pod once the last of its containers is gone."""
+        of_pod, whole = self._state.entries[pod], self._state.pods.get(pod)
         cpus = of_pod.pop(name)
         for siblings in of_pod.values():
             cpus -= siblings
         if not of_pod:
             del self._state.entries[pod]
-        self._state.shared |= cpus
+            self._state.pods.pop(pod, None)
+        if whole is None or not of_pod:
+            self._state.shared |= cpus if whole is None else whole
         self.save()
 
     def save(self) -> None:
@@ -176,11 +219,55 @@ class CPUManager:
         self._files.write(self._path, cpu_manager_state.encode(self._state, self._formats))
 
 
+def _take(available: CPUSet, count: int) -> CPUSet:
+    """Returns that many of the CPUs that are available. Raises DeviceError."""
+    if len(available) < count:
+        raise DeviceError(
+            f"not enough cpus available to satisfy request: requested={count}, available={len(available)}"
+        )
+    return frozenset(sorted(available)[:count])
+
+
 def _exclusive(pod: Object, container: Object) -> int:
     """Returns how many CPUs the container has for itself: whole ones, in a Guaranteed pod."""
-    if pod_spec.qos_class(pod) != "Guaranteed" or pod["spec"].get("resources"):
+    if pod_spec.qos_class(pod) != "Guaranteed" or not may_have_some_alone(pod, container):
         return 0
-    amount = pod_spec.requests_of(container).get("cpu")
-    if amount is None or amount.milli_value() % 1000:
-        return 0
-    return amount.value()
+    return _integral(container)
+
+
+def _alone(pod: Object, container: Object) -> dict[str, int]:
+    count = _exclusive(pod, container)
+    return {"cpu": count} if count else {}
+
+
+def _whole(pod: Object) -> int:
+    """Returns how many CPUs a Guaranteed pod asks for as a whole; 0 if these are no whole ones."""
+    return _integral(pod["spec"]) if pod_spec.qos_class(pod) == "Guaranteed" else 0
+
+
+def _integral(asking: Object) -> int:
+    amount = pod_spec.requests_of(asking).get("cpu")
+    return 0 if amount is None or amount.milli_value() % 1000 else amount.value()
+
+
+def _parts(pod: Object, whole: CPUSet) -> dict[str, CPUSet]:
+    """Returns the CPUs of each container of a pod that was given some as a whole.
+
+    Init containers, which end, have what the sidecars before them leave; the others share what no container
+    has for itself.
+    """
+    parts: dict[str, CPUSet] = {}
+    left = whole
+    for container in pod_spec.init_containers(pod):
+        count, stays = _exclusive(pod, container), is_sidecar(container)
+        if count or not stays:
+            parts[container["name"]] = _take(left, count) if count else left
+        if count and stays:
+            left -= parts[container["name"]]
+    for container in pod_spec.containers(pod):
+        count = _exclusive(pod, container)
+        if count:
+            parts[container["name"]] = _take(left, count)
+            left -= parts[container["name"]]
+    every = [each["name"] for each in (*pod_spec.init_containers(pod), *pod_spec.containers(pod))]
+    return {name: parts.get(name, left) for name in every}

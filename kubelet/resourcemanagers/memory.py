@@ -19,12 +19,26 @@ from kubeskew.kubelet.checkpoints.memory_manager_state import (
     MemoryStateFormats,
 )
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
-from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolError
+from kubeskew.kubelet.features import PodLevelFeatures
 from kubeskew.kubelet.files import StateFiles
 from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
+from kubeskew.kubelet.resourcemanagers.pod_level import (
+    UNMANAGED,
+    PoolTexts,
+    asks_as_a_whole,
+    may_have_some_alone,
+    pool_error,
+)
 
 FILE_NAME = "memory_manager_state"
 STATIC = "Static"
+_POOL = PoolTexts(
+    "pod rejected, largest exclusive init container requests {asked} of {name}, but only {left} available",
+    "pod rejected, pod has shared init containers but no {name} available for them",
+    "pod rejected, sum of exclusive container {name} requests equals pod budget, leaving no memory for "
+    "shared containers",
+)
 _UPSTREAM_PATH = f"/var/lib/kubelet/{FILE_NAME}"
 _HUGE_PAGES = ("hugepages-1Gi", "hugepages-2Mi")
 _NODE = "0"
@@ -40,12 +54,17 @@ class MemoryManager:
         policy: str,
         formats: MemoryStateFormats,
         files: StateFiles,
+        pod_level: PodLevelFeatures = UNMANAGED,
+        *,
+        by_pod: bool = False,
     ) -> None:
-        """The checkpoint is in `directory`."""
+        """The checkpoint is in `directory`. `by_pod`: the topology manager's scope is the pod."""
         self._path = directory / FILE_NAME
         self._formats = formats
         self._files = files
         self._policy = policy
+        self._pod_level = pod_level
+        self._by_pod = by_pod
         self._reserved = Quantity.parse(amounts.reserved.get("memory", "0")).value()
         self._empty = _empty_machine(amounts.capacity, self._reserved)
         self._state = MemoryManagerState(self._policy)
@@ -77,7 +96,12 @@ class MemoryManager:
 
     def allocate(self, pod: Object) -> None:
         """Gives memory to the pod's containers if it is Guaranteed. Raises DeviceError."""
-        if not self.is_static or pod_spec.qos_class(pod) != "Guaranteed" or pod["spec"].get("resources"):
+        if not self.is_static or pod_spec.qos_class(pod) != "Guaranteed":
+            return
+        if asks_as_a_whole(pod) and not self._pod_level.managed:
+            return
+        if asks_as_a_whole(pod) and self._by_pod:
+            self._allocate_whole(pod)
             return
         for container in [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]:
             self._allocate(pod, container)
@@ -124,8 +148,9 @@ class MemoryManager:
             self.save()
             return
         expected = copy.deepcopy(self._empty)
-        for of_pod in state.entries.values():
-            for blocks in of_pod.values():
+        for pod, of_pod in state.entries.items():
+            whole = state.pods.get(pod)
+            for blocks in of_pod.values() if whole is None else [whole]:
                 for block in blocks:
                     _take(expected, block)
         if expected != state.machine:
@@ -139,21 +164,34 @@ class MemoryManager:
         blocks: list[Block] | None = state.entries.get(uid, {}).get(name)
         if blocks is None:
             reusable = self._reusable[1] if self._reusable[0] == uid else {}
-            blocks = [_block(kind, size) for kind, size in _requested(container).items()]
+            blocks = [_block(kind, size) for kind, size in _alone(pod, container).items()]
             machine = copy.deepcopy(state.machine)
             for block in blocks:
                 missing = max(0, block["size"] - reusable.get(block["type"], 0))
-                if machine[_NODE]["memoryMap"].get(block["type"], {}).get("free", 0) < missing:
-                    raise DeviceError(
-                        "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough "
-                        "memory is available"
-                    )
-                _take(machine, _block(block["type"], missing))
+                _take_free(machine, _block(block["type"], missing))
             state.machine = machine
             state.entries.setdefault(uid, {})[name] = blocks
             self._shrink_init_containers(pod, container, blocks)
             self.save()
         self._note_reusable(pod, container, blocks)
+
+    def _allocate_whole(self, pod: Object) -> None:
+        """Gives the pod what it asks for as a whole, and notes which of it is whose of its containers."""
+        whole = _requested(pod["spec"])
+        error = pool_error(pod, whole, lambda each: _alone(pod, each), _POOL)
+        if error:
+            raise EmptyPodSharedPoolError(error)
+        uid, state = pod_spec.uid_of(pod), self._state
+        if uid in state.pods and not self._pod_level.reallocates_memory:
+            return
+        blocks = [_block(kind, size) for kind, size in whole.items()]
+        machine = copy.deepcopy(state.machine)
+        for block in blocks:
+            _take_free(machine, block)
+        state.machine = machine
+        state.pods[uid] = blocks
+        state.entries[uid] = _parts(pod, whole)
+        self.save()
 
     def _note_reusable(self, pod: Object, container: Object, blocks: list[Block]) -> None:
         """Notes the memory of the pod's init containers, which end, that its other containers may have."""
@@ -186,8 +224,12 @@ class MemoryManager:
                         rest -= taken
 
     def _release(self, pod: str, name: str) -> None:
-        of_pod = self._state.entries[pod]
-        for block in of_pod.pop(name):
+        """Takes a container's memory back; that of a whole pod once the last of its containers is gone."""
+        of_pod, whole = self._state.entries[pod], self._state.pods.get(pod)
+        blocks = of_pod.pop(name)
+        if whole is not None:
+            blocks = [] if of_pod else whole
+        for block in blocks:
             node = self._state.machine[_NODE]
             table = node["memoryMap"][block["type"]]
             node["numberOfAssignments"] -= 1
@@ -195,6 +237,7 @@ class MemoryManager:
             table["free"] += block["size"]
         if not of_pod:
             del self._state.entries[pod]
+            self._state.pods.pop(pod, None)
         self.save()
 
     def save(self) -> None:
@@ -233,9 +276,54 @@ def _take(machine: Machine, block: Block) -> None:
     table["free"] -= block["size"]
 
 
-def _requested(container: Object) -> dict[str, int]:
-    """Returns the bytes of memory and of huge pages that the container asks for."""
-    asked = pod_spec.requests_of(container)
+def _take_free(machine: Machine, block: Block) -> None:
+    """Takes a block of what is free. Raises DeviceError."""
+    if machine[_NODE]["memoryMap"].get(block["type"], {}).get("free", 0) < block["size"]:
+        raise DeviceError(
+            "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is "
+            "available"
+        )
+    _take(machine, block)
+
+
+def _alone(pod: Object, container: Object) -> dict[str, int]:
+    """Returns what the container has for itself."""
+    return _requested(container) if may_have_some_alone(pod, container) else {}
+
+
+def _parts(pod: Object, whole: Mapping[str, int]) -> dict[str, list[Block]]:
+    """Returns the memory of each container of a pod that was given some as a whole.
+
+    Init containers, which end, have what the sidecars before them leave; the others share what no container
+    has for itself.
+    """
+    parts: dict[str, dict[str, int]] = {}
+    left = dict(whole)
+    for container in pod_spec.init_containers(pod):
+        alone, stays = _alone(pod, container), is_sidecar(container)
+        if alone or not stays:
+            parts[container["name"]] = alone or left
+        if stays:
+            left = _less(left, alone)
+    for container in pod_spec.containers(pod):
+        alone = _alone(pod, container)
+        if alone:
+            parts[container["name"]] = alone
+            left = _less(left, alone)
+    every = [each["name"] for each in (*pod_spec.init_containers(pod), *pod_spec.containers(pod))]
+    return {
+        name: [_block(kind, size) for kind, size in parts.get(name, left).items() if size > 0]
+        for name in every
+    }
+
+
+def _less(amounts: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int]:
+    return {kind: amount - taken.get(kind, 0) for kind, amount in amounts.items()}
+
+
+def _requested(asking: Object) -> dict[str, int]:
+    """Returns the bytes of memory and of huge pages that a container, or a pod as a whole, asks for."""
+    asked = pod_spec.requests_of(asking)
     return {
         name: amount.value()
         for name, amount in sorted(asked.items())

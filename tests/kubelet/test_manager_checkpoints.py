@@ -1,6 +1,7 @@
 """Checkpoints of CPUs and memory: upstream's bytes and sums, and which minor reads which."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -96,6 +97,30 @@ def test_files_of_the_alpha_gate_are_read_with_it_alone(minor, error):
     assert memory_manager_state.decode(stored, formats(37)[1]) == MEMORY
 
 
+OF_PODS = replace(STATE, shared=frozenset({0}), pods={"p-2": frozenset({3, 7, 8, 9})})
+MEMORY_OF_PODS = replace(MEMORY, pods={"p-2": [BLOCK]})
+
+
+def test_what_whole_pods_have_is_lost_by_who_does_not_know_it():
+    """1.36 with the gate and 1.37 read what they write of whole pods; others read the older file in it."""
+    cpus, memory = formats(36, pod_level=True)
+    written = cpu_manager_state.encode(OF_PODS, cpus)
+    assert b'"podEntries":{"p-2":{"cpuSet":"3,7-9"}}' in written
+    assert cpu_manager_state.decode(written, cpus) == OF_PODS
+    assert cpu_manager_state.decode(written, formats(37)[0]) == OF_PODS
+    written = memory_manager_state.encode(MEMORY_OF_PODS, memory)
+    assert memory_manager_state.decode(written, memory) == MEMORY_OF_PODS
+    cpus, memory = formats(37)
+    written = cpu_manager_state.encode(OF_PODS, cpus)
+    assert cpu_manager_state.decode(written, cpus) == OF_PODS
+    for older in (formats(36), formats(37, pod_level=False)):
+        assert cpu_manager_state.decode(written, older[0]) == replace(OF_PODS, pods={})
+    written = memory_manager_state.encode(MEMORY_OF_PODS, memory)
+    assert memory_manager_state.decode(written, memory) == MEMORY_OF_PODS
+    for older in (formats(36), formats(37, pod_level=False)):
+        assert memory_manager_state.decode(written, older[1]) == MEMORY
+
+
 def test_empty_files_are_those_of_real_nodes():
     """A node without policies has the files that every node has."""
     cpus, memory = formats(35)
@@ -146,7 +171,9 @@ OUTER = {"policyName": "other", "defaultCPUSet": "1-9", "checksum": 1234}
 )
 def test_upstreams_own_cpu_files_are_read(text, shared):
     """The sums of upstream's tests fit, also those of the CPUs of whole pods and of data with new fields."""
-    assert cpu_manager_state.decode(text.encode(), formats(37)[0]).shared == cpusets.parse(shared)
+    state = cpu_manager_state.decode(text.encode(), formats(37)[0])
+    assert state.shared == cpusets.parse(shared)
+    assert state.pods == ({"pod2": cpusets.parse("7-9")} if "podEntries" in text else {})
 
 
 @pytest.mark.parametrize(
@@ -255,8 +282,11 @@ PODS = {"podEntries": {"pod": {"memoryBlocks": [BLOCK]}}}
 )
 def test_upstreams_own_memory_files_are_read(minor, text):
     """The sums of upstream's tests fit in each format."""
-    state = memory_manager_state.decode(text.encode(), formats(minor)[1])
-    assert state == MemoryManagerState("static", CONTENTS["machineState"], CONTENTS["entries"])
+    pods = {"pod": [BLOCK]} if "podEntries" in text else {}
+    expected = MemoryManagerState("static", CONTENTS["machineState"], CONTENTS["entries"])
+    assert memory_manager_state.decode(text.encode(), formats(minor)[1]) == replace(expected, pods=pods)
+    off = formats(minor, pod_level=False if minor > 35 else None)[1]
+    assert memory_manager_state.decode(text.encode(), off) == expected
 
 
 @pytest.mark.parametrize(

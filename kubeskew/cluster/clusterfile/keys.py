@@ -224,6 +224,12 @@ NODE_KEYS: Keys = {
         {"enum": [*POLICIES["memoryManagerPolicy"]]},
         "memoryManagerPolicy: Static",
     ),
+    "topologyManagerScope": Key(
+        "`pod` gives Guaranteed pods that ask for resources as a whole these as a whole, where the gate "
+        "PodLevelResourceManagers is on; the policy is best-effort.",
+        {"enum": [*POLICIES["topologyManagerScope"]]},
+        "topologyManagerScope: pod",
+    ),
     "kubeReserved": Key(
         "What is not for pods; with a static policy, by default as much as that needs.",
         {
