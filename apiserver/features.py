@@ -62,9 +62,7 @@ class PodFeatures:
     host_users_wording: bool = since(34)  # texts name `hostUsers` instead of `pod.Spec.HostUsers`
     host_users_devices: bool = since(34)  # pods with users of their own have no block devices
     status_condition_path: bool = since(34)  # errors of conditions are at status, before at metadata
-    status_user_path: bool = since(
-        34
-    )  # errors of a container status' user are at `user`, before at the status
+    status_user_path: bool = since(34)  # errors of a container status' user are at `user`, not the status
 
     # --- claims of pods
     # Where their sources stand: until 1.30 one level below the claim.
@@ -157,9 +155,7 @@ class VolumeFeatures:
 
     claim_shrinks: bool = gate("RecoverVolumeExpansionFailure")  # a failed expansion may be asked for less
     attributes_classes: bool = gate("VolumeAttributesClass")
-    several_applied: bool = since(
-        34
-    )  # texts about allocated resources speak of several; more of a claim counts
+    several_applied: bool = since(34)  # texts of allocated resources speak of several; more counts
     sources_across_namespaces: bool = gate("CrossNamespaceVolumeDataSource")
     any_data_source: bool = gate("AnyVolumeDataSource")
     removed_warnings: bool = since(28)  # persistent volumes of kinds that went (from memory)
@@ -194,6 +190,7 @@ class WorkloadFeatures:
         lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
     )
     scale_to_zero: bool = gate("HPAScaleToZero")
+    zero_metric_values: bool = known_bug("k8s-137856")  # autoscaling/v1 has a value with each averageValue
     target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)
 
 
@@ -210,6 +207,7 @@ class DRAFeatures:
     fractional_capacity: bool = gate("DRAFractionalCapacityRange")
     partition_types: bool = gate("DRAPartitionableDevicesType")
     granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
+    keeps_tolerations: bool = known_bug("k8s-132927")  # of requests, with the gate DRADeviceTaints off
     semantic_parameters: bool = preview("kep4381")  # instead of structured ones, under the same name
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
 
@@ -237,9 +235,7 @@ class DRAFeatures:
     # A list over its limit is told alone, a repeat at the item, a bad part of a name as Invalid; fewer
     # devices with taints or counters fit into a slice.
     declarative_validation: bool = since(35)
-    revalidates_on_update: bool = until(
-        34
-    )  # an update checks once more, as new, what it cannot or need not change
+    revalidates_on_update: bool = until(34)  # an update checks all as new, also what it cannot change
     effects: tuple[str, ...] = of_minor(  # of taints, sorted
         {0: ("NoExecute", "NoSchedule"), 35: ("NoExecute", "NoSchedule", "None")}
     )
@@ -368,6 +364,7 @@ class SchemaFeatures:
     version: Version = decided(lambda gates: gates.version)  # noqa: RUF009 - a field like the others
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of Kubernetes' CEL libraries
     ratcheting: bool = gate("CRDValidationRatcheting")
+    keeps_optional_old_self: bool = known_bug("k8s-122343")  # of rules, with that gate off
     name_formats: bool = since(34)  # k8s-short-name, k8s-long-name
     numeric_formats: bool = since(36)  # older releases ignore int32, int64, float and double
     format_warnings: bool = since(34)

@@ -39,18 +39,20 @@ def _take(annotations: dict[str, str], key: str) -> Any:
         return None
 
 
-def _take_metrics(annotations: dict[str, str], key: str, measured: str) -> list[Object]:
+def _take_metrics(
+    annotations: dict[str, str], key: str, measured: str, *, zero_values: bool = False
+) -> list[Object]:
     found = _take(annotations, key)
     try:
-        return [metric_to_v2(metric, measured) for metric in found or []]
+        return [metric_to_v2(metric, measured, zero_values=zero_values) for metric in found or []]
     except (AttributeError, TypeError):
         return []
 
 
-def to_v2(obj: Object) -> None:
+def to_v2(obj: Object, *, zero_values: bool = False) -> None:
     spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
     annotations = dict((obj.get("metadata") or {}).get("annotations") or {})
-    metrics = _take_metrics(annotations, _METRICS, "target")
+    metrics = _take_metrics(annotations, _METRICS, "target", zero_values=zero_values)
     percent = spec.pop("targetCPUUtilizationPercentage", None)
     if percent is not None:
         target = {"type": "Utilization", "averageUtilization": percent}
@@ -105,6 +107,11 @@ def _keep_annotations(obj: Object, annotations: dict[str, str]) -> None:
         metadata["annotations"] = annotations
     else:
         metadata.pop("annotations", None)
+
+
+def with_zero_values(obj: Object) -> None:
+    """Brings an object of v1 to v2 with a value in each of its object metrics (known bug 137856)."""
+    to_v2(obj, zero_values=True)
 
 
 CONVERTERS = {("autoscaling", "v1", "HorizontalPodAutoscaler"): (to_v2, from_v2)}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
 _ZERO = "0"
 _SOURCES = ("object", "pods", "resource", "containerResource", "external")
@@ -89,21 +90,34 @@ def metric_to_v1(metric: Object, measured: str) -> Object:
     return found
 
 
-def metric_to_v2(metric: Object, measured: str) -> Object:
+def metric_to_v2(metric: Object, measured: str, *, zero_values: bool = False) -> Object:
     """Returns a metric of v1 in v2's shape; raises AttributeError if the annotation's JSON has another
-    shape."""
+    shape.
+
+    v1 has no object metric without a value: beside an average, 0 stands for none, but with `zero_values`.
+    """
     found: Object = {"type": metric.get("type") or ""}
     for name in _SOURCES:
         if metric.get(name) is not None:
-            found[name] = _source_to_v2(name, metric[name], measured)
+            found[name] = _source_to_v2(name, metric[name], measured, zero_values)
     return found
 
 
-def _source_to_v2(name: str, source: Object, measured: str) -> Object:
+def _is_zero(value: Any) -> bool:
+    """Returns whether an amount is zero; one that cannot be read is none, and is refused later."""
+    try:
+        return Quantity.of(value).is_zero()
+    except QuantityError:
+        return False
+
+
+def _source_to_v2(name: str, source: Object, measured: str, zero_values: bool) -> Object:
     average = source.get(f"{measured}AverageValue")
     value = source.get(f"{measured}Value")
     if name == "object":
         average, value = source.get("averageValue"), value or _ZERO
+        if average is not None and measured == "target" and not zero_values and _is_zero(value):
+            value = None
         kind = "Value" if average is None else "AverageValue"
     elif name == "external":
         kind = "AverageValue" if value is None else "Value"

@@ -33,16 +33,21 @@ def gvk_of(obj: Object) -> GroupVersionKind:
     return GroupVersionKind(group, version, obj.get("kind") or "")
 
 
-def convert(obj: Object, to: GroupVersionKind, catalogue: ResourceTable | None = None) -> Object:
+def convert(
+    obj: Object, to: GroupVersionKind, catalogue: ResourceTable | None = None, *, zero_values: bool = False
+) -> Object:
     """Returns `obj` in version `to` of its kind: a new object, or `obj` itself if it is in that version.
 
     With a catalogue the result is normalised along the schema of `to`: fields that version does not have are
-    lost, as upstream. The group may change too (events).
+    lost, as upstream. The group may change too (events). With `zero_values` autoscalers have a value 0 where
+    autoscaling/v1 has one because it must.
     """
     source = gvk_of(obj)
     if source == to:
         return obj
     widen, narrow = CONVERTERS.get(source, _SAME)[0], CONVERTERS.get(to, _SAME)[1]
+    if zero_values and widen is autoscaling.to_v2:
+        widen = autoscaling.with_zero_values
     changed = widen is not _nothing or narrow is not _nothing
     result = copy.deepcopy(obj) if changed else dict(obj)
     widen(result)

@@ -192,7 +192,8 @@ class Codec:
         """Returns `obj`, of any registered version, in the version of `resource`."""
         if obj["apiVersion"] == resource.api_version:
             return obj
-        return conversion.convert(obj, resource.gvk, self.table)
+        zero_values = self._features.workloads.zero_metric_values
+        return conversion.convert(obj, resource.gvk, self.table, zero_values=zero_values)
 
     def default(self, obj: Object, resource: Resource) -> Object:
         """Returns `obj` with the defaults of its version."""

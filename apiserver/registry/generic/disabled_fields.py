@@ -13,6 +13,7 @@ from typing import Any
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apiserver.features import features_of
 
 Gates = tuple[str, ...]
 Steps = tuple[str, ...]  # field names; "*" stands for every item of a list or map
@@ -23,14 +24,17 @@ Branches = dict[str, "Branches"]  # many Steps as a tree; "" marks where one of 
 _BOTH_NEEDED = {
     "DRADeviceBindingConditions": ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
 }
+Field = tuple[str, str]  # type, field
 # Gated fields that upstream's strategies nevertheless take: what reads them looks at the gate
-# (pkg/registry/resource/resourceclaim/strategy.go drops none of them).
-_NEVER_DROPPED = {
-    ("ExactDeviceRequest", "tolerations"),
-    ("DeviceRequest", "tolerations"),
-    ("DeviceSubRequest", "tolerations"),
-    ("DeviceRequestAllocationResult", "tolerations"),
-}
+# (pkg/registry/resource/resourceclaim/strategy.go).
+_NEVER_DROPPED: frozenset[Field] = frozenset({("DeviceRequestAllocationResult", "tolerations")})
+_TOLERATIONS: frozenset[Field] = frozenset(
+    {
+        ("ExactDeviceRequest", "tolerations"),
+        ("DeviceRequest", "tolerations"),
+        ("DeviceSubRequest", "tolerations"),
+    }
+)
 # By gate: how many of the objects around a dropped field are dropped as well, if nothing else is in them.
 _HOLLOW = {"PodLifecycleSleepAction": 2, "ContainerStopSignals": 1}
 # By gate: the value that a field gets instead of being dropped; that value itself does not use the gate.
@@ -62,15 +66,11 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
                 _remove(new, path, _HOLLOW.get(needed[0], 0))
 
 
-def uses(obj: Object, schema: Schema, gate: str) -> bool:
-    """Decides whether any field of `gate` is set in `obj`."""
-    return any(_has(obj, path) for needed, paths in gated(schema).items() if gate in needed for path in paths)
-
-
 @lru_cache(maxsize=4096)
 def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...]]:
     """Returns the groups of gates of which one is off, with the places of their fields."""
-    found = gated(schema)
+    keeps = features_of(gates).devices.keeps_tolerations
+    found = gated(schema, _NEVER_DROPPED | _TOLERATIONS if keeps else _NEVER_DROPPED)
     return {needed: paths for needed, paths in found.items() if any(_is_off(gate, gates) for gate in needed)}
 
 
@@ -111,33 +111,31 @@ def _is_off(gate: str, gates: FeatureGates) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def gated(schema: Schema) -> Mapping[Gates, tuple[Steps, ...]]:
-    """Returns the paths of the fields of each set of gates, anywhere below `schema`."""
+def gated(schema: Schema, but: frozenset[Field]) -> Mapping[Gates, tuple[Steps, ...]]:
+    """Returns the paths of the fields of each set of gates, anywhere below `schema`, without `but`."""
     found: dict[Gates, list[Steps]] = {}
-    for gates, path in _find(schema, (), frozenset()):
+    for gates, path in _find(schema, (), frozenset(), but):
         needed = tuple(dict.fromkeys(one for gate in gates for one in _BOTH_NEEDED.get(gate, (gate,))))
         found.setdefault(needed, []).append(path)
     return {needed: tuple(paths) for needed, paths in found.items()}
 
 
-def _find(schema: Schema | None, path: Steps, above: frozenset[int]) -> Iterator[tuple[Gates, Steps]]:
+def _find(
+    schema: Schema | None, path: Steps, above: frozenset[int], but: frozenset[Field]
+) -> Iterator[tuple[Gates, Steps]]:
     if schema is None or id(schema) in above or len(path) > _MAX_DEPTH:
         return
     above |= {id(schema)}
     if schema.kind in {Kind.LIST, Kind.MAP}:
-        yield from _find(schema.items, (*path, "*"), above)
+        yield from _find(schema.items, (*path, "*"), above, but)
         return
     for name, field in schema.fields.items():
         at = (*path, name)
-        if field.gates and not _is_left_alone(schema, name):
+        if field.gates and (schema.name.rpartition(".")[2], name) not in but:
             yield tuple(field.gates), at
             if field.gates == (_RULES,):
                 yield (_RULES,), (*path, "restartPolicy")
-        yield from _find(field.schema, at, above)
-
-
-def _is_left_alone(schema: Schema, field: str) -> bool:
-    return (schema.name.rpartition(".")[2], field) in _NEVER_DROPPED
+        yield from _find(field.schema, at, above, but)
 
 
 def _ends(value: Any, path: Steps) -> Iterator[Object]:

@@ -29,7 +29,9 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
         known = manager_versions.converted(obj, target) if target is not None else None
         if known is not None:
             return known
-        return conversion.convert(obj, GroupVersionKind(group, version, resource.kind), services.table)
+        gvk = GroupVersionKind(group, version, resource.kind)
+        zero_values = services.features.workloads.zero_metric_values
+        return conversion.convert(obj, gvk, services.table, zero_values=zero_values)
 
     return FieldManager(schema_for, convert, blank=not resource.custom)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server_in_process import Caller
+from server_in_process import Caller, close_server, open_server
 from webhook_server import hook_server
 
 from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apiextensions.model import CustomResource
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -50,6 +51,22 @@ def path(plural: str, served: str = "v1") -> str:
 def thing(name: str, served: str = "v1", kind: str = "Foo", **spec: Any) -> dict[str, Any]:
     metadata = {"name": name}
     return {"apiVersion": f"{GROUP}/{served}", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def ruled(**rule: Any) -> dict[str, Any]:
+    """A definition with a rule at a property, an item and a value of a map."""
+    rules = {"x-kubernetes-validations": [{"rule": "oldSelf == oldSelf", **rule}]}
+    text = {"type": "string", "maxLength": 5}
+    item = {"type": "object", "required": ["key"], "properties": {"key": text}, **rules}
+    named = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"]}
+    properties = {
+        "one": text | rules,
+        "list": {"type": "array", "maxItems": 3, "items": item, **named},
+        "map": {"type": "object", "maxProperties": 3, "additionalProperties": text | rules},
+    }
+    spec = {"type": "object", "properties": properties}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    return definition("foos", version(schema={"openAPIV3Schema": schema}))
 
 
 async def until(api: Caller, plural: str, kind: str, status: str = "True") -> dict[str, Any]:
@@ -377,3 +394,29 @@ async def test_an_answer_is_what_was_stored(api: Caller):
     changed["metadata"]["resourceVersion"] = made.body["metadata"]["resourceVersion"]
     for query in ("?dryRun=All", ""):
         assert (await api.put(f"{url}/a{query}", changed)).body["spec"] == {"size": "2"}
+
+
+@pytest.mark.parametrize(
+    ("release", "gates", "kept"),
+    [
+        ("1.29.0", {}, True),
+        ("1.29.1", {}, False),
+        ("1.29.1", {"CRDValidationRatcheting": True}, True),
+        ("1.30", {}, True),
+        ("1.30", {"CRDValidationRatcheting": False}, False),
+    ],
+)
+async def test_the_old_self_of_rules_is_optional_with_a_gate(
+    release: str, gates: dict[str, bool], kept: bool
+):
+    """The field is dropped at all depths with the gate off, but by a server with 122343; old ones stay."""
+    server = await open_server(Version.parse(release), gates=gates)
+    api = Caller(server)
+    made = await api.post(DEFINITIONS, ruled(optionalOldSelf=True))
+    later = await api.patch(f"{DEFINITIONS}/foos.{GROUP}", {"metadata": {"labels": {"seen": "yes"}}})
+    await close_server(server)
+
+    assert [json.dumps(one.body["spec"]).count("optionalOldSelf") for one in (made, later)] == [
+        3 * kept,
+        3 * kept,
+    ]

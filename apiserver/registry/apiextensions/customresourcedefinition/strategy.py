@@ -4,6 +4,7 @@ Source: apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,
 """
 
 import copy
+from collections.abc import Iterator
 from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
@@ -90,12 +91,34 @@ class DefinitionStrategy(HandwrittenValidation):
 
 
 def _drop_disabled(new: Object, old: Object | None, ctx: StrategyContext) -> None:
-    """Removes selectable fields if their gate is off; they stay if the definition had some."""
+    """Removes the fields whose gate is off; they stay if the definition had some."""
+    schemas = ctx.features.schemas
+    if not (schemas.ratcheting or schemas.keeps_optional_old_self):
+        rules = [rule for rule in _rules(old or {}) if rule.get("optionalOldSelf") is not None]
+        for rule in _rules(new) if not rules else ():
+            rule.pop("optionalOldSelf", None)
     if ctx.features.requests.custom_field_selectors:
         return
     if not any(version.get("selectableFields") for version in _versions(old or {})):
         for version in _versions(new):
             version.pop("selectableFields", None)
+
+
+def _rules(obj: Object) -> Iterator[Object]:
+    """Yields the validation rules of all versions' schemas."""
+    for version in _versions(obj):
+        yield from _rules_below((version.get("schema") or {}).get("openAPIV3Schema"))
+
+
+def _rules_below(schema: object) -> Iterator[Object]:
+    """Yields the rules of a schema and of those of its properties and items."""
+    if not isinstance(schema, dict):
+        return
+    yield from schema.get("x-kubernetes-validations") or ()
+    for below in (schema.get("properties") or {}).values():
+        yield from _rules_below(below)
+    for name in ("additionalProperties", "items"):
+        yield from _rules_below(schema.get(name))
 
 
 def _versions(obj: Object) -> list[Object]:

@@ -56,11 +56,23 @@ def test_two_gates_are_both_needed_for_binding_conditions() -> None:
     assert dropped(new, None, SLICE, DRAResourceClaimDeviceStatus=False) == device()
 
 
-def test_tolerations_of_claims_stay_without_their_gate() -> None:
-    """Upstream never drops them."""
-    request = {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{"operator": "Exists"}]}}
-    claim = {"spec": {"devices": {"requests": [request]}}}
-    assert dropped(claim, None, CLAIM, DRADeviceTaints=False) == claim
+@pytest.mark.parametrize(("minor", "stay"), [(34, True), (35, False), (36, False)])
+def test_tolerations_of_requests_go_with_their_gate(minor: int, stay: bool) -> None:
+    """A server with 132927 keeps them; one without keeps them where the old claim has any."""
+    chosen = FeatureGates(Version(minor), {"DRADeviceTaints": False})
+    schema = catalogue_for(Version(minor), chosen).definition(CLAIM)
+    tolerations = [{"operator": "Exists"}]
+    plain = {"name": "r", "exactly": {"deviceClassName": "c"}}
+    tolerant = {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": tolerations}}
+    allocated = {"allocation": {"devices": {"results": [{"request": "r", "tolerations": tolerations}]}}}
+    claim: Any = {"spec": {"devices": {"requests": [tolerant]}}, "status": allocated}
+    new, updated = copy.deepcopy(claim), copy.deepcopy(claim)
+    drop_disabled(new, None, schema, chosen)
+    drop_disabled(updated, claim, schema, chosen)
+
+    assert new["spec"]["devices"]["requests"] == [tolerant if stay else plain]
+    assert new["status"] == allocated
+    assert updated == claim
 
 
 REQUESTS = [
@@ -170,3 +182,30 @@ def test_an_autoscaler_survives_the_old_version() -> None:
     }
     back = convert(old, GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"))
     assert back == new
+
+
+@pytest.mark.parametrize(
+    ("given", "zero_values", "back"),
+    [
+        ({"type": "AverageValue", "averageValue": "5"}, True, {"value": "0"}),
+        ({"type": "AverageValue", "averageValue": "5"}, False, {}),
+        ({"type": "AverageValue", "averageValue": "5", "value": "2"}, False, {}),
+        ({"type": "Value", "value": "0"}, False, {}),
+        ({"type": "AverageValue", "averageValue": "5", "value": "no amount"}, False, {}),
+    ],
+)
+def test_an_object_metric_comes_back_without_the_value_that_v1_has_to_have(
+    given: Any, zero_values: bool, back: Any
+) -> None:
+    """A value of 0 beside an average value is taken for one by a server with 137856 alone."""
+    source = {"metric": {"name": "m"}, "describedObject": {"kind": "Pod", "name": "p"}}
+    scaler: Any = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {}}
+    scaler["spec"] = {"metrics": [{"type": "Object", "object": {**source, "target": given}}]}
+    scaler["status"] = {"currentMetrics": [{"type": "Object", "object": {**source, "current": given}}]}
+    old = convert(scaler, GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"))
+    v2 = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
+    new = convert(old, v2, zero_values=zero_values)
+
+    assert new["spec"]["metrics"][0]["object"]["target"] == {**given, **back}
+    current = {name: value for name, value in given.items() if name != "type"}
+    assert new["status"]["currentMetrics"][0]["object"]["current"] == {"value": "0", **current}
