@@ -75,7 +75,8 @@ class Allocator:
         if not claims:
             return None
         pools = self._slices.pools(node)
-        single = claims[0].single if len(claims) == 1 and not pools.any_invalid else None
+        fits_first = not (pools.any_invalid or self._features.capacity_by_number)
+        single = claims[0].single if len(claims) == 1 and fits_first else None
         solution = self._solve(claims, single, pools, node, timer())
         return (
             None

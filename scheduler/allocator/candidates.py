@@ -89,6 +89,7 @@ class Preparation:
         self.capacity = CapacityCheck(state, features)
         self._expired = expired
         self._mixes = features.alternatives_mixed
+        self._overlooks_class = features.all_overlook_class
         self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
@@ -131,6 +132,8 @@ class Preparation:
         return found
 
     def _is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
+        if self._overlooks_class:
+            return request.selectors.hold_for(device)
         return self.selectable(request, device) and self.capacity.is_one_of_all(request, device)
 
     def selectable(self, request: RequestPlan, device: Device) -> bool:

@@ -78,11 +78,13 @@ class AllocatorFeatures:
     overlooks_other_slices: bool  # of a pool, those for other nodes: the pool looks incomplete
     duplicate_devices_invalid: bool  # 1.32+
     invalid_pools_fail: bool  # up to 1.34: a search that comes to an invalid pool ends there
-    empty_all_fails: bool  # 1.33+: a request for all devices fails if there are none
-    # Up to 1.33 the devices of a request for all stay taken when the search steps back; up to 1.32 it ends
-    # if one of them cannot be had. Repaired by kubernetes 131660.
-    all_devices_kept: bool
-    all_devices_or_none: bool
+    empty_all_fails: bool  # a request for all devices fails if there are none
+    # A request for all devices gets those of any class, without those in use; where what comes after it finds
+    # nothing, the search ends with an error.
+    all_overlook_class: bool
+    all_devices_kept: bool  # the devices of a request for all stay taken when the search steps back
+    all_devices_or_none: bool  # up to 1.32 the search ends if one of them cannot be had
+    counts_devices_twice: bool  # those that a request has already count against the limit of a claim again
     all_counted_panics: bool  # a request for all devices that comes to one with counters; not the stable one
     admin_once_per_claim: bool  # with admin access a claim does not get the same device twice
     every_taint_prevents: bool  # up to 1.34, whatever its effect
@@ -90,8 +92,8 @@ class AllocatorFeatures:
     # 1.36+: the slices of a pool are searched by name; the stable one takes them as they come, except in
     # recordings with no gate on. Before, and for pools, there is no order (here: that of their names).
     sorted_slices: bool
-    # 1.33 to 1.35, repaired by kubernetes 137347: what is known of one alternative is taken for another, and
-    # after one device a request for all goes on with the first alternative.
+    # What is known of one alternative is taken for another, and after one device a request for all goes on
+    # with the first alternative.
     alternatives_mixed: bool
     binding_pools_last: bool  # pools with binding conditions are a last resort
     combinations: bool  # 1.36+, not the stable one: within a request only later devices are tried
@@ -99,18 +101,20 @@ class AllocatorFeatures:
     counters_need_gate: bool  # not in 1.34: without the gate slices with counters are as if not there
     counters_taken_once: bool  # shares of one device take its counters once
     counters_everywhere: bool  # 1.35 and 1.36: slices with counters count for nodes that they are not for
-    counters_by_pool_name: bool  # 1.35 and 1.36: pools of the same name and other drivers share counters
+    counters_by_pool_name: bool  # pools of the same name and other drivers share counters
     running_counters: bool  # 1.34+: what the search has taken is added up, before it was looked for each time
-    leaves_behind: bool  # 1.34 to 1.36: what a refused device has taken so far is not given back
+    leaves_behind: bool  # what a refused device has taken so far is not given back
     shared_devices_use_counters: bool  # not in the stable one: shared devices of earlier cycles count
     # The implementation knows consumable capacity and binding conditions: it refuses capacity requests if the
     # gate is off; distinctAttribute, `device.allowMultipleAllocations` and bindsToNode it has in any case.
     knows_sharing: bool
-    distinct_by_value: bool  # 1.35+; 1.34 compared identities
+    # The n-th device of a request must leave what the n-th device of its slice has, too.
+    capacity_by_number: bool
+    distinct_by_value: bool  # else identities are compared
     distinct_remembers_all: bool  # 1.37+; before only the last device of each request
     common_values_restored: bool  # 1.37+ (kubernetes 140325): matchAttribute with lists, on stepping back
-    class_config_once: bool  # 1.33.6+, 1.34.2+: one entry per class that names its requests
-    repeated_config: bool  # 1.33 to 1.36: one entry of a claim config per request that it names
+    class_config_once: bool  # one entry per class, which names its requests; else one per request, for all
+    repeated_config: bool  # one entry of a claim config per request that it names
     unnamed_config: bool  # 1.37+: no names where they are all
     device_in_errors: bool  # 1.37+: CEL runtime errors name the device, and say what to do (136709)
     # 1.37+: a request for all devices fails if one of them is used up, before it did without that device.
@@ -135,14 +139,16 @@ class AllocatorFeatures:
             overlooks_other_slices=gates.bugs.present("k8s-134466"),
             duplicate_devices_invalid=minor >= 32,
             invalid_pools_fail=minor <= 34,
-            empty_all_fails=minor >= 33,
-            all_devices_kept=minor <= 33,
+            empty_all_fails=not gates.bugs.present("k8s-129560"),
+            all_overlook_class=gates.bugs.present("k8s-127565"),
+            all_devices_kept=gates.bugs.present("k8s-131660"),
             all_devices_or_none=minor <= 32,
+            counts_devices_twice=gates.bugs.present("k8s-131662"),
             all_counted_panics=newer and gates.bugs.present("k8s-138885"),
             admin_once_per_claim=not gates.bugs.present("k8s-131299"),
             every_taint_prevents=minor <= 34,
             tolerations_in_results=not gates.bugs.present("k8s-134479"),
-            alternatives_mixed=33 <= minor <= 35,
+            alternatives_mixed=gates.bugs.present("k8s-137347"),
             sorted_slices=minor >= 36 and (newer or allocator_gates.none),
             binding_pools_last=newer if minor >= 36 else newest,
             combinations=minor >= 36 and newer,
@@ -150,16 +156,17 @@ class AllocatorFeatures:
             counters_need_gate=minor != 34,
             counters_taken_once=not gates.bugs.present("k8s-134103"),
             counters_everywhere=35 <= minor <= 36,
-            counters_by_pool_name=35 <= minor <= 36,
+            counters_by_pool_name=gates.bugs.present("k8s-140435"),
             running_counters=minor >= 34,
-            leaves_behind=34 <= minor <= 36,
+            leaves_behind=gates.bugs.present("k8s-140431"),
             shared_devices_use_counters=newer and not gates.bugs.present("k8s-139211"),
             knows_sharing=newer if minor >= 36 else newest,
-            distinct_by_value=minor >= 35,
+            capacity_by_number=allocator_gates.consumable_capacity and gates.bugs.present("k8s-133706"),
+            distinct_by_value=not gates.bugs.present("k8s-135022"),
             distinct_remembers_all=minor >= 37,
             common_values_restored=minor >= 37,
-            class_config_once=minor >= 33,
-            repeated_config=33 <= minor <= 36,
+            class_config_once=not gates.bugs.present("k8s-134793"),
+            repeated_config=gates.bugs.present("k8s-139730"),
             unnamed_config=minor >= 37,
             device_in_errors=minor >= 37,
             all_even_if_used_up=minor >= 37,

@@ -29,7 +29,7 @@ from kubeskew.scheduler.allocator.pruning import Pruning
 from kubeskew.scheduler.allocator.relaxing import Relaxation
 from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, RequestPlan
 from kubeskew.scheduler.allocator.search_state import SearchState, Undo
-from kubeskew.scheduler.allocator.slices import NodeView
+from kubeskew.scheduler.allocator.slices import Device, NodeView
 from kubeskew.scheduler.allocator.solution import ClaimSolution, Solution
 
 _STEPS_BETWEEN_LOOKS = 256  # at the clock
@@ -78,7 +78,8 @@ class Search:
         self._pruning: Pruning | None = None
         self._barrier = pools.first_invalid if features.invalid_pools_fail else None
         self._relaxation: Relaxation | None = None
-        if self._barrier is None:  # an error counts before the proof that there is no solution
+        # An error counts before the proof that there is no solution.
+        if self._barrier is None and not features.all_overlook_class:
             self._relaxation = Relaxation(self._claims, pools, state, counters, self._preparation)
 
     def run(self) -> Solution | None:
@@ -167,24 +168,34 @@ class Search:
             return False
         if number >= option.count:
             return self._next_request(claim, index + 1)
-        if len(self._state.choices[claim]) + option.count - number > MAX_RESULTS:
+        total = len(self._state.choices[claim]) + option.count
+        if self._features.counts_devices_twice and total > MAX_RESULTS:
+            return False
+        if total - number > MAX_RESULTS:
             raise TooManyResults
         if fixed is None:
             return self._try_candidates(claim, index, option, number, start)
-        if self._features.all_counted_panics and fixed[number].counters:
+        return self._one_of_all(claim, index, option, number, fixed[number])
+
+    def _one_of_all(self, claim: int, index: int, option: Option, number: int, device: Device) -> bool:
+        """Takes a device of a request for all: each must be available, without a choice."""
+        features = self._features
+        if features.all_counted_panics and device.counters:
             raise Panic("runtime error: invalid memory address or nil pointer dereference")
-        # All devices: each must be available, without a choice.
-        undo = self._state.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
-        if undo is None:
-            if self._features.all_devices_or_none:
+        undo = self._state.take(claim, self._claims[claim], option.plan, device, number, must=True)
+        if undo is None and not features.all_overlook_class:
+            if features.all_devices_or_none:
                 raise Unsolvable
             return False
-        if self._features.all_devices_kept:
+        if undo is None or features.all_devices_kept:
             undo = self._state.keep
         request = self._claims[claim].requests[index]
-        if self._features.alternatives_mixed and request.prioritized:
+        if features.alternatives_mixed and request.prioritized:
             option = request.options[0]
-        return self._go_on(undo, claim, index, option, number, 0)
+        done = self._go_on(undo, claim, index, option, number, 0)
+        if not done and features.all_overlook_class:
+            raise AllocationError("stop allocation")
+        return done
 
     def _try_candidates(self, claim: int, index: int, option: Option, number: int, start: int) -> bool:
         plan, state = option.plan, self._state
@@ -199,7 +210,7 @@ class Search:
                 continue
             if not self._preparation.selectable(plan, device) or not state.fits(plan, device):
                 continue
-            undo = state.take(claim, self._claims[claim], plan, device, must=False)
+            undo = state.take(claim, self._claims[claim], plan, device, number, must=False)
             if undo is None:
                 continue
             if self._go_on(undo, claim, index, option, number, self._next_start(position, plan)):

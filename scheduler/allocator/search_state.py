@@ -1,13 +1,14 @@
 """Keeps account of what a search has taken so far: devices, shares, counters and places in constraints.
 
-Upstream's gaps are kept: up to 1.36 a refused device keeps what it has taken of counters and constraints, and
-a shared device that is given back keeps its counters (kubernetes issue 140436). `leaks` counts such events.
+Upstream's gaps are kept: up to 1.36.2 a refused device keeps what it has taken of counters and constraints,
+and a shared device that is given back keeps its counters (kubernetes 140431). `leaks` counts such events.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go (allocateDevice), 1.31 … 1.37.
 """
 
 from collections.abc import Callable
 
+from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.candidates import Preparation, PreparedClaim
@@ -54,11 +55,19 @@ class SearchState:
         return self._preparation.capacity.shortage(request, device, self.capacity.get(device.id)) is None
 
     def take(
-        self, claim: int, prepared: PreparedClaim, request: RequestPlan, device: Device, *, must: bool
+        self,
+        claim: int,
+        prepared: PreparedClaim,
+        request: RequestPlan,
+        device: Device,
+        number: int,
+        *,
+        must: bool,
     ) -> Undo | None:
         """Takes the device and returns how to give it back; None if it is not available.
 
-        Raises AllocationError if it `must` be taken but a constraint forbids it.
+        `number` counts the devices of the request, from 0 on. Raises AllocationError if the device `must` be
+        taken but a constraint forbids it.
         """
         if not self.available(claim, request, device):
             return None
@@ -70,10 +79,21 @@ class SearchState:
             return None
         tolerated = not device.taints or request.untolerated(device) is None
         joined = tolerated and self._join(prepared, request, device, must=must)
-        if joined and self.fits(request, device):
+        if joined and self.fits(request, self._measured(device, number)):
             return self._record(claim, prepared, request, device, counted=counted)
         self._refuse(prepared, request, device, joined=joined, counted=counted)
+        if joined and not device.shareable and self._features.capacity_by_number:
+            self._users.setdefault(device.id, set()).add(claim)  # marked already, and never given back
         return None
+
+    def _measured(self, device: Device, number: int) -> Device:
+        """Returns the device whose capacity decides in the end; raises Panic if there is none."""
+        if not self._features.capacity_by_number:
+            return device
+        devices = device.slice.devices
+        if number >= len(devices):
+            raise Panic(f"runtime error: index out of range [{number}] with length {len(devices)}")
+        return devices[number]
 
     def keep(self) -> None:
         """Leaves something taken on stepping back."""

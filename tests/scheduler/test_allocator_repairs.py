@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.scheduler.allocator.cases import run_case
 
 _NODE = {"metadata": {"name": "node-1", "labels": {}}}
@@ -41,7 +42,7 @@ def _run(version, slices, *requests, constraints=(), **more):
     answer = _answer(version, slices, {"requests": requests, "constraints": constraints}, **more)
     if "error" in answer or answer["allocations"] is None:
         return answer.get("error")
-    return [result["device"] for result in answer["allocations"][0]["devices"]["results"]]
+    return [result["device"] for result in answer["allocations"][0]["devices"].get("results", ())]
 
 
 def _request(name, mode="ExactCount", **more):
@@ -118,8 +119,8 @@ _BIG = "9223372036854775807"
     ],
 )
 def test_repaired(slices, requests, more, before, since):
-    """1.36 answers as recorded servers do, 1.37 as it was mended."""
-    assert (_run("1.36", slices, *requests, **more), _run("1.37", slices, *requests, **more)) == (
+    """1.36.2 answers as recorded servers do, 1.37 as it was mended."""
+    assert (_run("1.36.2", slices, *requests, **more), _run("1.37", slices, *requests, **more)) == (
         before,
         since,
     )
@@ -322,3 +323,123 @@ def test_errors_of_selectors(expression, before, since):
 
     assert _run("1.36", [_GPU], request).startswith(start + before)
     assert _run("1.37", [_GPU], request).startswith(start + since)
+
+
+def _tainted(name):
+    return _named(name, consumesCounters=_COUNTERS, taints=[{"key": "k", "effect": "NoSchedule"}])
+
+
+def _config(name):
+    return {"opaque": {"driver": name, "parameters": {}}}
+
+
+@pytest.mark.parametrize(
+    ("slices", "requests", "gates", "expected"),
+    [
+        pytest.param(
+            [_slice("s", devices=[_named("a")])],
+            [_request("r", "All", **_only("none"))],
+            {},
+            {"1.31": [], "1.32": [], "1.33": None},
+            id="all-of-none",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_named(f"d{number}") for number in range(17)])],
+            [_request("r", "All")],
+            {},
+            {"1.32": 17, "1.33.0": None, "1.33.1": 17},
+            id="more-than-half-of-the-limit",
+        ),
+        pytest.param(
+            [
+                _slice("s0", count=2, sharedCounters=_SETS),
+                _slice("s1", count=2, devices=[_tainted("bad"), _named("good", consumesCounters=_COUNTERS)]),
+            ],
+            [_request("r")],
+            _GATES,
+            {"1.36.2": None, "1.36.3": ["good"]},
+            id="refused-after-its-counters",
+        ),
+        pytest.param(
+            [*_partitions("a.example.com"), *_partitions("b.example.com")],
+            [_request("r0"), _request("r1")],
+            _GATES,
+            {"1.35": None, "1.36.3": None, "1.36.4": ["part", "part"]},
+            id="pools-of-one-name",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_shared("small", "1Gi"), _shared("big"), _shared("bigger")])],
+            [_request("r", count=2, capacity={"requests": {"memory": "6Gi"}})],
+            _GATES,
+            {"1.34": None, "1.35": ["big", "bigger"]},
+            id="capacity-of-the-first",
+        ),
+    ],
+)
+def test_patches(slices, requests, gates, expected):
+    """Each patch allocates as it did upstream."""
+    found = {version: _run(version, slices, *requests, featureGates=gates) for version in expected}
+
+    assert {
+        v: len(devices) if isinstance(expected[v], int) else devices for v, devices in found.items()
+    } == expected
+
+
+def test_the_capacity_of_a_device_that_is_not_there():
+    """In 1.34 the second share of the only device of a slice ends the scheduler."""
+    request = _request("r", count=2, capacity={"requests": {"memory": "2Gi"}})
+    slices = [_slice("s", devices=[_shared("only")])]
+
+    assert _run("1.35", slices, request, featureGates=_GATES) == ["only", "only"]
+    with pytest.raises(Panic, match=r"index out of range \[1\] with length 1"):
+        _run("1.34", slices, request, featureGates=_GATES)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("1.31", "stop allocation"), ("1.32", None)],
+)
+def test_all_devices_of_any_class(version, expected):
+    """1.31 gives a request for all the devices of any class, and tells of an error meant for itself."""
+    classes = [{"metadata": {"name": "any"}, "spec": {}}, {"metadata": {"name": "a"}, "spec": _only("a")}]
+    of_class = {"name": "r0", "exactly": {"deviceClassName": "a", "allocationMode": "All"}}
+    slices = [_slice("s", devices=[_named("a"), _named("b")])]
+
+    assert _run(version, slices, of_class, classes=classes) == (["a", "b"] if expected else ["a"])
+    assert _run(version, slices, of_class, _request("r1", **_only("a")), classes=classes) == expected
+
+
+def test_all_devices_without_those_in_use():
+    """1.31 leaves out devices that other claims have, where later releases give none."""
+    slices = [_slice("s", devices=[_named("a"), _named("b")])]
+    taken = {"allocatedDevices": [{"driver": "a.example.com", "pool": "pool", "device": "a"}]}
+
+    assert _run("1.31", slices, _request("r", "All"), **taken) == ["b"]
+    assert _run("1.32", slices, _request("r", "All"), **taken) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [
+        ("1.31", [None, None]),
+        ("1.32.9", [None, None]),
+        ("1.32.10", [["r0", "r1"]]),
+        ("1.33.5", [None, None]),
+        ("1.33.6", [["r0", "r1"]]),
+        ("1.34.1", [None, None]),
+        ("1.34.2", [["r0", "r1"]]),
+    ],
+)
+def test_requests_of_a_class_configuration(version, named):
+    """The configuration of a class is there once and names the requests of that class, or once for each."""
+    classes = [{"metadata": {"name": "any"}, "spec": {"config": [_config("a.example.com")]}}]
+    classes.append({"metadata": {"name": "plain"}, "spec": {}})
+    other = {
+        "name": "r2",
+        "exactly": {"deviceClassName": "plain", "allocationMode": "ExactCount", "count": 1},
+    }
+    slices = [_slice("s", devices=[_named("a"), _named("b"), _named("c")])]
+    requests = {"requests": [_request("r0"), _request("r1"), other]}
+    answer = _answer(version, slices, requests, classes=classes)
+
+    assert [entry.get("requests") for entry in answer["allocations"][0]["devices"]["config"]] == named

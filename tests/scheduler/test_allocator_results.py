@@ -5,7 +5,7 @@ from allocator_bench import DRIVER, TWO, a_claim, a_class, a_device, a_request, 
 
 
 @pytest.mark.parametrize(
-    ("version", "requests"), [("1.32", [None, None]), ("1.36", [["r0", "r1"]]), ("1.37", [None])]
+    ("version", "requests"), [("1.31", [None, None]), ("1.36", [["r0", "r1"]]), ("1.37", [None])]
 )
 def test_class_config_in_the_result(version, requests):
     """One entry per request at first, later one per class that names its requests, last of all unnamed."""

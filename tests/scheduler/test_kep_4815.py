@@ -152,12 +152,12 @@ def test_partitions_that_do_not(profiles, version, separate):
     ("version", "expected"),
     [
         pytest.param(37, ["gpu-1-3g-20gb-0", "gpu-1-3g-20gb-4"], id="1.37"),
-        pytest.param(36, None, id="1.36"),
+        pytest.param(35, None, id="1.35"),
     ],
 )
 def test_partitions_of_one_gpu(version, expected):
-    """All partitions from the same GPU, of which the second has enough. Up to 1.36 upstream does not find it:
-    what the constraint refused beside the first GPU has used up the counters of the second."""
+    """All partitions from the same GPU, of which the second has enough. Up to 1.36.2 upstream does not find
+    it: what the constraint refused beside the first GPU has used up the counters of the second."""
     claim = _partitions("3g.20gb", "3g.20gb", constraints=[{"matchAttribute": f"{DRIVER}/parent"}])
 
     assert _devices(_allocate(_gpus(2), claim, used=["gpu-0-1g-5gb-6"], version=version)) == expected
