@@ -119,7 +119,7 @@ def check_steps(state: State, targets: Mapping[str, Target]) -> None:
         if new and name == last_of_kind(name, targets):
             raise UserError(
                 f"unsupported version skew on the way: {'; '.join(new)}. "
-                "Go one minor at a time, or use --force to do what reality would do"
+                "Go one minor at a time, or use --force (in Python force=True) to do what reality would do"
             )
 
 
