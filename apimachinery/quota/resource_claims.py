@@ -21,9 +21,22 @@ from kubeskew.apimachinery.resource_names import IMPLICIT, REQUESTS
 MAX_DEVICES = 32  # usage of a request for all devices
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 ADJUSTED_SINCE = 35  # claims count for extended resources (134210)
-# While a pod's status does not name its claim, only the first claim made for it counts as its own (135434).
-# Before, every claim did.
-_ONE_SPARED_SINCE = 36
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUsageFeatures:
+    """Named decisions of how claims are measured, by an API server as by a controller manager."""
+
+    adjusted: bool
+    # While a pod's status names no claim, every claim made for it counts as its own, not the first alone.
+    spares_all: bool
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "ClaimUsageFeatures":
+        return cls(
+            adjusted=gates.version.minor >= ADJUSTED_SINCE and gates.enabled("DRAExtendedResource"),
+            spares_all=gates.bugs.present("k8s-135404"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +77,7 @@ class ResourceClaimEvaluator(Evaluator):
         super().__init__(GroupResource("resource.k8s.io", "resourceclaims"))
         self._facts = facts
         self._pod_usage = pod_usage
-        minor = gates.version.minor
-        self._adjusted = minor >= ADJUSTED_SINCE and gates.enabled("DRAExtendedResource")
-        self._spares_one = minor >= _ONE_SPARED_SINCE
+        self._features = ClaimUsageFeatures.of(gates)
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
         return not subresource and operation in {CREATE, UPDATE}
@@ -78,7 +89,7 @@ class ResourceClaimEvaluator(Evaluator):
 
     def _extended(self, name: str) -> bool:
         """Returns whether a quota's resource is an extended one that some class provides."""
-        if not self._adjusted or not is_extended_in_quota(name):
+        if not self._features.adjusted or not is_extended_in_quota(name):
             return False
         return name.removeprefix(REQUESTS) in self._facts.classes().resources
 
@@ -87,7 +98,7 @@ class ResourceClaimEvaluator(Evaluator):
         for request in ((obj.get("spec") or {}).get("devices") or {}).get("requests") or ():
             devices = add(devices, _devices(request))
         found = {self.names[0]: ONE, **devices}
-        if self._adjusted and devices:
+        if self._features.adjusted and devices:
             found.update(self._extended_usage(devices, obj))
         return found
 
@@ -122,7 +133,7 @@ class ResourceClaimEvaluator(Evaluator):
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus")
         if status is not None and status.get("resourceClaimName") != metadata.get("name"):
             return {}
-        if status is None and self._spares_one and not self._is_first(claim, owner):
+        if status is None and not self._features.spares_all and not self._is_first(claim, owner):
             return {}
         return self._pod_usage(pod)
 
