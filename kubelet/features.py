@@ -117,6 +117,7 @@ class KubeletFeatures:
     semantic_parameters: bool  # KEP-4381 as drafted: what drivers tell has counters and metadata
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
+    dra_notes_late: bool  # a claim comes into the checkpoint when drivers have prepared it, not before
     dra_trusts_names: bool  # takes a new claim for the one of its name that it holds
     dra_stops_at_prepared: bool  # at a pod's first claim that another has prepared, it leaves out all others
     dra_unprepares_by_status: bool  # what the pod's status names, not what the kubelet holds for it
@@ -193,6 +194,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         semantic_parameters=semantic,
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
+        dra_notes_late=gates.bugs.present("k8s-116411") or semantic,
         dra_trusts_names=gates.bugs.present("k8s-131513"),
         dra_stops_at_prepared=gates.bugs.present("k8s-135901"),
         dra_unprepares_by_status=gates.bugs.present("k8s-139772"),
@@ -215,9 +217,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         swap_metrics=minor >= 29,
         stable_resource_metrics=minor >= 29,
         cpu_state=_cpu_state(minor, pod_level=gate("PodLevelResourceManagers")),
-        memory_state=_memory_state(minor, pod_level=gate("PodLevelResourceManagers"))
-        if minor >= 32 or gate("MemoryManager")
-        else None,
+        memory_state=_memory_state(minor, gates),
         pod_level=PodLevelFeatures.of(gates),
         allocation_form=_allocation_form(minor) if gate("InPlacePodVerticalScaling") else None,
         restores_missing_as_zero=gates.bugs.present("k8s-117589"),
@@ -234,8 +234,11 @@ def _cpu_state(minor: int, *, pod_level: bool) -> CPUStateFormats:
     return CPUStateFormats(3, (3, 2, 1), pods=True) if pod_level else CPUStateFormats(2, (2, 1))
 
 
-def _memory_state(minor: int, *, pod_level: bool) -> MemoryStateFormats:
-    """Returns the formats of `memory_manager_state`."""
+def _memory_state(minor: int, gates: FeatureGates) -> MemoryStateFormats | None:
+    """Returns the formats of `memory_manager_state`; None where there is no such manager."""
+    if minor < 32 and not gates.enabled("MemoryManager"):
+        return None
+    pod_level = gates.enabled("PodLevelResourceManagers")
     if minor >= 37:
         return MemoryStateFormats(3, (3, 2, 1), pods=pod_level)
     if minor == 36 and pod_level:

@@ -51,6 +51,10 @@ class ClassicDRAManager:
             info = await self._admitted(pod, claim, used)
             if info is not None and not info.prepared:
                 wanted.append(info)
+        if wanted and not self._features.notes_late:
+            for info in wanted:
+                self._cache.add(info)
+            self._cache.save()
         await self._call_prepare(wanted)
         self._cache.save()
 

@@ -22,10 +22,11 @@ class ClassicFeatures:
     checks_cached: bool  # since 1.28 a claim is read again for each pod that uses it
     skips_unused: bool  # since 1.28 claims that no container uses are checked, not prepared
     reads_to_unprepare: bool  # 1.27: a claim that is gone from the API cannot be unprepared
+    notes_late: bool  # a claim comes into the checkpoint after the call
     handle_fields: frozenset[str]  # of a resource handle, which the release decodes; the rest is dropped
 
     @classmethod
-    def of(cls, version: Version) -> "ClassicFeatures":
+    def of(cls, version: Version, *, notes_late: bool) -> "ClassicFeatures":
         minor = version.minor
         scheduled = {"structuredData"} if minor == 30 else set()
         if version.preview == "kep4381":
@@ -37,6 +38,7 @@ class ClassicFeatures:
             checks_cached=minor >= 28,
             skips_unused=minor >= 28,
             reads_to_unprepare=minor == 27,
+            notes_late=notes_late,
         )
 
 

@@ -143,7 +143,7 @@ class DRAManager:
         return ClaimInfo(namespace, claim.claim, uid, devices={driver: [] for driver in drivers}, skips=skips)
 
     def _remembered(self, pod: Object, found: ClaimInfo) -> ClaimInfo:
-        """Returns the cached claim with the pod as a user; it is on disk when this returns."""
+        """Returns the cached claim with the pod as a user; but for a bug it is on disk when this returns."""
         info = self._cache.get(found.namespace, found.name)
         if info is None:
             info = found
@@ -157,7 +157,8 @@ class DRAManager:
             # Pull request 140527; its wording is from memory.
             raise DeviceError(f"ResourceClaim {found.name} is being unprepared")
         info.pod_uids.add(pod_spec.uid_of(pod))
-        self._save()
+        if not self._features.dra_notes_late:
+            self._save()
         return info
 
     def _batches(self, call: str, infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:

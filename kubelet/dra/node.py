@@ -106,7 +106,7 @@ class NodeDRA:
                 client, self._refs.claims, self.plugins, self._cache, environment.clock
             )
         elif self._takes_plugins and not self._offers_slices:
-            rules = ClassicFeatures.of(environment.version)
+            rules = ClassicFeatures.of(environment.version, notes_late=features.dra_notes_late)
             self._manager = ClassicDRAManager(client, self._refs.claims, self.plugins, self._cache, rules)
         elif features.dynamic_resources:
             self._manager = DRAManager(

@@ -6,6 +6,7 @@ one more.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ from kubeskew.kubelet.protocols.dra_classic import ClassicService
 from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.kubelet.protocols.named_resources import response_of
+
+log = logging.getLogger(__name__)
 
 
 def has_semantic_parameters(library: Version) -> bool:
@@ -91,6 +94,7 @@ class ClassicServices:
             answer = handle[verb, service.batches]
 
             async def called(request: Any, answer: Any = answer, method: Any = method) -> Any:
+                log.info("handling request started: %s of %s", method.name, _claims_of(request, service))
                 return await answer(request, method)
 
             method.serve(server, called)
@@ -214,6 +218,13 @@ class ClassicServices:
             names = [result.allocation_result_model.named_resources.name for result in handle.results]
             found[variable(self._driver)] = ",".join(names)
         return found
+
+
+def _claims_of(request: Any, service: ClassicService) -> str:
+    """Returns the claims of a request, for the log."""
+    if not service.batches:
+        return f"{request.namespace}/{request.claim_name}"
+    return ", ".join(f"{claim.namespace}/{claim.name}" for claim in request.claims)
 
 
 def _parameters(kind: str, content: bytes) -> dict[str, str]:

@@ -46,8 +46,7 @@ class Node:
         self.cache = ClaimCache(CheckpointFile(directory, codec_for(version)))
         self.cache.load()
         self.plugins = PluginRegistry("plugin name {driver} not found in the list of registered DRA plugins")
-        features = ClassicFeatures.of(Version(minor))
-        self.manager = ClassicDRAManager(self.client, self.refs.claims, self.plugins, self.cache, features)
+        self.manager = self.started(self.cache)
         self.calls = CallLog(directory, clock)
         claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
         self.services = ClassicServices(DRIVER, claims, self.calls)
@@ -57,6 +56,11 @@ class Node:
         service = rules_for(FeatureGates(version)).choose(["1.0.0"])
         metrics = KubeletMetrics(CollectorRegistry())
         self.plugin = ClassicSocketPlugin(DRIVER, str(directory / "d.sock"), service, clock, metrics)
+
+    def started(self, cache, *, notes_late=True):
+        """A manager, as a kubelet that starts makes one."""
+        features = ClassicFeatures.of(Version(self.minor), notes_late=notes_late)
+        return ClassicDRAManager(self.client, self.refs.claims, self.plugins, cache, features)
 
     async def claim(
         self, name="c", *, reserved=("p",), driver=DRIVER, data=None, structured=None, **metadata
@@ -278,12 +282,33 @@ async def test_a_restart_prepares_again(make, minor):
     await node.manager.prepare(pod())
     cache = ClaimCache(CheckpointFile(node.directory, codec_for(Version(minor))))
     cache.load()
-    features = ClassicFeatures.of(Version(minor))
-    restarted = ClassicDRAManager(node.client, node.refs.claims, node.plugins, cache, features)
+    restarted = node.started(cache)
     await restarted.prepare(pod())
     await restarted.unprepare(pod())
 
     assert len(node.called()) == 3
+
+
+@pytest.mark.parametrize("notes_late", [True, False])
+@pytest.mark.parametrize("minor", [27, 28, 30])
+async def test_a_kubelet_that_dies_during_the_call_of_a_driver(make, minor, notes_late, monkeypatch):
+    """The checkpoint knows the claim before the call, but with 116411: then nobody gives it back."""
+    node = await make(minor)
+    await node.claim()
+    prepare = node.plugin.prepare
+
+    async def prepare_and_die(uses):
+        await prepare(uses)
+        raise SystemExit
+
+    monkeypatch.setattr(node.plugin, "prepare", prepare_and_die)
+    with pytest.raises(SystemExit):
+        await node.started(node.cache, notes_late=notes_late).prepare(pod())
+    cache = ClaimCache(CheckpointFile(node.directory, codec_for(Version(minor))))
+    cache.load()
+    await node.started(cache, notes_late=notes_late).unprepare(pod())
+
+    assert len(node.called()) == (1 if notes_late else 2)
 
 
 async def test_what_1_30s_scheduler_allocated_reaches_the_driver(make):

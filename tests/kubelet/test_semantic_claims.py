@@ -128,7 +128,7 @@ async def test_a_release_hands_over_what_it_decodes(semantic_node, release, reac
     plugins.register(semantic_node.plugin)
     cache = ClaimCache(CheckpointFile(semantic_node.directory, codec_for(version)))
     cache.load()
-    features = ClassicFeatures.of(version)
+    features = ClassicFeatures.of(version, notes_late=True)
     manager = ClassicDRAManager(semantic_node.client, dra_refs(version).claims, plugins, cache, features)
     await manager.prepare(
         {
