@@ -32,7 +32,7 @@ from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.machine import Site
 
 _QUIET_SECONDS = 30.0  # without a change, after which a cluster has settled
-_SETTLE_SECONDS = 900.0  # after which it never does
+_SETTLE_SECONDS, _SETTLE_WRITES = 900.0, 2000  # after which it never does
 # Longer than what upstream does again by itself: pods that did not fit are tried after five minutes, quotas
 # are measured as often. What such a round mends is no fault of whoever waits for it.
 _ROUND_SECONDS = 400.0
@@ -277,14 +277,15 @@ class FaultyControl(LocalControl):
         """Returns whether the cluster comes to rest, when it has, and after `least` seconds."""
         begin = changed = self._loop.time()
         reader = await self._read()
-        revision = await reader.revision()
+        revision, writes = await reader.revision(), 0
         while (now := self._loop.time()) - changed < _QUIET_SECONDS or now - begin < least:
-            if now - begin > max(_SETTLE_SECONDS, least):
+            if now - begin > max(_SETTLE_SECONDS, least) or writes > _SETTLE_WRITES:
                 return False
             await asyncio.sleep(_STEP_SECONDS)
             written = await evidence(reader.events(revision))
-            if any(isinstance(entry, Write) and not is_heartbeat(entry) for entry in written):
-                changed = self._loop.time()
+            news = sum(isinstance(entry, Write) and not is_heartbeat(entry) for entry in written)
+            if news:
+                changed, writes = self._loop.time(), writes + news
             revision = await reader.revision()
         return True
 
