@@ -51,6 +51,7 @@ class JobController(PodOwnerController):
     def __init__(self, context: ControllerContext) -> None:
         self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer was removed
         self._backoff: dict[Key, Backoff] = {}
+        self._ended: set[str] = set()  # uids of jobs that were written as ended, of which no event came yet
         self._features = JobFeatures.of(context.environment.version, context.environment.gates)
         super().__init__(context, waits_for_own_writes=self._features.waits_for_own_writes)
         self.pods.add_handler(self._orphan_seen, lambda _, pod: self._orphan_seen(pod))
@@ -60,7 +61,13 @@ class JobController(PodOwnerController):
 
     # -- what is told
 
+    def object_updated(self, old: Object, new: Object) -> None:
+        if conditions.is_finished(new):
+            self._ended.discard(new["metadata"]["uid"])
+        super().object_updated(old, new)
+
     def object_deleted(self, old: Object) -> None:
+        self._ended.discard(old["metadata"]["uid"])
         super().object_deleted(old)
         for pod in self.pods.by_index("controller", old["metadata"]["uid"]):
             self._orphan_seen(pod, swept=True)
@@ -111,6 +118,8 @@ class JobController(PodOwnerController):
         if conditions.is_finished(job):
             self._backoff.pop(key, None)
             return
+        if job["metadata"]["uid"] in self._ended:
+            return
         if job["spec"].get("completionMode") not in _MODES:
             text = "Skipped Job sync because completion mode is unknown"
             self.recorder.event(job, "Warning", "UnknownCompletionMode", text)
@@ -152,6 +161,8 @@ class JobController(PodOwnerController):
             if tracker.written:
                 self._backoff[key] = state.backoff
         if ended is not None:
+            if not self._features.forgets_ended:
+                self._ended.add(job["metadata"]["uid"])
             self._tell_end(state, ended)
         if failure is not None:
             raise failure

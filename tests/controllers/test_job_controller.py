@@ -430,3 +430,18 @@ async def test_pods_that_nobody_saw_are_made_again_until_1_35(make_cluster, vers
     controller.queue.add(Key("ns", "work"))
     await cluster.quiet(60)
     assert len(await pods_by_name(cluster)) == pods
+
+
+@pytest.mark.parametrize(("version", "pods"), [("1.33", 2), ("1.34", 1), ("1.35", 1), ("1.36", 1)])
+async def test_a_job_whose_end_nobody_saw_gets_another_pod_until_1_33(make_cluster, version, pods):
+    """With a watch of jobs that stands still, the controller goes by a job that has not ended (130333)."""
+    cluster = make_cluster(Version.parse(version))
+    (controller,) = await cluster.start(JobController)
+    await cluster.client.create(JOBS, job(completions=1))
+    await cluster.quiet(2)
+    await controller.objects.stop()
+    (pod,) = (await pods_by_name(cluster)).values()
+    await end(cluster, pod)
+
+    assert "Complete" in await kinds(cluster)
+    assert len(await pods_by_name(cluster)) == pods
