@@ -2,8 +2,8 @@
 
 Behaviour of the mutation cache of k8s.io/kubernetes/pkg/controller/resourceclaim since 1.28 (117351;
 cache.NewIntegerResourceVersionMutationCache of client-go, with added objects): a claim stays for an hour, or
-until a hundred others were created. It is taken out when somebody looks for its owner's claims while the
-informer has it, and not when it is deleted.
+until so many others were created (a hundred, since 140227 5000). It is taken out when somebody looks for its
+owner's claims while the informer has it, and not when it is deleted.
 """
 
 from kubeskew.apimachinery.client.informer import Informer
@@ -15,15 +15,16 @@ from kubeskew.controllers.resourceclaim.claims import owner_uids
 OWNER = "owner"  # the informer's index of claims by the UIDs of their owners
 
 _SECONDS = 3600.0
-_LIMIT = 100
+_FEW, _MANY = 100, 5000
 
 
 class CreatedClaims:
     """The claims of an informer, and those that were created and that it may not have yet."""
 
-    def __init__(self, claims: Informer, clock: Clock) -> None:
+    def __init__(self, claims: Informer, clock: Clock, *, few: bool) -> None:
         self._claims = claims
         self._clock = clock
+        self._limit = _FEW if few else _MANY
         self._created: dict[Key, tuple[float, Object]] = {}  # oldest first: until when each is kept
         claims.add_index(OWNER, owner_uids)
 
@@ -32,7 +33,7 @@ class CreatedClaims:
         key = key_of(claim)
         self._created.pop(key, None)
         self._created[key] = self._clock.monotonic() + _SECONDS, claim
-        if len(self._created) > _LIMIT:
+        if len(self._created) > self._limit:
             del self._created[next(iter(self._created))]
 
     def of_owner(self, uid: str) -> list[Object]:

@@ -61,6 +61,7 @@ class ResourceClaimFeatures:
     blocks_owner_deletion: bool  # claims do, before pull request 134956
     overlooks_changed_claims: bool  # and new ones: their reservations are looked at with their pods alone
     drops_recorded: bool  # from the pod's status, when the names of other claims are written
+    trusts_caches: bool  # a claim that neither cache has is made, though the status names it
     frees_extended: bool  # devices of extended resources when their pod is done
     metrics: "MetricFeatures"
 
@@ -95,6 +96,7 @@ class ResourceClaimFeatures:
             blocks_owner_deletion=minor < 35,
             overlooks_changed_claims=gates.bugs.present("k8s-132334"),
             drops_recorded=gates.bugs.present("k8s-138407"),
+            trusts_caches=gates.bugs.present("k8s-140217"),
             frees_extended=not gates.bugs.present("k8s-134312"),
             metrics=MetricFeatures.of(version),
         )

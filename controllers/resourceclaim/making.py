@@ -65,7 +65,7 @@ class ClaimMaker:
         self._metrics = metrics
         self._admin_access = admin_access
         self._limit = RateLimit(clock, *_CLIENT_LIMIT)
-        self._created = CreatedClaims(self._claims, clock)
+        self._created = CreatedClaims(self._claims, clock, few=features.trusts_caches)
 
     async def provide(self, owner: Owner, entry: Object) -> str:
         """Make the claim of a template if it is missing; gives its name if the owner's status must say it.
@@ -87,9 +87,28 @@ class ClaimMaker:
                 return ""
         if not claims.has_template(entry, self._features):
             return ""  # a claim that somebody else has yet to make
-        claim = self.made_for(owner, entry["name"]) or await self._create(owner, entry)
+        claim = self.made_for(owner, entry["name"])
+        if claim is None and not self._features.trusts_caches and await self._exists(owner, entry):
+            return ""
+        claim = claim or await self._create(owner, entry)
         made: str = claim["metadata"]["name"]
         return made if self._features.generated_names else ""
+
+    async def _exists(self, owner: Owner, entry: Object) -> bool:
+        """Returns whether the API server has the claim that the owner's status names; it remembers that."""
+        try:
+            name, _ = claims.claim_name(owner.obj, entry, self._features)
+            found = await self._client.get(self._refs.claims, name or "", owner.obj["metadata"]["namespace"])
+        except ClaimNotCreated:
+            return False
+        except StatusError as error:
+            if error.code == 404:
+                return False
+            raise
+        if not name or owner.uid not in claims.owner_uids(found):
+            return False
+        self._created.add(found)
+        return True
 
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
         """Returns a claim made for the owner before that its status does not name (yet)."""

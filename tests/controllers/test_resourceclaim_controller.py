@@ -182,6 +182,23 @@ async def test_a_claim_deleted_by_mistake_is_made_again(cluster, started_again, 
     assert second is None or second["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
 
 
+@pytest.mark.parametrize(("minor", "claims"), [(36, 2), (37, 1)])
+async def test_a_claim_that_no_cache_has_is_asked_for(make_cluster, minor, claims):
+    """A claim that a pod's status names, and of which the informer does not know, counts since 1.37; before,
+    another one is made (140217)."""
+    refs = dra_refs(Version(minor))
+    cluster = make_cluster(Version(minor))
+    (controller,) = await cluster.start(ResourceClaimController)
+    await controller._claims.stop()
+    named = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
+    made = await cluster.client.create(PODS, {**pod(), "status": named})
+    await cluster.client.create(refs.claims, claim(owner=made))
+    await cluster.client.create(refs.claim_templates, template())
+    await cluster.quiet(60)
+
+    assert len((await cluster.client.list(refs.claims, "ns"))["items"]) == claims
+
+
 @pytest.mark.parametrize(("minor", "kept"), [(36, 1), (37, 2)])
 async def test_names_of_other_claims_in_the_status(make_cluster, minor, kept):
     """A claim that is made anew takes the name of another one out of the status until 1.36, which comes back
