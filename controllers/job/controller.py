@@ -193,8 +193,9 @@ class JobController(PodOwnerController):
         if missing <= 0:
             return active, None
         made, failure = await self._create(key, state, missing)
-        # As upstream: during the backoff no pod counts as active.
-        return (0, None) if made is None else (active + made, failure)
+        if made is None:
+            return 0 if self._features.none_active_in_backoff else active, None
+        return active + made, failure
 
     def _too_many(self, state: State, at_least: int) -> list[Object]:
         gone: list[Object] = []

@@ -24,6 +24,7 @@ class JobFeatures:
     panics_at_many_ending: bool  # with podReplacementPolicy Failed
     waits_for_own_writes: bool
     gives_orphans_up: bool  # once it failed to remove the finalizers of a deleted job's pods
+    none_active_in_backoff: bool  # while a new pod is to wait, whatever runs; 1.32's API server refuses that
     forgets_ended: bool  # a job counts as going on until the informer has its end
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
 
@@ -39,6 +40,7 @@ class JobFeatures:
             panics_at_many_ending=gates.bugs.present("k8s-121147"),
             waits_for_own_writes=waits_for_own_writes(gates, "StaleControllerConsistencyJob", "k8s-137210"),
             gives_orphans_up=gates.bugs.present("k8s-141329"),
+            none_active_in_backoff=gates.bugs.present("k8s-139457"),
             forgets_ended=gates.bugs.present("k8s-130333"),
             counts_marked=version.minor <= _MARKED_UNTIL,
         )

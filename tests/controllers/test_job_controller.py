@@ -445,3 +445,20 @@ async def test_a_job_whose_end_nobody_saw_gets_another_pod_until_1_33(make_clust
 
     assert "Complete" in await kinds(cluster)
     assert len(await pods_by_name(cluster)) == pods
+
+
+@pytest.mark.parametrize("spec", [{}, {"backoffLimitPerIndex": 3}])
+@pytest.mark.parametrize(("version", "active"), [("1.36.2", 0), ("1.36.3", 1)])
+async def test_pods_that_run_are_active_while_another_one_waits(make_cluster, version, active, spec):
+    """A failed pod's successor waits; with 139457 the controller counts no pod as active then."""
+    cluster = make_cluster(Version.parse(version))
+    await cluster.start(JobController)
+    await cluster.client.create(JOBS, indexed(2, **spec))
+    await cluster.quiet(1)
+    one, other = (await pods_by_name(cluster)).values()
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await cluster.client.update(PODS, {**one, "status": ready}, "status")
+    await end(cluster, other, "Failed", 1)
+    status = await status_of(cluster)
+
+    assert (status.get("active") or 0, status["ready"]) == (active, 1)
