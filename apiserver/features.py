@@ -53,7 +53,7 @@ class PodFeatures:
     sidecar_resize: bool = since(33, gate="InPlacePodVerticalScaling")
 
     # --- rules and texts that no old pod changes
-    template_image_reference: bool = since(36)  # image volumes of templates need one (from memory)
+    templates_without_image: bool = known_bug("k8s-135989")  # their image volumes need no reference
     image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths
     no_restart_of_init: bool = since(36)  # init containers that end may not ask to be restarted by a resize
     pod_resources_wording: bool = since(34)  # not on Windows; "may not" instead of "cannot"

@@ -140,7 +140,7 @@ def _ephemeral(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _image(source: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    if not source.get("reference") and (options.is_pod or options.features.template_image_reference):
+    if not source.get("reference") and (options.is_pod or not options.features.templates_without_image):
         yield required(child(path, "reference"))
     policy = source.get("pullPolicy") or ""
     if not policy:
