@@ -21,6 +21,7 @@ from kubeskew.conformance.scenario import Operation
 _SINCE = ("step", "start")
 _LOG_POLL_SECONDS = 0.01  # a look at the file's end costs some ten microseconds
 _SHOWN_LINES = 3
+_SHOWN_POD_LINES = 40  # more than a container's environment has
 
 
 async def pod_logs(ctx: CellContext, operation: Operation) -> None:
@@ -52,9 +53,18 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
             bind_outputs(ctx, operation, text)
             return
         if ctx.clock.monotonic() > deadline:
-            found = await _told(ctx, body, failure or text or "an empty log", is_silent=not text)
+            found = await _told(ctx, body, failure or _end_of(text) or "an empty log", is_silent=not text)
             raise StepError(f"{body['name']}'s log with {body.get('matches', 'anything')}", found)
         await ctx.clock.sleep(POLL_SECONDS)
+
+
+def _end_of(text: str) -> str:
+    """Returns the last lines of a pod's log, behind the number of those before: a failure goes into reports,
+    and a container that prints what it has again and again writes megabytes in a minute."""
+    lines = text.splitlines()
+    if len(lines) <= _SHOWN_POD_LINES:
+        return text
+    return "\n".join([f"… {len(lines) - _SHOWN_POD_LINES} lines", *lines[-_SHOWN_POD_LINES:]])
 
 
 async def _told(ctx: CellContext, body: Mapping[str, Any], found: str, *, is_silent: bool = False) -> str:

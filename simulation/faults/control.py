@@ -90,6 +90,7 @@ class FaultyControl(LocalControl):
         try:
             if self._began:
                 await self.heal("the scenario ended")
+                await self._end_faults_of_the_scenario()
                 await self._judge()
         finally:
             await super().stop()
@@ -253,6 +254,12 @@ class FaultyControl(LocalControl):
             async with self._healing(f"fault {fault.name}"):
                 await self._switch_back(fault)
         self.played.settled = await self._settle()
+
+    async def _end_faults_of_the_scenario(self) -> None:
+        """Takes away what the scenario has not cleared, as where a step failed before it came to that: what
+        should come about does not while a component is kept from it."""
+        async with self._healing("faults of the scenario"), self._turn:
+            await super().clear_faults(ALL)
 
     @asynccontextmanager
     async def _healing(self, what: str) -> AsyncIterator[None]:

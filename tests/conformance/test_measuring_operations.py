@@ -32,6 +32,16 @@ async def test_logs_are_searched_by_line(body: str, failure: str):
     assert await one(f"podLogs: {{name: a, {body}}}", control) == failure
 
 
+async def test_of_a_long_log_its_end_is_told():
+    """A failure has the last lines of a log, and the number of those before."""
+    control = Control()
+    control.server.logs = "".join(f"line {number}\n" for number in range(1000))
+
+    found = (await one("podLogs: {name: a, matches: ^C=}", control)).partition("found ")[2].splitlines()
+
+    assert (found[0], found[1], found[-1]) == ("… 960 lines", "line 960", "line 999")
+
+
 @pytest.mark.parametrize("body", ["matches: ^C=", "lacks: ^B"])
 async def test_a_log_that_is_not_as_it_should_be_tells_who_ran_the_container(body: str):
     """A line of its own says who bound the pod, and which kubelet wrote of its containers last."""

@@ -320,6 +320,30 @@ def test_a_scenarios_own_fault_may_find_its_call_taken(fires: bool, tmp_path: Pa
     assert ("never fired" in ran.result.failure, ran.result.passed) == (not fires, fires), ran.result.failure
 
 
+def test_a_fault_that_a_failed_step_has_left_ends_before_what_should_come_about_is_judged(tmp_path: Path):
+    """A scenario that fails before it gives the scheduler its lease back leaves a pod that waits: it is bound
+    then, and the only thing that is wrong is the step."""
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: late}, spec: {containers: [{name: c, image: busybox}]}}"
+    )
+    path = tmp_path / "left.yaml"
+    path.write_text(
+        f"{SCENARIO.read_text()}  - name: the scheduler is kept from its lease\n    try:\n"
+        "    - fault: {component: scheduler, lostLease: true, id: own}\n    - sleep: {duration: 30s}\n"
+        f"    - create: {{resource: {pod}}}\n    - sleep: {{duration: 5s}}\n"
+        f"    - error: {{resource: {pod}, timeout: 1s}}\n    - fault: {{clear: own}}\n"
+    )
+    (left,) = matrix.of_scenarios((str(path),)).cells()
+
+    ran = play(left, Plan())
+
+    assert ran.played is not None
+    assert "expected no Pod of this kind" in ran.result.failure
+    assert (ran.played.violations, ran.played.notes) == ([], [])
+    pods = [each for each in ran.played.log if isinstance(each, Write) and each.name == "late"]
+    assert pods[-1].value["status"]["phase"] == "Running"
+
+
 def test_a_fault_that_never_fires_is_told():
     """A fault that waits for a call that never comes is named: it has shown nothing."""
     found = played(run({"component": SCHEDULER, "verb": "create", "resource": "secrets", "answer": 500}))
