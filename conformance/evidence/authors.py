@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import reservation
@@ -16,6 +17,7 @@ _OWN_CLIENT = "kubeskew"
 _UNRESOLVABLE = "unresolvable CDI devices"  # the container runtime's words
 _API_SERVER = "kube-apiserver"
 _CLAIMS = "resourceclaims.resource.k8s.io"
+_SLICES = "resourceslices.resource.k8s.io"
 _EVENTS = frozenset({"events", "events.events.k8s.io"})
 _PICKED = re.compile(r"(?P<list>\w+)\[\?(?P<key>\w+) *== *'(?P<of>[^']*)'\]")  # conditions[?type == 'Ready']
 _WARNINGS_SHOWN = 2
@@ -227,8 +229,41 @@ def placing(log: Sequence[Logged], uid: str) -> str:
             devices = ", ".join(result["device"] for result in results(first.value))
             told.append(
                 f"its claim {name} {'' if reserved else _NOT_RESERVED}given {devices} by {_who(first)}"
+                f"{_tainted(first, writes)}"
             )
     return ", ".join(told)
+
+
+def _tainted(claim: Write, writes: Sequence[Write]) -> str:
+    """Says who had tainted a device before a claim was given it, and how long before; empty if nobody had.
+
+    A scheduler knows what its watch has told it: what was tainted just before it gives as if it were not.
+    """
+    for result in results(claim.value):
+        last: Write | None = None
+        for write in writes:
+            if write.revision < claim.revision and write.resource == _SLICES:
+                taints = _taints(write.value, result)
+                if taints is not None:
+                    last = (last or write) if taints else None
+        if last is not None:
+            seconds = datetime.fromisoformat(claim.time) - datetime.fromisoformat(last.time)
+            return f", {seconds.total_seconds():.1f} s after {result['device']} was tainted by {_who(last)}"
+    return ""
+
+
+def _taints(published: ObjectView, result: ObjectView) -> Sequence[Any] | None:
+    """Returns the taints that a slice has of the device of a result; None if the device is not in it."""
+    spec = published.get("spec") or {}
+    if (spec.get("driver"), (spec.get("pool") or {}).get("name")) != (
+        result.get("driver"),
+        result.get("pool"),
+    ):
+        return None
+    for device in spec.get("devices") or []:
+        if device.get("name") == result.get("device"):
+            return (device.get("basic") or device).get("taints") or ()
+    return None
 
 
 def running(log: Sequence[Logged], records: NodeRecords, namespace: str, name: str) -> str:

@@ -1,5 +1,6 @@
 """Telling who wrote what a failed check found."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ POD: dict[str, Any] = {
     "kind": "Pod",
     "metadata": {"namespace": "t", "name": "a", "uid": "1", "labels": {"b.c/d": "e"}},
 }
+TAINT = {"key": "example.com/maintenance", "effect": "NoSchedule"}
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
 
 
@@ -292,6 +294,50 @@ def test_who_placed_a_pod_is_told():
     assert placing(log, "1") == f"{where}, its claim c given gpu-0 by kube-scheduler 1.35 at revision 3"
     log.append(write(7, "kube-controller-manager 1.36", claim, resource=claims))
     assert placing(log, "1") == where
+
+
+@pytest.mark.parametrize(
+    ("published", "told"),
+    [
+        ([(1, []), (2, [TAINT])], ", 3.0 s after gpu-0 was tainted by d.example.com 1.35 at revision 2"),
+        ([(1, [TAINT]), (2, [TAINT])], ", 4.0 s after gpu-0 was tainted by d.example.com 1.35 at revision 1"),
+        ([(1, [TAINT]), (2, [])], ""),
+        ([(1, []), (6, [TAINT])], ""),
+    ],
+)
+def test_a_taint_of_a_device_that_was_given_is_told(published: Sequence[tuple[int, list[Any]]], told: str):
+    """A claim's devices that were tainted when they were given are named, with who has tainted them since
+    when; taints that were taken back, or came later, are not."""
+    device = {"driver": "d.example.com", "pool": "n", "device": "gpu-0"}
+    bound = {**POD, "spec": {"nodeName": "n", "resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}}
+    claim = {
+        "kind": "ResourceClaim",
+        "metadata": {"namespace": "t", "name": "c", "uid": "9"},
+        "status": {
+            "allocation": {"devices": {"results": [device]}},
+            "reservedFor": [{"resource": "pods", "name": "a", "uid": "1"}],
+        },
+    }
+    scheduler = "kube-scheduler 1.35"
+    log = [
+        write(5, scheduler, claim, resource="resourceclaims.resource.k8s.io"),
+        write(7, scheduler, bound),
+    ]
+    for revision, taints in published:
+        spec = {
+            "driver": "d.example.com",
+            "pool": {"name": "n"},
+            "devices": [{"name": "gpu-0", "taints": taints}],
+        }
+        value = {
+            "kind": "ResourceSlice",
+            "metadata": {"namespace": "", "name": "s", "uid": "3"},
+            "spec": spec,
+        }
+        log.append(write(revision, "d.example.com 1.35", value, resource="resourceslices.resource.k8s.io"))
+    log.sort(key=lambda each: each.revision)
+
+    assert placing(log, "1").endswith(f"given gpu-0 by kube-scheduler 1.35 at revision 5{told}")
 
 
 def test_deletions_are_told():

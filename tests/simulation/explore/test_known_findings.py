@@ -34,6 +34,11 @@ USES, ANOTHER = (
     "Pod t/p (written by",
     "revision 2) uses ResourceClaim t/p-d-x, which was made for another pod",
 )
+WAITS = "found Pod t/p: status.phase: expected 'Pending', found 'Running' (bound to n by kube-scheduler 1.34)"
+TAINTED = (
+    f"{WAITS}; Pod p bound to n by kube-scheduler 1.34 at revision 8, its claim c given gpu-0 by "
+    "kube-scheduler 1.34 at revision 7, {} s after gpu-0 was tainted by d.example.com 1.34 at revision 6"
+)
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
 
 
@@ -95,6 +100,10 @@ SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim 
         (
             *("kubelet-refuses-a-pod-for-devices-that-were-withdrawn", "I05"),
             *(f"{OUT_OF}, used: 1, capacity: 0", f"{OUT_OF}, used: 1, capacity: 2"),
+        ),
+        (
+            *("scheduler-gives-a-device-that-was-tainted-just-before", "assertion"),
+            *(TAINTED.format("0.1"), TAINTED.format("7.5")),
         ),
         (
             *("claim-controller-names-a-former-pods-claims-in-the-status-of-the-next", "I18"),
