@@ -33,6 +33,8 @@ from kubeskew.simulation.machine import Site
 
 _QUIET_SECONDS = 30.0  # without a change, after which a cluster has settled
 _SETTLE_SECONDS, _SETTLE_WRITES = 900.0, 2000  # after which it never does
+_SETTLE_SECONDS = 900.0  # after which it never does
+_SETTLE_WRITES = 2500  # likewise: of controllers that go round as fast as their clients' limits let them
 # Longer than what upstream does again by itself: pods that did not fit are tried after five minutes, quotas
 # are measured as often. What such a round mends is no fault of whoever waits for it.
 _ROUND_SECONDS = 400.0
@@ -283,6 +285,7 @@ class FaultyControl(LocalControl):
     async def _settle(self, least: float = 0.0) -> bool:
         """Returns whether the cluster comes to rest, when it has, and after `least` seconds."""
         begin = changed = self._loop.time()
+        writes = 0
         reader = await self._read()
         revision, writes = await reader.revision(), 0
         while (now := self._loop.time()) - changed < _QUIET_SECONDS or now - begin < least:
@@ -293,6 +296,9 @@ class FaultyControl(LocalControl):
             news = sum(isinstance(entry, Write) and not is_heartbeat(entry) for entry in written)
             if news:
                 changed, writes = self._loop.time(), writes + news
+            if count := sum(isinstance(entry, Write) and not is_heartbeat(entry) for entry in written):
+                changed = self._loop.time()
+                writes += count
             revision = await reader.revision()
         return True
 

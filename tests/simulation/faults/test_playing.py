@@ -11,6 +11,7 @@ from kubeskew.conformance import matrix
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.explore.selecting import cells_named
+from kubeskew.simulation.faults import control
 from kubeskew.simulation.faults.plan import Plan, plan_of
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.running import FaultyRun, Simulated, simulate, simulate_with_faults
@@ -284,6 +285,20 @@ def test_a_failure_that_a_mark_tells_of_ends_no_faults():
     ran = play(found, Plan())
     assert played(ran).healed_because == "the scenario ended"
     assert [step.failed for step in ran.result.steps] == [False, True, False, False]
+
+
+def test_controllers_that_go_round_are_not_awaited_for_long(monkeypatch: pytest.MonkeyPatch):
+    """A claim controller that writes a pod's status without an end has shown after so many writes that the
+    cluster does not settle; what must never happen is judged."""
+    monkeypatch.setattr(control, "_SETTLE_WRITES", 100)
+    (found,) = cells_named(["known-bugs/k8s-138407/1.36"], {})
+
+    ran = play(found, Plan())
+
+    assert ran.played is not None
+    assert not ran.played.settled
+    assert ran.virtual_seconds < 120.0
+    assert {each.code for each in ran.played.violations} == {"I15"}
 
 
 @pytest.mark.parametrize("fires", [True, False])
