@@ -32,7 +32,6 @@ from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.machine import Site
 
 _QUIET_SECONDS = 30.0  # without a change, after which a cluster has settled
-_SETTLE_SECONDS, _SETTLE_WRITES = 900.0, 2000  # after which it never does
 _SETTLE_SECONDS = 900.0  # after which it never does
 _SETTLE_WRITES = 2500  # likewise: of controllers that go round as fast as their clients' limits let them
 # Longer than what upstream does again by itself: pods that did not fit are tried after five minutes, quotas
@@ -287,15 +286,12 @@ class FaultyControl(LocalControl):
         begin = changed = self._loop.time()
         writes = 0
         reader = await self._read()
-        revision, writes = await reader.revision(), 0
+        revision = await reader.revision()
         while (now := self._loop.time()) - changed < _QUIET_SECONDS or now - begin < least:
             if now - begin > max(_SETTLE_SECONDS, least) or writes > _SETTLE_WRITES:
                 return False
             await asyncio.sleep(_STEP_SECONDS)
             written = await evidence(reader.events(revision))
-            news = sum(isinstance(entry, Write) and not is_heartbeat(entry) for entry in written)
-            if news:
-                changed, writes = self._loop.time(), writes + news
             if count := sum(isinstance(entry, Write) and not is_heartbeat(entry) for entry in written):
                 changed = self._loop.time()
                 writes += count
