@@ -36,6 +36,12 @@ async def in_turns(clock: Clock, work: Callable[[], T]) -> T:
 
 def give_way(now: float) -> None:
     """Lets other tasks run if this work has run for long; `now` is monotonic."""
+    if now - getattr(getcurrent(), "turn_began", now) >= TURN_SECONDS:
+        pause()
+
+
+def pause() -> None:
+    """Lets other tasks run once; does nothing outside of `in_turns`."""
     stack = getcurrent()
-    if now - getattr(stack, "turn_began", now) >= TURN_SECONDS:
+    if hasattr(stack, "turn_began"):
         stack.parent.switch()

@@ -150,7 +150,8 @@ class ClusterInformers:
         if not is_assigned(old):
             self._cache.add_pod(PodInfo(new))
             wakes = _has_pod_affinity if self._features.spread_sleeps else None
-            self._queue.move_all_to_active_or_backoff_queue(_POD_ADDED, old, new, wakes)
+            # As upstream, whose handler of assigned pods never saw it before.
+            self._queue.move_all_to_active_or_backoff_queue(_POD_ADDED, None, new, wakes)
             return
         if old is not None:
             self._changed(old, new)

@@ -28,6 +28,7 @@ class DynamicResourcesFeatures:
     prioritized_list: bool
     scores_alternatives: bool  # 1.35+
     scores_by_place: bool  # takes what a claim was given before for one of those that this attempt allocates
+    looks_twice: bool  # gathers the devices in use in two looks, between which a binding may end
     groups: bool  # claims can be reserved for groups of pods (DRAWorkloadResourceClaims)
     owner_capitalized: bool  # 1.36+: "for Pod x (Pod is not owner)"
     deletion_helps: bool  # the deletion of a claim is an event that pods wait for
@@ -58,6 +59,7 @@ class DynamicResourcesFeatures:
             prioritized_list=gates.enabled("DRAPrioritizedList"),
             scores_alternatives=minor >= 35 and gates.enabled("DRAPrioritizedList"),
             scores_by_place=gates.bugs.present("k8s-139016"),
+            looks_twice=gates.bugs.present("k8s-136269"),
             groups=gates.enabled("DRAWorkloadResourceClaims"),
             owner_capitalized=minor >= 36,
             deletion_helps=minor >= 32 and not gates.bugs.present("k8s-140831"),

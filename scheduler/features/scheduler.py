@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.features.affinity_hints import AffinityHintFeatures
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 
@@ -28,6 +29,7 @@ class SchedulerFeatures:
     claim_metric: str  # metric of created extended-resource claims (1.35+), without `_total`; "" for none
     binding_metrics: bool  # 1.36+: metrics of binding conditions
     queueing_hints: bool  # else every event that a plugin registered for requeues the pods it rejected
+    affinity_hints: AffinityHintFeatures
     async_preemption: bool
     pops_from_backoff: bool  # without active pods, others are tried before their backoff ends
     cordon_ignores_tolerations: bool  # a change of a rejected pod's tolerations does not wake it (with hints)
@@ -78,6 +80,7 @@ class SchedulerFeatures:
             claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
             binding_metrics=dynamic and version.minor >= 36 and gates.enabled("DRADeviceBindingConditions"),
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
+            affinity_hints=AffinityHintFeatures.of(gates),
             pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),
             cordon_ignores_tolerations=gates.bugs.present("k8s-127427"),

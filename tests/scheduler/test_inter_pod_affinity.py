@@ -167,6 +167,58 @@ def test_pod_hints(affinity, old, new, helps):
     assert hint(pod(labels={"app": "x"}, affinity=affinity).pod, old, new) is helps
 
 
+_EVERYWHERE = {"namespaceSelector": {"matchLabels": {"team": "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "old", "new", "helps"),
+    [
+        pytest.param({}, _SHY, None, {"1.30": True, "1.35": False, "1.36": True}, id="avoiding-goes"),
+        pytest.param(
+            _far(_term("db"), _term("y")),
+            _DB,
+            None,
+            {"1.30": True, "1.36": False, "1.37": True},
+            id="one-of-two-terms",
+        ),
+        pytest.param(
+            {},
+            pod("shy", affinity=_far(_term("x"), _term("y"))).pod,
+            None,
+            {"1.30": True, "1.36": False, "1.37": True},
+            id="one-of-two-terms-of-the-other",
+        ),
+        pytest.param(
+            _near(_term("db", **_EVERYWHERE)),
+            None,
+            _DB,
+            {"1.30": True, "1.31": False},
+            id="namespace-selector",
+        ),
+    ],
+)
+def test_pod_hints_of_releases(affinity, old, new, helps):
+    """Releases with queueing hints overlook events, each until it was mended."""
+    waiting = pod(labels={"app": "x"}, affinity=affinity).pod
+    found = {}
+    for version in helps:
+        bench = Bench(
+            version, objects={"Namespace": [{"metadata": {"name": "default", "labels": {"team": "x"}}}]}
+        )
+        found[version] = _plugin(bench).events_to_register()[0].hint(waiting, old, new)
+
+    assert found == helps
+
+
+@pytest.mark.parametrize(("version", "helps"), [("1.30", True), ("1.35", False), ("1.36", True)])
+def test_hint_of_own_labels(version, helps):
+    """Up to 1.35 hints overlook that the pod itself has other labels."""
+    hint = _plugin(Bench(version)).events_to_register()[1].hint
+    waiting = pod(labels={"app": "x"}).pod
+
+    assert hint(waiting, waiting, waiting) is helps
+
+
 def _labelled(**labels):
     return {"metadata": {"name": "n", "labels": labels}}
 

@@ -62,6 +62,20 @@ async def test_pod_is_tried_again_when_another_leaves():
         assert await cluster.node_of("second") == "n0"
 
 
+async def test_pod_is_tried_again_when_the_one_comes_that_it_wants_to_be_near():
+    """A pod that is bound is new to those that wait for it, though it was known before."""
+    cluster = Cluster()
+    await cluster.node()
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    async with running(cluster):
+        await cluster.pod("web", affinity=near)
+        await cluster.message("web")
+        await cluster.pod("db", labels={"app": "db"})
+
+        assert await asyncio.wait_for(cluster.node_of("web"), 30) == "n0"
+
+
 async def test_failed_binding_is_undone_and_repeated():
     """A pod whose binding fails gives its room back and is tried again after a second."""
     async with running(Cluster()) as cluster:

@@ -13,6 +13,7 @@ from kubeskew.simulation.running import simulate
 # Bugs that no client can provoke, or that only an exploration comes upon, and the test that shows each.
 SHOWN_ELSEWHERE = {
     "k8s-129795": "tests/controllers/test_replicaset_controller.py",
+    "k8s-136269": "tests/scheduler/test_gathering.py",
     "k8s-137210": "tests/controllers/test_job_controller.py",
     "k8s-141329": "tests/controllers/test_job_controller.py",
     "k8s-139236": "tests/controllers/test_service_controllers.py",

@@ -84,6 +84,18 @@ class ClaimTracker:
         """Returns the devices in use; a live view."""
         return self._allocated.state
 
+    def count_written(self, found: AllocatedDevices) -> None:
+        """Adds the devices that claims have, as far as the server is known to know of it."""
+        for claim in self._claims.values():
+            for device in self._devices(allocation(claim)):
+                found.add(*device)
+
+    def count_pending(self, found: AllocatedDevices) -> None:
+        """Adds the devices of allocations in flight."""
+        for devices in self._pending.values():
+            for device in devices:
+                found.add(*device)
+
     def is_pending(self, uid: str) -> bool:
         return uid in self._pending
 

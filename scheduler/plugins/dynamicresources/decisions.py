@@ -3,6 +3,7 @@
 The claims and slices are those of the informers, or those of a simulation's snapshot.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kubeskew.apimachinery.selectors.node_selectors import selector_matches
@@ -26,11 +27,16 @@ _NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicR
 
 
 class ClaimDecisions(NamedTuple):
-    """Holds what decisions are made from. `extended_claims` is None with DRAExtendedResource off."""
+    """Holds what decisions are made from.
+
+    `extended_claims` is None with DRAExtendedResource off. `gather` makes the allocator of one attempt, for
+    releases that gather the devices in use for each; None is for those that never overlook one.
+    """
 
     claims: ClaimTracker
     pod_claims: PodClaims
     allocator: Allocator
+    gather: Callable[[], Allocator] | None
     chooser: DeviceChooser
     extended_claims: ExtendedResourceClaims | None
     wait: DeviceWait
@@ -66,6 +72,8 @@ class ClaimDecisions(NamedTuple):
             own.usual_extended_plan = self.extended_claims.usual(own, extended_claim, pod)
         own.signature = self.chooser.signature(own)
         own.allocation_epoch = self.allocator.allocation_epoch()
+        if self.gather is not None and (own.plans or extended_claim is not None):
+            own.allocator, own.signature = self.gather(), None  # nodes keep no answers of this attempt
         return own
 
     # -- Filter

@@ -9,6 +9,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, scheduling_context_ref, taint_rules_ref
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
@@ -35,6 +36,7 @@ from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
+from kubeskew.scheduler.plugins.dynamicresources.gathering import TwoLooks
 from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
 from kubeskew.scheduler.plugins.dynamicresources.plugin import ClaimServices, DynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
@@ -104,17 +106,22 @@ class DynamicState:
         slices: SliceIndex,
     ) -> ClaimDecisions:
         """Returns what decides from these claims and slices."""
-        allocator = Allocator(
-            self._allocator_features, self.classes, slices, claims.allocated, handle.entropy.uid
-        )
+
+        def allocator(allocated: AllocatedState) -> Allocator:
+            return Allocator(self._allocator_features, self.classes, slices, allocated, handle.entropy.uid)
+
+        def gather() -> Allocator:
+            return allocator(TwoLooks(claims, handle.entropy).devices())
+
         extended_claims = None
         if self.extended is not None:
             extended_claims = ExtendedResourceClaims(self._features, claims, self.extended, handle.entropy)
         return ClaimDecisions(
             claims,
             PodClaims(features, claims, self.classes, services.users),
-            allocator,
-            DeviceChooser(features, allocator, claims.allocated.devices, handle.clock),
+            allocator(claims.allocated),
+            gather if features.looks_twice and claims is self.claims else None,
+            DeviceChooser(features, claims.allocated.devices, handle.clock),
             extended_claims,
             DeviceWait(features, claims, handle, profile),
             RejectionLog(named=features.named_loggers),

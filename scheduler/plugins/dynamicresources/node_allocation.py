@@ -5,7 +5,6 @@ from math import inf
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
-from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from kubeskew.scheduler.cooperative import give_way
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
@@ -20,18 +19,15 @@ _Known = tuple[object, DeviceID | None]  # the allocator's situation then, and t
 
 
 class DeviceChooser:
-    """Runs the allocator, and remembers its answers.
+    """Runs the allocator of an attempt, and remembers its answers.
 
     A node that fits a pod with one plain device fits every pod of its signature, until the device is taken or
     something changes. NodeInfo.memo keeps that; only Reserve runs the allocator again.
     """
 
-    def __init__(
-        self, features: DynamicResourcesFeatures, allocator: Allocator, taken: Set[DeviceID], clock: Clock
-    ) -> None:
+    def __init__(self, features: DynamicResourcesFeatures, taken: Set[DeviceID], clock: Clock) -> None:
         """`taken` is a live view of the devices that somebody has."""
         self._features = features
-        self._allocator = allocator
         self._taken = taken
         self._clock = clock
         self._signatures = PodSignatures()
@@ -82,7 +78,7 @@ class DeviceChooser:
         found = None
         if plans:
             try:
-                found = self._allocator.find(node, plans, self._timer)
+                found = own.allocator.find(node, plans, self._timer)
             except SearchTimeout:
                 return self._timed_out(node.name)
             except NodeAllocationError as error:

@@ -1,11 +1,12 @@
 """The queueing hints of InterPodAffinity: the events that may help a pod that it rejected.
 
-Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, 1.36.
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, 1.31 … 1.37.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.features.affinity_hints import AffinityHintFeatures
 from kubeskew.scheduler.framework.affinity_terms import AffinityTerm, match_all
 from kubeskew.scheduler.framework.events import (
     Action,
@@ -21,22 +22,33 @@ Resolve = Callable[[Iterable[AffinityTerm]], Sequence[AffinityTerm]]
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
-def hints(resolve: Resolve, labels_of: NamespaceLabels) -> Sequence[EventHint]:
+def hints(
+    resolve: Resolve, labels_of: NamespaceLabels, features: AffinityHintFeatures
+) -> Sequence[EventHint]:
     """Returns the hints; `resolve` turns namespace selectors into namespaces, `labels_of` returns a
     namespace's labels."""
     pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
     nodes = Action.ADD | Action.UPDATE_NODE_LABEL
+    own = _never if features.overlooks_own_labels else is_same_pod
     return (
-        EventHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), _after_pod(resolve, labels_of)),
-        EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL), is_same_pod),
+        EventHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), _after_pod(resolve, labels_of, features)),
+        EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL), own),
         EventHint(ClusterEvent(EventResource.NODE, nodes), _after_node),
     )
 
 
-def _after_pod(resolve: Resolve, labels_of: NamespaceLabels) -> Hint:
+def _never(_pod: Object, _old: Object | None, _new: Object | None) -> bool:
+    return False
+
+
+def _after_pod(resolve: Resolve, labels_of: NamespaceLabels, features: AffinityHintFeatures) -> Hint:
+    some = all if features.all_anti_terms else any
+
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
         waiting = PodInfo(pod)
-        near, far = resolve(waiting.affinity.required), resolve(waiting.affinity.required_anti)
+        near, far = waiting.affinity.required, waiting.affinity.required_anti
+        if not features.overlooks_selected_namespaces:
+            near, far = resolve(near), resolve(far)
         before = PodInfo(old) if old is not None else None
         after = PodInfo(new) if new is not None and not _is_over(new) else None
 
@@ -44,13 +56,13 @@ def _after_pod(resolve: Resolve, labels_of: NamespaceLabels) -> Hint:
             return other is not None and match_all(near, other.namespace, other.labels)
 
         def is_avoided(other: PodInfo | None) -> bool:
-            return other is not None and any(term.matches(other.namespace, other.labels, {}) for term in far)
+            return other is not None and _about(some, far, other.namespace, other.labels, {})
 
         def avoids(other: PodInfo | None) -> bool:
-            return other is not None and any(
-                term.matches(waiting.namespace, waiting.labels, labels_of(waiting.namespace))
-                for term in other.affinity.required_anti
-            )
+            if other is None or features.overlooks_repelling:
+                return False
+            labels = labels_of(waiting.namespace)
+            return _about(some, other.affinity.required_anti, waiting.namespace, waiting.labels, labels)
 
         if is_wanted(after) and not is_wanted(before):
             return True
@@ -59,6 +71,17 @@ def _after_pod(resolve: Resolve, labels_of: NamespaceLabels) -> Hint:
         return (is_avoided(before) and not is_avoided(after)) or (avoids(before) and after is None)
 
     return hint
+
+
+def _about(
+    some: Callable[[Iterable[bool]], bool],
+    terms: Sequence[AffinityTerm],
+    namespace: str,
+    labels: Mapping[str, str],
+    of_namespace: Mapping[str, str],
+) -> bool:
+    """Returns whether `some` of the terms, of which there must be one, match a pod."""
+    return bool(terms) and some(term.matches(namespace, labels, of_namespace) for term in terms)
 
 
 def _is_over(pod: Object) -> bool:

@@ -106,11 +106,12 @@ class InterPodAffinity:
         """`args` are InterPodAffinityArgs."""
         self._cache = handle.cache
         self._namespaces = handle.informer(NAMESPACES)
+        self._hints = handle.features.affinity_hints
         self._hard_weight: int = args.get("hardPodAffinityWeight", 1)
         self._ignores_preferred_of_others = bool(args.get("ignorePreferredTermsOfExistingPods"))
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return interpodaffinity_hints.hints(self._resolved, self._labels_of)
+        return interpodaffinity_hints.hints(self._resolved, self._labels_of, self._hints)
 
     # -- namespaces
 
