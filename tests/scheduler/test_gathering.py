@@ -52,6 +52,7 @@ async def test_a_binding_that_ends_between_two_looks(drawn, found):
     await binding
 
     assert set(state.devices) == found
+    assert (state.releases, state.changes) == (None, None)  # nothing is remembered beyond the attempt
     assert set(claims.allocated.devices) == {DEVICE}
 
 

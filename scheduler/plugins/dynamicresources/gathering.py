@@ -13,7 +13,7 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, Alloc
 from kubeskew.scheduler.cooperative import pause
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 
-_ATTEMPTS = 1024  # one of so many is interrupted between the looks: a guess
+_ATTEMPTS = 64  # one of so many is interrupted between the looks: a guess
 
 
 class TwoLooks:
@@ -30,4 +30,5 @@ class TwoLooks:
         if self._entropy.random() * _ATTEMPTS < 1:
             pause()
         self._claims.count_pending(found)
-        return found.state
+        # Without counts of changes, by which answers would be kept from one attempt to the next.
+        return AllocatedState(found.state.devices, found.state.shared, found.state.consumed)
