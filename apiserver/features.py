@@ -69,6 +69,7 @@ class PodFeatures:
     nested_claim_sources: bool = decided(
         lambda gates: gates.version.minor <= 30 and gates.version.preview != "kep3063"
     )
+    mirrors_may_claim: bool = known_bug("k8s-132151")  # pods that mirror static ones may name claims
     inline_claim_templates: bool = preview("kep3063")  # instead of the name of a template
     # The names of claims and templates, but in 1.26 (116576).
     claim_sources_checked: bool = decided(lambda gates: gates.version.minor != 26)
@@ -292,6 +293,7 @@ class AdmissionFeatures:
     mutates: bool = gate("MutatingAdmissionPolicy")
     exempts_reviews: bool = gate("ExcludeAdmissionWebhookVirtualResources")  # from webhooks
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
+    mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
     checks_kubelet_requests: bool = decided(
         lambda gates: not gates.enabled("AllowInsecureKubeletCertificateSigningRequests")

@@ -102,8 +102,9 @@ class CellContext:
         return replace(self, client=client, kinds=kinds, context=context)
 
     def as_user(self, user: Mapping[str, Any]) -> "CellContext":
-        """The same cell, seen by another user: `{user, extra: {key: value}}`."""
-        return replace(self, client=self.client.impersonating(user["user"], user.get("extra") or {}))
+        """The same cell, seen by another user: `{user, group, extra: {key: value}}`."""
+        client = self.client.impersonating(user["user"], user.get("extra") or {}, user.get("group") or "")
+        return replace(self, client=client)
 
     def begin_step(self, step: StepResult) -> None:
         """Note which step is performed from now on, and when it began."""

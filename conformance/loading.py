@@ -288,7 +288,7 @@ def _operation(value: Any, where: str) -> Operation:
     for index, entry in enumerate(expected):
         check_keys(entry, EXPECT_KEYS, f"{where}.{kind}.expect[{index}]")
     if user is not None and not (isinstance(user, dict) and user.get("user") and user.keys() <= {*USER_KEYS}):
-        raise ScenarioError(f"{where}.as: expected `user`, and perhaps `extra`, found {user!r}")
+        raise ScenarioError(f"{where}.as: expected `user`, and perhaps `group` and `extra`, found {user!r}")
     check_values(kind, body, f"{where}.{kind}")
     return Operation(
         kind,

@@ -32,7 +32,7 @@ class Operation:
     where: str
     description: str = ""
     continue_on_error: bool = False  # its failure fails the cell, but what follows runs
-    user: Mapping[str, Any] | None = None  # as whom: `{user, extra}`; else as the administrator
+    user: Mapping[str, Any] | None = None  # as whom: `{user, group, extra}`; else as the administrator
     through: str = ""  # by which context of the kubeconfig; else by the current one
 
     @property

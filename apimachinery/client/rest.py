@@ -118,17 +118,17 @@ class APIClient:
         """Returns the headers of each request: a token, and whom the client impersonates."""
         return self._headers
 
-    def impersonating(self, user: str, extra: Mapping[str, str]) -> "APIClient":
-        """Returns a client on the same transport that impersonates another user.
+    def impersonating(self, user: str, extra: Mapping[str, str], group: str = "") -> "APIClient":
+        """Returns a client on the same transport that impersonates another user, with one `group` more.
 
         `extra` is more about the user, such as `authentication.kubernetes.io/node-name`.
         """
         known = {f"Impersonate-Extra-{quote(key, safe='')}": value for key, value in extra.items()}
-        headers = {**self._headers, "Impersonate-User": user, **known}
+        groups = {"Impersonate-Group": group} if group else {}
         return APIClient(
             self._transport,
             clock=self._clock,
-            headers=headers,
+            headers={**self._headers, "Impersonate-User": user, **groups, **known},
             revisions=self._revisions,
             decode=self._decode,
         )

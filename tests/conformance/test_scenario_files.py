@@ -131,7 +131,7 @@ def test_every_operation_can_be_run():
         ),
         (
             TEST + "spec: {steps: [{try: [{as: {user: a, groups: [b]}, apply: {}}]}]}",
-            r"try\[0\].as: expected `user`, and perhaps `extra`",
+            r"try\[0\].as: expected `user`, and perhaps `group` and `extra`",
         ),
         (TEST + "spec: {timeouts: {assert: soon}, steps: [{try: []}]}", "'soon' is not a duration"),
         (

@@ -44,6 +44,7 @@ class NodeRestriction(Plugin):
     def __init__(self, store: Store, features: AdmissionFeatures, authorizer: Authorizer) -> None:
         self._store = store
         self._authorizer = authorizer
+        self._mirrors_may_claim = features.mirrors_may_claim
         self._checks_audiences = features.checks_node_audiences
         self._checks_requests = features.checks_kubelet_requests
         self._kinds = {
@@ -97,7 +98,10 @@ class NodeRestriction(Plugin):
             raise attributes.refuse(f'node "{node}" can only create pods with spec.nodeName set to itself')
         if why := self._wrong_owner(node, metadata.get("ownerReferences") or []):
             raise attributes.refuse(why)
-        if what := _referred(spec):
+        what = _referred(spec)
+        if not what and spec.get("resourceClaims") and not self._mirrors_may_claim:
+            what = "resourceclaims"
+        if what:
             raise attributes.refuse(f'node "{node}" can not create pods that reference {what}')
 
     def _wrong_owner(self, node: str, owners: list[Object]) -> str:

@@ -30,7 +30,7 @@ def claim_errors(
     claims: list[Object], path: str, features: PodFeatures, pod: Object | None
 ) -> Iterator[FieldError]:
     """Checks `resourceClaims`. `pod`: the metadata of a real pod, not given for templates."""
-    if MIRROR in ((pod or {}).get("annotations") or {}):
+    if MIRROR in ((pod or {}).get("annotations") or {}) and not features.mirrors_may_claim:
         yield from (forbidden(ROOT, "static pods do not support resource claims") for _ in claims)
         return
     seen: set[str] = set()
