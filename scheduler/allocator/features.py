@@ -100,6 +100,7 @@ class AllocatorFeatures:
     pool_counters: bool  # 1.35+: counters belong to the pool, before to the slice
     counters_need_gate: bool  # not in 1.34: without the gate slices with counters are as if not there
     counters_taken_once: bool  # shares of one device take its counters once
+    shares_without_capacity_pay: bool  # of a device in use, though the first share of it has paid
     counters_everywhere: bool  # 1.35 and 1.36: slices with counters count for nodes that they are not for
     counters_by_pool_name: bool  # pools of the same name and other drivers share counters
     running_counters: bool  # 1.34+: what the search has taken is added up, before it was looked for each time
@@ -155,6 +156,7 @@ class AllocatorFeatures:
             pool_counters=minor >= 35,
             counters_need_gate=minor != 34,
             counters_taken_once=not gates.bugs.present("k8s-134103"),
+            shares_without_capacity_pay=gates.bugs.present("k8s-140437"),
             counters_everywhere=35 <= minor <= 36,
             counters_by_pool_name=gates.bugs.present("k8s-140435"),
             running_counters=minor >= 34,

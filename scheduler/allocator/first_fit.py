@@ -32,6 +32,7 @@ class FirstFit:
         self._counters = counters
         self._partitions = features.gates.partitionable_devices
         self._paid_once = features.counters_taken_once
+        self._all_pay = features.shares_without_capacity_pay
         self._capacity = CapacityCheck(state, features)
 
     def find(
@@ -92,9 +93,13 @@ class FirstFit:
             return True
         if not self._partitions:
             return False
-        if self._paid_once and device.shareable and device.id in self._state.consumed:
+        if self._paid_once and device.shareable and self._is_shared(device):
             return True
         return CounterUsage(self._counters, pools).take(device) is None
+
+    def _is_shared(self, device: Device) -> bool:
+        state = self._state
+        return device.id in state.consumed or (device.id in state.shared and not self._all_pay)
 
     def _choice(self, request: RequestPlan, device: Device) -> Choice:
         if not device.shareable:

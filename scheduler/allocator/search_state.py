@@ -111,7 +111,9 @@ class SearchState:
             self.counters.give_back(device)
 
     def _is_shared(self, device: Device) -> bool:
-        return device.id in self._state.consumed or device.id in self.capacity
+        state = self._state
+        known = device.id in state.consumed or device.id in self.capacity
+        return known or (device.id in state.shared and not self._features.shares_without_capacity_pay)
 
     def _join(self, prepared: PreparedClaim, request: RequestPlan, device: Device, *, must: bool) -> bool:
         for index, constraint in enumerate(prepared.constraints):

@@ -443,3 +443,15 @@ def test_requests_of_a_class_configuration(version, named):
     answer = _answer(version, slices, requests, classes=classes)
 
     assert [entry.get("requests") for entry in answer["allocations"][0]["devices"]["config"]] == named
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.36.2", None), ("1.36", None), ("1.37", ["shared"])])
+def test_a_share_beside_one_of_another_claim(version, expected):
+    """A share without capacity of a device in use takes its counters again until 1.37."""
+    device = _named("shared", allowMultipleAllocations=True, consumesCounters=_COUNTERS)
+    slices = [_slice("s0", count=2, sharedCounters=_SETS), _slice("s1", count=2, devices=[device])]
+    taken = {"allocatedShares": [{"driver": "a.example.com", "pool": "pool", "device": "shared"}]}
+
+    assert _run(version, slices, _request("r"), featureGates=_GATES, **taken) == expected
+    both = [_request("r0"), _request("r1")]
+    assert _run(version, slices, *both, featureGates=_GATES, **taken) == (expected and expected * 2)
