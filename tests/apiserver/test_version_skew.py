@@ -53,19 +53,32 @@ async def test_unknown_version_cannot_be_decoded(both):
 async def test_unknown_fields_are_lost_on_the_next_write(both):
     """The older server does not show a field it does not know, and its next write takes it away."""
     newer, older = both
-    spec = {"containers": [{"name": "c", "image": "i"}], "resources": {"requests": {"cpu": "1"}}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "hostnameOverride": "other"}
     made = await newer.post(PODS, {"metadata": {"name": "p"}, "spec": spec})
-    assert "resources" in made.body["spec"]
+    assert "hostnameOverride" in made.body["spec"]
 
     read = await older.get(f"{PODS}/p")
-    assert "resources" not in read.body["spec"]
+    assert "hostnameOverride" not in read.body["spec"]
     listed = await older.get(PODS)
-    assert "resources" not in listed.body["items"][0]["spec"]
-    assert "resources" in (await newer.get(f"{PODS}/p")).body["spec"]
+    assert "hostnameOverride" not in listed.body["items"][0]["spec"]
+    assert "hostnameOverride" in (await newer.get(f"{PODS}/p")).body["spec"]
 
     changed = await older.patch(f"{PODS}/p", {"metadata": {"labels": {"l": "v"}}})
     assert changed.status == 200
-    assert "resources" not in (await newer.get(f"{PODS}/p")).body["spec"]
+    assert "hostnameOverride" not in (await newer.get(f"{PODS}/p")).body["spec"]
+
+
+async def test_a_pod_of_another_class_without_the_fields_that_are_unknown_cannot_be_changed(both):
+    """The older server takes a pod whose class is of its own resources for one of another class, as it does
+    not know them, and refuses each update; the field stays."""
+    newer, older = both
+    spec = {"containers": [{"name": "c", "image": "i"}], "resources": {"requests": {"cpu": "1"}}}
+    await newer.post(PODS, {"metadata": {"name": "p"}, "spec": spec})
+
+    changed = await older.patch(f"{PODS}/p", {"metadata": {"labels": {"l": "v"}}})
+    immutable = 'Pod "p" is invalid: metadata: Invalid value: "Burstable": Pod QoS is immutable'
+    assert (changed.status, changed.body["message"]) == (422, immutable)
+    assert "resources" in (await newer.get(f"{PODS}/p")).body["spec"]
 
 
 async def test_both_take_part_in_one_race(both):

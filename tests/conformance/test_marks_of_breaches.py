@@ -43,6 +43,11 @@ def implicit(minor: str) -> tuple[str, str]:
 FLIPS = "kep-5004/staged-flips/implicit"
 FIRST = "kep-5004/staged-first/implicit/scheduler"
 BOARDS = 'cannot list resource "boardparameters" in API group "boards.example.com" at the cluster scope'
+AGAIN = "UnexpectedAdmissionError: Pod was rejected: Allocate failed due to {}, which is unexpected"
+NO_CPUS = "not enough cpus available to satisfy request: requested=2, available=1"
+NO_MEMORY = (
+    "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
+)
 # A cell, and what is broken in it.
 BREACHES = [
     (f"{FLIPS}/scheduler", failed("kep-5004-staged-flips/survivor", *implicit("1.36"))),
@@ -129,6 +134,14 @@ BREACHES = [
         for bug, pod, claim in (("k8s-140212", "first", "shared"), ("k8s-140527", "second", "claim"))
     ),
     (
+        "known-bugs/k8s-141041/1.36/False/4",
+        failed("known-bugs-k8s-141041/whole", "kubelet/node 1.36", AGAIN.format(NO_CPUS)),
+    ),
+    (
+        "known-bugs/k8s-141077/1.36/4Gi",
+        failed("known-bugs-k8s-141077/whole", "kubelet/node 1.36", AGAIN.format(NO_MEMORY)),
+    ),
+    (
         "dra/faults/1.34-1.35",
         f"I06 running-undisturbed: ResourceClaim dra-faults/bound-gpu-x7k2p {UNRESERVED}",
     ),
@@ -156,6 +169,10 @@ CHANGES = [
     ("/small ", "/large "),
     ("/short ", "/long "),
     ("/pod ", "/next "),
+    ("/whole ", "/next "),
+    (NO_CPUS, NO_MEMORY),
+    ("requested=2", "requested=3"),
+    (NO_MEMORY, NO_CPUS),
     ("/set-0 ", "/set-1 "),
     ("/first, ", "/next, "),
     ("/second, ", "/next, "),

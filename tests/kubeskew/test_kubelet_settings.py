@@ -118,4 +118,4 @@ def test_settings_of_a_node_that_is_none(directory, state):
     """Nothing is changed for a node that the cluster does not have."""
     with pytest.raises(UserError, match="there is no node node-2"):
         node_changes.configure(directory, state, "node-2", {})
-    assert KEYS == ("cpuManagerPolicy", "memoryManagerPolicy", "kubeReserved")
+    assert KEYS == ("cpuManagerPolicy", "memoryManagerPolicy", "topologyManagerScope", "kubeReserved")
