@@ -39,6 +39,7 @@ TAINTED = (
     f"{WAITS}; Pod p bound to n by kube-scheduler 1.34 at revision 8, its claim c given gpu-0 by "
     "kube-scheduler 1.34 at revision 7, {} s after gpu-0 was tainted by d.example.com 1.34 at revision 6"
 )
+KEPT = "found ResourceClaim t/c: (metadata.finalizers != null): expected False, found True"
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
 
 
@@ -92,6 +93,13 @@ SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim 
         (
             *("claim-controller-selects-a-node-for-a-claim-that-has-one", "assertion"),
             *(f"{CONTEXT} kube-controller-manager 1.29", f"{CONTEXT} kube-scheduler 1.29"),
+        ),
+        (
+            *("claim-controller-dies-before-it-takes-a-finalizer-off", "assertion"),
+            *(
+                f"{KEPT} (written by kube-controller-manager 1.30)",
+                f"{KEPT} (written by kube-scheduler 1.30)",
+            ),
         ),
         (
             *("claim-controller-makes-a-second-claim", "I08"),
