@@ -26,6 +26,7 @@ from kubeskew.simulation.faults.plan import Fault, Kind, Plan
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.faults.points import points_of
 from kubeskew.simulation.faults.retrying import PatientTransport
+from kubeskew.simulation.faults.switching import HeldSwitches
 from kubeskew.simulation.faults.tolerating import longest_of, tolerance_of
 from kubeskew.simulation.faults.world import World
 from kubeskew.simulation.loop import SimulatedLoop
@@ -64,7 +65,7 @@ class FaultyControl(LocalControl):
         self._turn = asyncio.Lock()  # one change of the cluster at a time, the scenario's or the plan's
         self._timed: list[asyncio.Task[None]] = []
         self._set: list[str] = []  # the plan's faults that components have
-        self._switched: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # by fault: node, switches before
+        self._switches = HeldSwitches()
         self._began = False
         self.healed = False
         self._outlasted = False
@@ -118,6 +119,7 @@ class FaultyControl(LocalControl):
 
     async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
         async with self._turn:
+            self._switches.set_by_scenario(name, nodes or [*self._state_dir.load().nodes], switches)
             await super().driver(name, nodes, switches)
 
     async def set_fault(self, body: Mapping[str, Any]) -> str:
@@ -202,18 +204,15 @@ class FaultyControl(LocalControl):
                 return
             nodes = fault.parameters.get("nodes") or [*state.nodes]
             before = state.switches.get(driver, {})
-            self._switched[fault.name] = [
-                (node, {key: before.get(node, {}).get(key) for key in wanted})
-                for node in nodes
-                if driver in drivers.entries(state.nodes[node])
-            ]
+            having = [node for node in nodes if driver in drivers.entries(state.nodes[node])]
+            self._switches.hold(fault.name, {(driver, node): before.get(node, {}) for node in having}, wanted)
             self._world.fired[fault.name] += 1
-            await super().driver(driver, [node for node, _ in self._switched[fault.name]], wanted)
+            await super().driver(driver, having, wanted)
 
     async def _switch_back(self, fault: Fault) -> None:
-        for node, before in self._switched.pop(fault.name, ()):
-            async with self._turn:
-                await super().driver(fault.target.partition("/")[2], [node], before)
+        async with self._turn:
+            for (driver, node), switches in self._switches.release(fault.name).items():
+                await super().driver(driver, [node], switches)
 
     @property
     def disturbed(self) -> bool:

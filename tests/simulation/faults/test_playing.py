@@ -206,6 +206,16 @@ def test_a_driver_misbehaves_for_a_time():
     assert running_after(ran) > 20.0
 
 
+@pytest.mark.parametrize(("first", "second"), [("2s", "30s"), ("30s", "2s"), ("90s", "90s")])
+def test_faults_of_a_driver_that_overlap_leave_nothing_behind(first: str, second: str):
+    """A driver that two faults hang goes on when both have ended, whichever does first, and at once."""
+    hang = {"component": DRIVER, "switches": {"hang": True}}
+    ran = run({**hang, "at": "0s", "for": first}, {**hang, "at": "1s", "for": second})
+    assert played(ran).fired == {"f1": 1, "f2": 1}
+    assert played(ran).violations == []
+    assert running_after(ran) > 29.0
+
+
 def test_an_outage_of_the_api_server_begins_at_a_write():
     """While nobody reaches it, the scenario's own client asks again; the steps hold."""
     ran = run(
