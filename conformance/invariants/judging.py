@@ -49,6 +49,7 @@ async def judge(
         _failures(state, platform.processes, await _hosted(directory, platform, state)),
         _refusals(directory, state, log),
         await _feasible(directory, platform, note) if asks else {},
+        await _unready(directory, platform, state) if asks else "",
     )
     return [*broken, *checker.finish(found, at_rest=at_rest)]
 
@@ -66,6 +67,14 @@ async def _hosted(directory: StateDir, platform: Platform, state: State) -> dict
         (name, entry.get("failure") or "") for nodes in hosted for name, entry in (nodes or {}).items()
     ]
     return {f"kubelet/{name}": failure for name, failure in entries if failure}
+
+
+async def _unready(directory: StateDir, platform: Platform, state: State) -> str:
+    """Returns what the schedulers that live lack to be ready; empty if one is."""
+    living = [each for each in state.of_kind("scheduler") if _lives(platform.processes, each)]
+    async with Probes(platform.connect(directory), platform.processes) as probes:
+        missing = [await probes.missing(process) for process in living]
+    return "; ".join(", ".join(each.splitlines()) for each in missing) if all(missing) else ""
 
 
 def _failures(state: State, processes: Processes, nodes: Mapping[str, str]) -> list[ComponentFailure]:

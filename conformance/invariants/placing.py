@@ -48,6 +48,8 @@ class SchedulableIsScheduled(LivenessInvariant):
                 continue
             if node := evidence.feasible.get(uid_of(pod)):
                 why = condition(pod, "PodScheduled").get("message") or "nothing is said about it"
+                if evidence.unready:
+                    why += f"; the scheduler has not begun: {evidence.unready}"
                 yield f"{named(pod)} fits node {node} and is not bound: {why}"
 
 

@@ -30,6 +30,9 @@ def test_a_pod_that_fits_a_node_is_bound():
     assert log.broken(feasible={"Pod-p": "n1"}) == [
         "I04: Pod default/p fits node n1 and is not bound: 0/1 nodes are available"
     ]
+    assert log.broken(feasible={"Pod-p": "n1"}, unready="informers: not ready")[0].endswith(
+        "is not bound: 0/1 nodes are available; the scheduler has not begun: informers: not ready"
+    )
     assert log.broken() == []
 
 

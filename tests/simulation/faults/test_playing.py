@@ -297,6 +297,32 @@ def test_a_failure_that_a_mark_tells_of_ends_no_faults():
     assert [step.failed for step in ran.result.steps] == [False, True, False, False]
 
 
+def test_a_scheduler_that_has_not_begun_is_told(tmp_path: Path):
+    """Of a pod that waits I04 says that the scheduler, which was started anew, waits for what the API server
+    no longer serves."""
+    path = tmp_path / "unserved.yaml"
+    path.write_text(
+        "apiVersion: kubeskew.io/v1alpha1\nkind: Scenario\n"
+        "spec: {cluster: {version: 1.25+kep3063, nodes: [{name: node}]}}\n---\n"
+        "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: unserved}\nspec:\n  steps:\n"
+        "  - name: a pod waits\n    try:\n"
+        "    - gates: {set: {DynamicResourceAllocation: false}, components: [apiserver]}\n"
+        "    - sleep: {duration: 20s}\n"
+        "    - create: {resource: {apiVersion: v1, kind: Pod, metadata: {name: p}, "
+        "spec: {containers: [{name: c, image: busybox}]}}}\n"
+    )
+    (unserved,) = matrix.of_scenarios((str(path),)).cells()
+
+    killed = {"id": "f", "component": SCHEDULER, "kill": True, "at": "5s", "back": "1s"}
+    ran = play(unserved, plan_of({"seed": 0, "faults": [killed]}))
+
+    lists = "resourceclaims.v1alpha1.cdi.k8s.io, resourceclasses.v1alpha1.cdi.k8s.io"
+    (told,) = [violation.message for violation in played(ran).violations if violation.code == "I04"]
+    assert told.partition("; ")[2] == (
+        f"the scheduler has not begun: informers: the API server cannot list {lists}, leading: not leading"
+    )
+
+
 def test_controllers_that_go_round_are_not_awaited_for_long(monkeypatch: pytest.MonkeyPatch):
     """A claim controller that writes a pod's status without an end has shown after so many writes that the
     cluster does not settle; what must never happen is judged."""
