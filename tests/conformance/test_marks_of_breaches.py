@@ -134,12 +134,12 @@ BREACHES = [
         for bug, pod, claim in (("k8s-140212", "first", "shared"), ("k8s-140527", "second", "claim"))
     ),
     (
-        "known-bugs/k8s-141041/1.36/False/4",
-        failed("known-bugs-k8s-141041/whole", "kubelet/node 1.36", AGAIN.format(NO_CPUS)),
+        "known-bugs/k8s-141041/1.36/False",
+        failed("known-bugs-k8s-141041/once", "kubelet/once 1.36", AGAIN.format(NO_CPUS)),
     ),
     (
-        "known-bugs/k8s-141077/1.36/4Gi",
-        failed("known-bugs-k8s-141077/whole", "kubelet/node 1.36", AGAIN.format(NO_MEMORY)),
+        "known-bugs/k8s-141077/1.36",
+        failed("known-bugs-k8s-141077/once", "kubelet/once 1.36", AGAIN.format(NO_MEMORY)),
     ),
     (
         "dra/faults/1.34-1.35",
@@ -169,7 +169,7 @@ CHANGES = [
     ("/small ", "/large "),
     ("/short ", "/long "),
     ("/pod ", "/next "),
-    ("/whole ", "/next "),
+    ("/once ", "/twice "),
     (NO_CPUS, NO_MEMORY),
     ("requested=2", "requested=3"),
     (NO_MEMORY, NO_CPUS),
