@@ -35,8 +35,7 @@ class PodEvaluator(Evaluator):
         super().__init__(GroupResource("", "pods"))
         self._clock = clock
         self._resources = PodResources.of(gates)
-        # Up to 1.31 an update of the pod itself resizes it.
-        self._resized_by_update = gates.enabled("InPlacePodVerticalScaling") and gates.version.minor <= 31
+        self._resized_by_update = resized_by_update(gates)
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
         if subresource:
@@ -99,6 +98,11 @@ class PodEvaluator(Evaluator):
         return resources.requests(old) != resources.requests(new) or resources.limits(
             old
         ) != resources.limits(new)
+
+
+def resized_by_update(gates: FeatureGates) -> bool:
+    """Decides whether an update of a pod may resize it; since 1.32 its subresource alone does."""
+    return gates.version.minor <= 31 and gates.enabled("InPlacePodVerticalScaling")
 
 
 def _has_pod_level(spec: Object) -> bool:

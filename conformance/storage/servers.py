@@ -1,5 +1,6 @@
 """Reads stored objects as the API server of some version does, without starting one."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -87,7 +88,10 @@ class StorageServer:
 
     def __init__(self, settings: Settings, entries: Iterable[Entry] = ()) -> None:
         """`entries` are what the server finds in its store, definitions of custom resources among them."""
-        self._entries = {entry.key: entry for entry in entries}
+        self._entries = {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.key)}
+        self._of_resource: defaultdict[str, list[Entry]] = defaultdict(list)  # in the order of their keys
+        for key, entry in self._entries.items():
+            self._of_resource[key.resource].append(entry)
         self.version = settings.version
         self.gates = settings.gates
         builtin = catalogue_for(settings.version, settings.gates, settings.runtime_config)
@@ -169,8 +173,8 @@ class StorageServer:
         )
 
     def _listed(self, resource: str, namespace: str | None) -> Iterator[Object]:
-        for key, entry in sorted(self._entries.items()):
-            if key.resource == resource and namespace in (None, key.namespace):
+        for entry in self._of_resource[resource]:
+            if namespace in (None, entry.key.namespace):
                 obj = known_object(entry)
                 if obj is not None:
                     yield obj

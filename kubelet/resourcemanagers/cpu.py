@@ -24,6 +24,7 @@ from kubeskew.kubelet.resourcemanagers.pod_level import (
     UNMANAGED,
     PoolTexts,
     asks_as_a_whole,
+    divided,
     may_have_some_alone,
     pool_error,
 )
@@ -251,23 +252,10 @@ def _integral(asking: Object) -> int:
 
 
 def _parts(pod: Object, whole: CPUSet) -> dict[str, CPUSet]:
-    """Returns the CPUs of each container of a pod that was given some as a whole.
+    """Returns the CPUs of each container of a pod that was given some as a whole."""
 
-    Init containers, which end, have what the sidecars before them leave; the others share what no container
-    has for itself.
-    """
-    parts: dict[str, CPUSet] = {}
-    left = whole
-    for container in pod_spec.init_containers(pod):
-        count, stays = _exclusive(pod, container), is_sidecar(container)
-        if count or not stays:
-            parts[container["name"]] = _take(left, count) if count else left
-        if count and stays:
-            left -= parts[container["name"]]
-    for container in pod_spec.containers(pod):
+    def take(left: CPUSet, container: Object) -> CPUSet | None:
         count = _exclusive(pod, container)
-        if count:
-            parts[container["name"]] = _take(left, count)
-            left -= parts[container["name"]]
-    every = [each["name"] for each in (*pod_spec.init_containers(pod), *pod_spec.containers(pod))]
-    return {name: parts.get(name, left) for name in every}
+        return _take(left, count) if count else None
+
+    return divided(pod, whole, take, lambda left, part: left - part)

@@ -27,6 +27,7 @@ from kubeskew.kubelet.resourcemanagers.pod_level import (
     UNMANAGED,
     PoolTexts,
     asks_as_a_whole,
+    divided,
     may_have_some_alone,
     pool_error,
 )
@@ -292,32 +293,14 @@ def _alone(pod: Object, container: Object) -> dict[str, int]:
 
 
 def _parts(pod: Object, whole: Mapping[str, int]) -> dict[str, list[Block]]:
-    """Returns the memory of each container of a pod that was given some as a whole.
-
-    Init containers, which end, have what the sidecars before them leave; the others share what no container
-    has for itself.
-    """
-    parts: dict[str, dict[str, int]] = {}
-    left = dict(whole)
-    for container in pod_spec.init_containers(pod):
-        alone, stays = _alone(pod, container), is_sidecar(container)
-        if alone or not stays:
-            parts[container["name"]] = alone or left
-        if stays:
-            left = _less(left, alone)
-    for container in pod_spec.containers(pod):
-        alone = _alone(pod, container)
-        if alone:
-            parts[container["name"]] = alone
-            left = _less(left, alone)
-    every = [each["name"] for each in (*pod_spec.init_containers(pod), *pod_spec.containers(pod))]
+    """Returns the memory of each container of a pod that was given some as a whole."""
+    parts = divided(pod, whole, lambda _, container: _alone(pod, container) or None, _less)
     return {
-        name: [_block(kind, size) for kind, size in parts.get(name, left).items() if size > 0]
-        for name in every
+        name: [_block(kind, size) for kind, size in part.items() if size > 0] for name, part in parts.items()
     }
 
 
-def _less(amounts: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, int]:
+def _less(amounts: Mapping[str, int], taken: Mapping[str, int]) -> Mapping[str, int]:
     return {kind: amount - taken.get(kind, 0) for kind, amount in amounts.items()}
 
 

@@ -5,13 +5,15 @@ and memorymanager/policy_static.go, 1.36.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.features import PodLevelFeatures
+
+T = TypeVar("T")
 
 POD_SCOPE = "pod"
 _QOS = ("cpu", "memory")
@@ -81,3 +83,29 @@ def pool_error(pod: Object, whole: Amounts, exclusive: Exclusive, texts: PoolTex
 
 def _more(taken: Amounts, asked: Amounts) -> dict[str, int]:
     return {name: amount + asked.get(name, 0) for name, amount in taken.items()}
+
+
+def divided(
+    pod: Object, whole: T, take: Callable[[T, Object], T | None], less: Callable[[T, T], T]
+) -> dict[str, T]:
+    """Returns each container's part of what the pod was given as a whole.
+
+    Init containers, which end, have what the sidecars before them leave; the others share what no container
+    has for itself. `take` returns a container's own part of what is left, None for one that shares; `less`
+    returns what is left without a part.
+    """
+    parts: dict[str, T] = {}
+    left = whole
+    for container in pod_spec.init_containers(pod):
+        own, stays = take(left, container), is_sidecar(container)
+        if own is not None or not stays:
+            parts[container["name"]] = left if own is None else own
+        if own is not None and stays:
+            left = less(left, own)
+    for container in pod_spec.containers(pod):
+        own = take(left, container)
+        if own is not None:
+            parts[container["name"]] = own
+            left = less(left, own)
+    every = (*pod_spec.init_containers(pod), *pod_spec.containers(pod))
+    return {container["name"]: parts.get(container["name"], left) for container in every}
