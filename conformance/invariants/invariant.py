@@ -25,7 +25,7 @@ class Evidence:
     failures: Sequence[ComponentFailure] = ()
     refusals: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by component: what was forbidden
     feasible: Mapping[str, str] = field(default_factory=dict)  # by uid of a pending pod: a node that it fits
-    unready: str = ""  # what all schedulers lack to begin, if no one has begun
+    unready: str = ""  # what all schedulers lack to be ready, if none is
 
 
 class Invariant(Protocol):

@@ -49,7 +49,7 @@ class SchedulableIsScheduled(LivenessInvariant):
             if node := evidence.feasible.get(uid_of(pod)):
                 why = condition(pod, "PodScheduled").get("message") or "nothing is said about it"
                 if evidence.unready:
-                    why += f"; the scheduler has not begun: {evidence.unready}"
+                    why += f"; the scheduler is not ready: {evidence.unready}"
                 yield f"{named(pod)} fits node {node} and is not bound: {why}"
 
 

@@ -80,5 +80,8 @@ def test_a_pod_that_nobody_schedules_is_told(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGCONT)
         local.run("down", "--purge")
     assert [each["message"] for each in found if each["invariant"] == "I04"] == [
-        "Pod default/p fits node node-1 and is not bound: nothing is said about it"
+        (
+            "Pod default/p fits node node-1 and is not bound: nothing is said about it; "
+            "the scheduler is not ready: no answer"
+        )
     ]

@@ -31,7 +31,7 @@ def test_a_pod_that_fits_a_node_is_bound():
         "I04: Pod default/p fits node n1 and is not bound: 0/1 nodes are available"
     ]
     assert log.broken(feasible={"Pod-p": "n1"}, unready="informers: not ready")[0].endswith(
-        "is not bound: 0/1 nodes are available; the scheduler has not begun: informers: not ready"
+        "is not bound: 0/1 nodes are available; the scheduler is not ready: informers: not ready"
     )
     assert log.broken() == []
 

@@ -39,7 +39,7 @@ TAINTED = (
     f"{WAITS}; Pod p bound to n by kube-scheduler 1.34 at revision 8, its claim c given gpu-0 by "
     "kube-scheduler 1.34 at revision 7, {} s after gpu-0 was tainted by d.example.com 1.34 at revision 6"
 )
-SILENT = "is not bound: nothing is said about it; the scheduler has not begun: informers:"
+SILENT = "is not bound: nothing is said about it; the scheduler is not ready: informers:"
 KEPT = "found ResourceClaim t/c: (metadata.finalizers != null): expected False, found True"
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
 

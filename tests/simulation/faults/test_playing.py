@@ -319,7 +319,7 @@ def test_a_scheduler_that_has_not_begun_is_told(tmp_path: Path):
     lists = "resourceclaims.v1alpha1.cdi.k8s.io, resourceclasses.v1alpha1.cdi.k8s.io"
     (told,) = [violation.message for violation in played(ran).violations if violation.code == "I04"]
     assert told.partition("; ")[2] == (
-        f"the scheduler has not begun: informers: the API server cannot list {lists}, leading: not leading"
+        f"the scheduler is not ready: informers: the API server cannot list {lists}, leading: not leading"
     )
 
 
