@@ -107,6 +107,8 @@ def workloads(local: Local, run: Kubectl) -> None:
 
 def custom_resources(local: Local, run: Kubectl, client: dict[str, Any]) -> None:
     local.create(CRDS, definition(client))
+    # kubectl fails where conditions are null, as they are until the names are looked at (kubernetes 66439).
+    run("wait", "--for=jsonpath={.status.acceptedNames.kind}=Size", "crd/sizes.example.com", "--timeout=120s")
     run("wait", "--for=condition=established", "crd/sizes.example.com", "--timeout=120s")
     size = {"apiVersion": "example.com/v2", "kind": "Size", "metadata": {"name": "s"}, "spec": {}}
     assert local.create(SIZES.format("v2"), size)["spec"] == {"replicas": 1}
