@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.clock import Clock, deadline
@@ -70,6 +71,7 @@ class Exploration:
         kept: Kept | None = None,
     ) -> None:
         self._origins = origins
+        self._in_turns = _scenarios_in_turns(origins)
         self._laboratory = laboratory
         self._entries = entries
         self._clock = clock
@@ -151,25 +153,27 @@ class Exploration:
     def _jobs(self, budget: Budget) -> Iterator[RunJob]:
         """Yields the runs in order: the first seed of every cell, then some more of each, and again.
 
-        Seeds of one cell follow each other, because its cluster is started once for them.
+        Seeds of one cell follow each other, because its cluster is started once for them. Scenarios take
+        turns with their cells, so that an exploration that ends early has been at each of them.
         """
         if budget.only:
             yield from budget.only
             return
         first, last = 0, 1
         while self._seeds_of(0, budget) > first:  # no cell gets more than the first
-            for index, origin in enumerate(self._origins):
-                for seed in range(first, min(last, self._seeds_of(index, budget))):
+            for place, index in enumerate(self._in_turns):
+                origin = self._origins[index]
+                for seed in range(first, min(last, self._seeds_of(place, budget))):
                     if (origin.cell, seed) not in self._done:
                         yield RunJob(index, seed, self._calls.get(index))
             first, last = last, last + _SEEDS_IN_TURN
 
-    def _seeds_of(self, index: int, budget: Budget) -> int:
-        """Returns how many of all seeds a cell gets."""
+    def _seeds_of(self, place: int, budget: Budget) -> int:
+        """Returns how many of all seeds the cell at this place of the order gets."""
         if budget.seeds is None:
             return sys.maxsize
         each, more = divmod(budget.seeds, len(self._origins))
-        return each + (index < more)
+        return each + (place < more)
 
     def _wanted(self, budget: Budget) -> int | None:
         """Returns how many runs are left to be done, if that is limited."""
@@ -300,6 +304,15 @@ class Exploration:
     def failed(self) -> bool:
         """Returns whether a finding is a defect, or unknown."""
         return any(finding.verdict.fails for finding in self.findings.values())
+
+
+def _scenarios_in_turns(origins: Sequence[Origin]) -> list[int]:
+    """Returns the numbers of all cells: the first one of each scenario, then the second one of each."""
+    cells: dict[str, list[int]] = {}
+    for index, origin in enumerate(origins):
+        cells.setdefault(origin.source, []).append(index)
+    turns = zip_longest(*cells.values())
+    return [index for turn in turns for index in turn if index is not None]
 
 
 def _lost(job: RunJob, error: LostError) -> Ran:

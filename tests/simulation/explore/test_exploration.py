@@ -94,6 +94,17 @@ def test_seeds_are_spread_over_the_cells():
     }
 
 
+def test_scenarios_take_turns():
+    """With fewer runs than cells, each scenario gets its first one before any gets a second one."""
+    cells = ("a/one", "a/two", "a/three", "b/one", "c/one", "c/two")
+    origins = [Origin(name, name.partition("/")[0], "build", "digest") for name in cells]
+    found = Exploration(origins, Fixed(), [], SystemClock(), Silent())
+
+    found.explore(ForkedPool(1), Budget(seeds=4))
+
+    assert list(found.log_hashes) == [("a/one", 0), ("b/one", 0), ("c/one", 0), ("a/two", 0)]
+
+
 def test_findings_of_one_signature_are_one():
     """The first run that has it is told and made smaller; the others are counted."""
     found = exploration(fails_late)
