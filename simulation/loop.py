@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
@@ -145,6 +146,10 @@ class SimulatedLoop(Connections):
                 task.cancel()
             await asyncio.wait(left, timeout=_FINISH_SECONDS)
         await self.shutdown_asyncgens()
+        for task in self._tasks.values():
+            if task.cancelled():  # has its exception, and with it all frames that were left by that
+                with suppress(asyncio.CancelledError):
+                    task.result()
 
     def time(self) -> float:
         return self._now

@@ -163,8 +163,9 @@ class Answer:
             yield piece
 
     async def close(self) -> None:
-        if self._exchange is not None:
-            self._exchange.leave()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.leave()
 
 
 class NetworkTransport:

@@ -96,6 +96,12 @@ class Process:
         for tell in ended:
             tell()
 
+    def forget(self) -> None:
+        """Lets go of what it has, when nothing runs any more."""
+        self._kept.clear()
+        self.handlers.clear()
+        self.ended.clear()
+
 
 class ProcessLogs(logging.Handler):
     """Writes what a process logs to its file; `others` get what is logged outside of processes."""

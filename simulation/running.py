@@ -224,6 +224,8 @@ def running_site(loop: SimulatedLoop, seed: int, servers: int = 1) -> Iterator[t
             yield site, platform
         finally:
             loop.finish()
+            for process in site.processes.started:
+                process.forget()
             asyncio.set_event_loop(None)
 
 

@@ -198,10 +198,13 @@ class Informer:
         await self._settled.wait()
 
     async def stop(self) -> None:
+        """Ends it for good. What it has can still be read; nobody hears of anything any more."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        self._handlers.clear()
+        self._state_handlers.clear()
 
     async def _follow(self) -> None:
         while True:

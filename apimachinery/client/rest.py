@@ -373,9 +373,9 @@ class APIClient:
             if response.status < 400:
                 return response
             wait = _retry_after(response)
-            error = await _failure(response)
             if wait is None or attempt == _MAX_RETRIES:
-                raise error
+                raise await _failure(response)
+            await response.close()
             await self._clock.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
