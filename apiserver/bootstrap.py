@@ -21,6 +21,7 @@ from kubeskew.apiserver.aggregation.local import built_in
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.reconciling import must_be_replaced, reconciled
 from kubeskew.apiserver.fairness import defaults
+from kubeskew.apiserver.http import request_info
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.services import Services
@@ -97,14 +98,15 @@ async def keep(services: Services, dispatch: Handler, options: ServerOptions, po
 
 def _creation_of_missing(services: Services, path: str, obj: Object) -> Request | None:
     """Returns the request that creates `obj`; None if it is there, or its kind is not served."""
-    creation = _request("POST", path, obj)
-    key = _key(services, creation, obj)
-    return None if key is None or services.store.get(key) is not None else creation
+    key = _key(services, path, obj)
+    if key is None or services.store.get(key) is not None:
+        return None
+    return _request("POST", path, obj)
 
 
-def _key(services: Services, creation: Request, obj: Object) -> Key | None:
+def _key(services: Services, path: str, obj: Object) -> Key | None:
     """Returns where `obj` is stored, None if its kind is not served."""
-    info = creation.info
+    info = request_info.parse("POST", path, {})
     resource = services.table.resource(info.group, info.version, info.resource)
     if resource is None:
         return None
@@ -133,14 +135,12 @@ def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Requ
     """Yields the requests that make or change `obj`, with the reasons for which each may fail; none if it is
     as wanted.
     """
-    creation = _request("POST", path, obj)
-    key = _key(services, creation, obj)
+    key = _key(services, path, obj)
     if key is None:
         return
-    info, name = creation.info, key.name
-    entry = services.store.get(key)
+    name, entry = key.name, services.store.get(key)
     if entry is None:
-        yield creation, "AlreadyExists"
+        yield _request("POST", path, obj), "AlreadyExists"
         return
     stored = known_object(entry)
     new: Object | None = None
@@ -148,10 +148,10 @@ def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Requ
         new = obj
     elif stored is not None and obj["kind"] == "ConfigMap" and name == extension_authentication.NAME:
         new = extension_authentication.combined(obj, stored)
-    elif stored is not None and info.group == "rbac.authorization.k8s.io":
+    elif stored is not None and obj["apiVersion"].startswith("rbac.authorization.k8s.io/"):
         if must_be_replaced(obj, stored):
             yield _request("DELETE", f"{path}/{name}", None), "NotFound"
-            yield creation, "AlreadyExists"
+            yield _request("POST", path, obj), "AlreadyExists"
             return
         new = reconciled(obj, stored)
     if new is not None:
@@ -175,8 +175,6 @@ async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool | 
 
 
 def _request(method: str, path: str, obj: Object | None) -> Request:
-    from kubeskew.apiserver.http import request_info
-
     body = b"" if obj is None else orjson.dumps(obj)
     request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)
     request.info = request_info.parse(method, path, {})

@@ -12,11 +12,9 @@ import heapq
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from typing import Any, TypeVar, TypeVarTuple
-from weakref import WeakValueDictionary
 
 from kubeskew.simulation.connections import Connections
 from kubeskew.simulation.processes import CURRENT, Process
@@ -64,17 +62,31 @@ class SerialTask(asyncio.Task[T]):
         return self.serial
 
 
-class SerialTimer(asyncio.TimerHandle):
-    """A timer that comes behind those of its moment which were set before."""
+class _Soon(asyncio.Handle):
+    """A callback that is due. Made as asyncio makes one, without what only its debug mode needs."""
 
-    def __init__(self, serial: int, when: float, call: Callable[..., object], *rest: Any) -> None:
-        super().__init__(when, call, *rest)
-        self.when_and_serial = when, serial
+    __slots__ = ()
 
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, SerialTimer):
-            return NotImplemented
-        return self.when_and_serial < other.when_and_serial
+    def __init__(
+        self,
+        call: Callable[..., object],
+        rest: Sequence[Any],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = call
+        self._args = rest
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+def _serial(task: Any) -> int:
+    """Returns the number of a task, which `create_task` has given it."""
+    serial: int = task.serial
+    return serial
 
 
 class SimulatedLoop(Connections):
@@ -83,13 +95,12 @@ class SimulatedLoop(Connections):
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
-        self._scheduled: list[Any]
+        self._scheduled: list[Any]  # timers, behind their times and numbers
         self._ready: deque[Any]
         self._stopping: bool
         self._timer_cancelled_count: int
         self._serials: Iterator[int] = itertools.count(1)
         self.message_sockets = MemorySockets()
-        self._tasks: WeakValueDictionary[int, asyncio.Task[Any]] = WeakValueDictionary()
         self._finishing = False
         self._skipped: list[Any] = []  # callbacks of dead processes
         self.measures = False  # whether processes' seconds are counted
@@ -99,15 +110,29 @@ class SimulatedLoop(Connections):
         self.observe: Callable[[Any], None] | None = None  # hears of each callback before it runs
         self.over: Callable[[], bool] | None = None  # says when what is run is to be broken off
         self.failures: list[str] = []  # what no task has heard of
-        self.set_task_factory(self._task)
         self.set_exception_handler(self._note)
 
-    def _task(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-        task: SerialTask[Any] = SerialTask(next(self._serials), work, loop=loop, **options)
-        self._tasks[task.serial] = task
+    def create_task(
+        self,
+        coro: Any,
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[Any]:
+        task: SerialTask[Any] = SerialTask(next(self._serials), coro, loop=self, name=name, context=context)
         if task.process is not None:
             task.process.tasks[task.serial] = task
         return task
+
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        handle = _Soon(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def _note(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         process = CURRENT.get()
@@ -121,8 +146,8 @@ class SimulatedLoop(Connections):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        timer: Any = SerialTimer(next(self._serials), when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)
+        timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, next(self._serials), timer))
         timer._scheduled = True
         made: asyncio.TimerHandle = timer
         return made
@@ -139,17 +164,18 @@ class SimulatedLoop(Connections):
         self._ready.extend(self._skipped)  # what would have woken tasks that are dead
         self._skipped.clear()
         for _ in range(_FINISH_ROUNDS):  # the last lines of a task may wait again
-            left = [task for task in self._tasks.values() if task is not own and not task.done()]
+            left = [task for task in self._all_tasks() if task is not own]
             if not left:
                 break
             for task in left:
                 task.cancel()
             await asyncio.wait(left, timeout=_FINISH_SECONDS)
         await self.shutdown_asyncgens()
-        for task in self._tasks.values():
-            if task.cancelled():  # has its exception, and with it all frames that were left by that
-                with suppress(asyncio.CancelledError):
-                    task.result()
+
+    def _all_tasks(self) -> list[SerialTask[Any]]:
+        """Returns the tasks that have not ended, in the order in which they were made."""
+        made: list[Any] = sorted(asyncio.all_tasks(self), key=_serial)  # type: ignore[set-order]  # unique
+        return made
 
     def time(self) -> float:
         return self._now
@@ -193,19 +219,19 @@ class SimulatedLoop(Connections):
         if self.over is not None and not self._finishing and self.over():
             raise BrokenOffError("it was broken off before its end")
         scheduled, ready = self._scheduled, self._ready
-        while scheduled and scheduled[0]._cancelled:
+        while scheduled and scheduled[0][2]._cancelled:
             self._timer_cancelled_count -= 1
-            heapq.heappop(scheduled)._scheduled = False
+            heapq.heappop(scheduled)[2]._scheduled = False
         if ready or self._stopping:
             self._busy += 1
             self._now += _TURN_SECONDS if self._busy < _BUSY_TURNS else _BUSY_SECONDS
         elif scheduled:
             self._busy = 0
-            self._now = max(self._now, scheduled[0]._when)
+            self._now = max(self._now, scheduled[0][0])
         else:
             raise DeadlockError("nothing is left to do, and nothing will ever be")
-        while scheduled and scheduled[0]._when <= self._now:
-            timer = heapq.heappop(scheduled)
+        while scheduled and scheduled[0][0] <= self._now:
+            timer = heapq.heappop(scheduled)[2]
             timer._scheduled = False
             ready.append(timer)
         if self.reorder is not None and len(ready) > 1:
@@ -216,7 +242,7 @@ class SimulatedLoop(Connections):
     def _run(self, handle: Any) -> None:
         if handle._cancelled:
             return
-        process = process_of(handle)
+        process: Process | None = handle._context.get(CURRENT)
         if process is not None and not process.alive and not self._finishing:
             self._skipped.append(handle)
             return

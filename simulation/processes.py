@@ -4,6 +4,7 @@ All that a process does runs in its own context. Of a process that has been kill
 """
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import logging
@@ -98,6 +99,10 @@ class Process:
 
     def forget(self) -> None:
         """Lets go of what it has, when nothing runs any more."""
+        for task in self.tasks.values():
+            if task.cancelled():  # has its exception, and with it all frames that were left by that
+                with contextlib.suppress(asyncio.CancelledError):
+                    task.result()
         self._kept.clear()
         self.handlers.clear()
         self.ended.clear()
@@ -115,10 +120,11 @@ class ProcessLogs(logging.Handler):
         if process is None:
             for handler in self._others:
                 handler.handle(record)
-        elif record.levelno >= process.level and process.log.parent.is_dir():
+        elif record.levelno >= process.level:
             moment = START + timedelta(seconds=asyncio.get_running_loop().time())
             time = moment.isoformat(timespec="milliseconds").removesuffix("+00:00")
-            write_log(process, f"{time}Z {record.levelname[0]} {record.name}: {self.format(record)}")
+            with contextlib.suppress(FileNotFoundError):  # the cluster's directory is gone
+                write_log(process, f"{time}Z {record.levelname[0]} {record.name}: {self.format(record)}")
 
 
 def write_log(process: Process, text: str) -> None:

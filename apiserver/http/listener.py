@@ -7,6 +7,7 @@ from email.utils import format_datetime
 from functools import partial
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.security.serving import serving_context
 from kubeskew.apiserver.http.connection import Connection
 from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.http.transport import Limits
@@ -34,7 +35,7 @@ class HTTPServer:
         OSError.
         """
         if options.tls_cert_file:
-            self._tls = tls_context(
+            self._tls = serving_context(
                 options.tls_cert_file,
                 options.tls_private_key_file,
                 options.client_ca_file,
@@ -125,17 +126,3 @@ class HTTPServer:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
-
-
-def tls_context(certificate: str, key: str, *client_authorities: str) -> ssl.SSLContext:
-    """Returns TLS with the server's certificate; client certificates are verified against the authorities'
-    files.
-    """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
-    context.set_alpn_protocols(["http/1.1"])
-    context.num_tickets = 1  # one session to resume is enough; a ticket costs 0.3 ms
-    for file in filter(None, client_authorities):
-        context.load_verify_locations(file)
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return context

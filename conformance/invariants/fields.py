@@ -1,6 +1,6 @@
 """Finds the fields of stored objects that a release does not know, and whether it knows their kind."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -40,25 +40,34 @@ def unreadable(version: str, obj: ObjectView) -> str:
 def unknown_fields(version: str, obj: ObjectView) -> list[Path]:
     """Returns the paths of the fields of an object that a release does not know; of custom resources none."""
     schema = _schema(version, str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
-    return [] if schema is None else [*_unknown(obj, schema, ())]
+    return [] if schema is None else _unknown(obj, schema)
 
 
-def _unknown(value: Any, schema: Schema, path: Path) -> Iterator[Path]:
-    if isinstance(value, Mapping) and schema.kind is Kind.OBJECT and not schema.preserve_unknown:
+def _unknown(value: ObjectView | list[Any], schema: Schema) -> list[Path]:
+    """Returns the paths, from the value on, of what the schema does not have."""
+    below: list[tuple[str, Any, Schema]] = []
+    found: list[Path] = []
+    if isinstance(value, list):
+        if schema.items is not None:
+            below = [(_step(index, entry), entry, schema.items) for index, entry in enumerate(value)]
+    elif schema.kind is Kind.OBJECT and not schema.preserve_unknown:
         for name, entry in value.items():
             field = schema.fields.get(name)
             if field is None:
-                yield (*path, name)
+                found.append((name,))
             else:
-                yield from _unknown(entry, field.schema, (*path, name))
-    elif isinstance(value, Mapping) and schema.kind is Kind.MAP and schema.items is not None:
-        for name, entry in value.items():
-            yield from _unknown(entry, schema.items, (*path, name))
-    elif isinstance(value, list) and schema.items is not None:
-        for index, entry in enumerate(value):
-            named = isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
-            step = f"name={entry['name']}" if named else str(index)
-            yield from _unknown(entry, schema.items, (*path, step))
+                below.append((name, entry, field.schema))
+    elif schema.kind is Kind.MAP and schema.items is not None:
+        below = [(name, entry, schema.items) for name, entry in value.items()]
+    for step, entry, its_schema in below:
+        if isinstance(entry, dict | list):
+            found += [(step, *path) for path in _unknown(entry, its_schema)]
+    return found
+
+
+def _step(index: int, entry: Any) -> str:
+    named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
+    return f"name={entry['name']}" if named else str(index)
 
 
 def value_at(obj: Any, path: Path) -> Any:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from kubeskew.apimachinery.process.web_listener import WebListener
+from kubeskew.apimachinery.security.serving import serving_context
 from kubeskew.kubelet.server.access import Access
 from kubeskew.kubelet.server.routes import Routes
 
@@ -26,12 +27,7 @@ class Credentials:
     client_ca: str
 
     def context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self.certificate, self.key)
-        context.load_verify_locations(self.client_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL
-        context.set_alpn_protocols(["http/1.1"])
-        return context
+        return serving_context(self.certificate, self.key, self.client_ca)
 
 
 class Listener:

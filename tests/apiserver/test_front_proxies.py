@@ -10,7 +10,7 @@ import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 from until import until
 
-from kubeskew.apiserver.http.listener import tls_context
+from kubeskew.apimachinery.security.serving import serving_context
 from kubeskew.cluster.pki import Authority
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -55,7 +55,7 @@ class Cluster:
             str(self.directory / name)
             for name in ("serving.crt", "serving.key", "clients.crt", "proxies.crt")
         ]
-        self.port = await self.server.listener.accept("127.0.0.1", 0, tls_context(*files))
+        self.port = await self.server.listener.accept("127.0.0.1", 0, serving_context(*files))
         return self
 
     async def __aexit__(self, *_):
@@ -170,7 +170,7 @@ async def test_an_extension_server_sees_the_front_proxy(tmp_path):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
         writer.close()
 
-    context = tls_context(
+    context = serving_context(
         str(tmp_path / "serving.crt"), str(tmp_path / "serving.key"), str(tmp_path / "proxies.crt")
     )
     context.verify_mode = ssl.CERT_REQUIRED

@@ -8,7 +8,7 @@ import pytest
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.transport import HTTPTransport, Request
-from kubeskew.apiserver.http.listener import tls_context
+from kubeskew.apimachinery.security.serving import serving_context
 from kubeskew.cluster.pki import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"
@@ -26,7 +26,7 @@ def context(authority, tmp_path):
     files = {"crt": pair.certificate, "key": pair.key, "ca": authority.pair.certificate}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    return tls_context(*(str(tmp_path / name) for name in files))
+    return serving_context(*(str(tmp_path / name) for name in files))
 
 
 @pytest.fixture
