@@ -55,7 +55,8 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
     """Create what is missing; several servers may do it at once. False if something was refused."""
 
     async def ensure(objects: Iterable[tuple[str, Object]]) -> bool:
-        done = await asyncio.gather(*(_ensure(services, dispatch, path, obj) for path, obj in objects))
+        lacking = [each for each in objects if any(_requests(services, *each))]
+        done = await asyncio.gather(*(_ensure(services, dispatch, *each) for each in lacking))
         return all(done)
 
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]

@@ -35,6 +35,7 @@ _FAILURES = (*CONNECTION_ERRORS, StatusError, orjson.JSONDecodeError)
 
 Key = tuple[str, str]  # namespace, name
 Objects = list[Object]
+Tasks = list["asyncio.Task[None]"]
 IndexFunction = Callable[[Object], Iterable[str]]
 
 
@@ -199,12 +200,17 @@ class Informer:
 
     async def stop(self) -> None:
         """Ends it for good. What it has can still be read; nobody hears of anything any more."""
+        await asyncio.gather(*self.cancel(), return_exceptions=True)
+
+    def cancel(self) -> Tasks:
+        """Does as `stop`, and returns the tasks that are about to end, one or none."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
         self._handlers.clear()
         self._state_handlers.clear()
+        if task is None:
+            return []
+        task.cancel()
+        return [task]
 
     async def _follow(self) -> None:
         while True:
@@ -417,4 +423,5 @@ class InformerFactory:
 
     async def stop(self) -> None:
         informers = (*self._informers.values(), *self._followed)
-        await asyncio.gather(*(informer.stop() for informer in informers), *self._ending)
+        ending = [task for informer in informers for task in informer.cancel()]
+        await asyncio.gather(*ending, *self._ending, return_exceptions=True)

@@ -144,3 +144,12 @@ async def test_a_meter_counts_and_times(clock):
     assert value("queue_duration_seconds_sum") == 2
     assert value("work_duration_seconds_sum") == 3
     queue.shut_down()
+
+
+async def test_a_queue_without_items_has_series_of_zeros(clock):
+    """Whoever scrapes a controller sees all its queues, as with upstream's."""
+    registry = CollectorRegistry()
+    QueueMeter(QueueMetrics(registry, clock), "job")
+
+    names = ("adds_total", "retries_total", "depth", "work_duration_seconds_count")
+    assert [registry.get_sample_value(f"workqueue_{name}", {"name": "job"}) for name in names] == [0, 0, 0, 0]
