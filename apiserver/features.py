@@ -53,6 +53,7 @@ class PodFeatures:
     sidecar_resize: bool = since(33, gate="InPlacePodVerticalScaling")
 
     # --- rules and texts that no old pod changes
+    empty_budgets_select_none: bool = known_bug("k8s-119732")  # of the pods that are to be evicted
     templates_without_image: bool = known_bug("k8s-135989")  # their image volumes need no reference
     image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths
     no_restart_of_init: bool = since(36)  # init containers that end may not ask to be restarted by a resize

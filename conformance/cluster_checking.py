@@ -20,7 +20,8 @@ from kubeskew.kubelet.drivers import switches
 from kubeskew.kubelet.node import settings as node_settings
 
 _KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
-_EXPECTED = {"simulate": "answer"}  # what an operation compares with what it finds, bound when it does
+# What an operation compares with what it finds, bound when it does.
+_EXPECTED = {"simulate": "answer", "request": "answer"}
 _ALL_GATES = ("AllAlpha", "AllBeta")
 
 

@@ -59,6 +59,7 @@ OPERATIONS: Mapping[str, Shape] = {
     "events": _shape("", f"{_SELECTED} format"),
     "podLogs": _shape("", f"{_SELECTED} container tail matches lacks since outputs"),
     "exec": _shape("name command", "namespace container matches exitCode outputs timeout"),
+    "request": _shape("path", "method accept contentType body answer outputs"),
     "observe": _shape("name value", "apiVersion kind object namespace selector node"),
     "script": _shape("content", f"shell shellArgs {_PROGRAM}"),
     "command": _shape("entrypoint", f"args {_PROGRAM}"),
@@ -123,6 +124,11 @@ ENVIRONMENT_KEYS = ("name", "value")
 # What the keys of bodies mean, with the JSON Schema of their values; `OPERATION.KEY` where it is another.
 MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "absent": ("What must not be there.", _ANY),
+    "accept": ("The media type that is wanted; JSON if it is left out.", _TEXT),
+    "body": ("What is sent.", _ANY),
+    "contentType": ("The media type of the body; JSON if it is left out.", _TEXT),
+    "method": ("The method; GET if it is left out.", _TEXT),
+    "request.path": ("Path and query.", _TEXT),
     "answer": ("What the answer has to have.", _ANY),
     "apiVersion": ("Group and version.", _TEXT),
     "atLeast": ("The least number.", _ANY),

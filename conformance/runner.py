@@ -35,6 +35,7 @@ from kubeskew.conformance.operations import (
     objects,
     preparing,
     removing,
+    requesting,
     showing,
     simulating,
 )
@@ -54,6 +55,7 @@ RUN: Mapping[str, Perform] = {
     "wait": checks.wait,
     "undisturbed": disturbance.undisturbed,
     "prepared": preparing.prepared,
+    "request": requesting.request,
     "observe": measuring.observe,
     "audit": auditing.audit,
     "migrate": auditing.migrate,

@@ -4,8 +4,10 @@ Never waits."""
 from collections.abc import Callable, Mapping, Sequence
 
 from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.features.placement import PlacementFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.filtering import NodeFilter
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -31,13 +33,9 @@ class NodeFinder:
         entropy: Entropy,
         observe: Observe,
         clock: Clock,
-        *,
-        preempts_in_vain: bool = False,
+        features: PlacementFeatures,
     ) -> None:
-        """`observe` is called with the status of an extension point and its start (monotonic).
-
-        `preempts_in_vain`: PostFilter is not told that PreFilter has ruled out every node (issue 119782).
-        """
+        """`observe` is called with the status of an extension point and its start (monotonic)."""
         self._profile = profile
         self._node_filter = node_filter
         self._cache = cache
@@ -45,7 +43,7 @@ class NodeFinder:
         self._observe = observe
         self._clock = clock
         self._sampler = sampler
-        self._preempts_in_vain = preempts_in_vain
+        self._features = features
 
     def find(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
         """Returns a node's name; or what went wrong, or why there is none."""
@@ -90,6 +88,8 @@ class NodeFinder:
             rejected = {node.name: absent for node in nodes if node.name not in result.nodes}
         if promised := self._promised(state, pod, nodes):
             return promised
+        if result.nodes is not None and (fault := self._absent(nodes, result.nodes)):
+            return fault
         began = self._clock.monotonic()
         feasible = self._filter(state, pod, candidates, rejected)
         self._observe("Filter", _filtered(feasible), began)
@@ -99,6 +99,13 @@ class NodeFinder:
         diagnosis.plugins = {status.plugin for status in rejected.values()}
         diagnosis.pending = {status.plugin for status in rejected.values() if status.code is Code.PENDING}
         return diagnosis
+
+    def _absent(self, nodes: Sequence[NodeInfo], wanted: frozenset[str]) -> Status | None:
+        """Returns the error of releases that look up every node that PreFilter names (issue 123465)."""
+        absent = sorted(wanted.difference(node.name for node in nodes))
+        if absent and self._features.absent_node_fails:
+            return Status(Code.ERROR, (f'nodeinfo not found for node name "{absent[0]}"',))
+        return None
 
     def _promised(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
         """Returns the node to which the pod is nominated, if it fits: then no other is checked."""
@@ -116,7 +123,11 @@ class NodeFinder:
         self, state: CycleState, nodes: Sequence[NodeInfo], status: Status
     ) -> Diagnosis:
         state.stopped_at = status.plugin
-        told = Status(Code.UNSCHEDULABLE, status.reasons, status.plugin) if self._preempts_in_vain else status
+        told = (
+            Status(Code.UNSCHEDULABLE, status.reasons, status.plugin)
+            if self._features.preempts_in_vain
+            else status
+        )
         diagnosis = Diagnosis(len(nodes), {node.name: told for node in nodes}, pre_filter=status.message)
         (diagnosis.pending if status.code is Code.PENDING else diagnosis.plugins).add(status.plugin)
         return diagnosis
@@ -147,6 +158,10 @@ class NodeFinder:
                 refused[status.plugin] = refused.get(status.plugin, 0) + 1
             else:
                 return status
+        if not nodes and self._features.panics_without_candidates:
+            raise Panic(
+                "runtime error: integer divide by zero"
+            )  # where the next search begins (issue 124930)
         self._sampler.looked_at(seen)
         for name in filters.names:  # each checks only the nodes that those before it left
             self._profile.count_evaluations(name, "Filter", seen)

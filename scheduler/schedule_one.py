@@ -19,6 +19,7 @@ from kubeskew.apimachinery.process.verbosity import structured, tell
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.cooperative import in_turns
 from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.features.placement import PlacementFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.filtering import NodeFilter
@@ -64,7 +65,7 @@ class Scheduler:
         metrics: Metrics,
         *,
         double_full_stop: bool = False,
-        preempts_in_vain: bool = False,
+        placement: PlacementFeatures,
     ) -> None:
         """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name)."""
         self.profiles = {profile.name: profile for profile in profiles}
@@ -86,7 +87,7 @@ class Scheduler:
                 entropy,
                 partial(self._observe_point, name),
                 clock,
-                preempts_in_vain=preempts_in_vain,
+                placement,
             )
             for name, profile in self.profiles.items()
         }

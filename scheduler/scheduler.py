@@ -88,7 +88,7 @@ class SchedulerService:
             environment.entropy,
             self.metrics,
             double_full_stop=self._features.double_full_stop,
-            preempts_in_vain=self._features.preempts_in_vain,
+            placement=self._features.placement,
         )
         taken = self.scheduler.profiles if queues else ()
         ClusterInformers(self.cache, self.queue, taken, self._features).connect(self._informers)

@@ -266,6 +266,8 @@ class APIListener:
         if isinstance(response.body, Upgrade):
             response = await _refused(request, response.body)
         headers = CIMultiDict(response.headers)
+        if warnings := headers.getall("Warning", []):
+            headers["Warning"] = ", ".join(warnings)  # one header, as clients over HTTPS read them
         headers.setdefault("Content-Type", response.content_type)
         body: Any = response.body  # bytes or an asynchronous generator
         if isinstance(body, bytes):

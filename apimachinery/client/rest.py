@@ -17,6 +17,7 @@ import orjson
 from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
 from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.refusals import failure, retry_after
 from kubeskew.apimachinery.client.revisions import SeenRevisions
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
 from kubeskew.apimachinery.client.typed import Decode, as_is
@@ -41,12 +42,6 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _MAX_RETRIES = 10  # client-go rest.Request.maxRetries
 _RESET_RETRY_SECONDS = 0.05
 _REQUEST_TIMEOUT_SECONDS = 60.0
-
-# Reasons for answers that carry no Status (client-go, NewGenericServerResponse).
-_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
-            405: "MethodNotAllowed", 406: "NotAcceptable", 409: "Conflict", 410: "Gone",
-            415: "UnsupportedMediaType", 422: "Invalid", 429: "TooManyRequests",
-            503: "ServiceUnavailable", 504: "Timeout"}  # fmt: skip
 
 
 def user_agent(component: str, version: Version) -> str:
@@ -337,6 +332,19 @@ class APIClient:
             return answer
         return content.decode()
 
+    async def exchange(
+        self, method: str, path: str, *, body: Any = None, content_type: str = JSON, accept: str = JSON
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Sends a request once; returns status, headers and body of the answer, also of one that refuses."""
+        request = self._request(
+            method, path, {}, body, content_type, accept, timeout=_REQUEST_TIMEOUT_SECONDS
+        )
+        response = await self._transport(request)
+        try:
+            return response.status, response.headers, await response.body()
+        finally:
+            await response.close()
+
     async def _object(self, method: str, path: str, **arguments: Any) -> Object:
         found: Object = await self.request(method, path, **arguments)
         return self._decode(found) if found else found
@@ -372,9 +380,9 @@ class APIClient:
                 continue
             if response.status < 400:
                 return response
-            wait = _retry_after(response)
+            wait = retry_after(response)
             if wait is None or attempt == _MAX_RETRIES:
-                raise await _failure(response)
+                raise await failure(response)
             await response.close()
             await self._clock.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -395,26 +403,3 @@ def _delete_options(
     if preconditions:
         options["preconditions"] = dict(preconditions)
     return {"kind": "DeleteOptions", "apiVersion": "v1", **options} if options else None
-
-
-def _retry_after(response: Response) -> float | None:
-    """Returns the seconds of Retry-After, if the answer has it (429 and 5xx, as client-go)."""
-    if response.status != 429 and response.status < 500:
-        return None
-    text = response.headers.get("Retry-After") or ""
-    return float(text) if text.isdigit() else None
-
-
-async def _failure(response: Response) -> StatusError:
-    try:
-        content = await response.body()
-    finally:
-        await response.close()
-    try:
-        status = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        status = None
-    if isinstance(status, dict) and status.get("kind") == "Status":
-        return StatusError.from_status(status)
-    text = content.decode(errors="replace").strip() or "unknown"
-    return StatusError(response.status, _REASONS.get(response.status, "InternalError"), text)

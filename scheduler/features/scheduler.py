@@ -7,6 +7,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.features.affinity_hints import AffinityHintFeatures
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
+from kubeskew.scheduler.features.placement import PlacementFeatures
 
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 
@@ -40,7 +41,7 @@ class SchedulerFeatures:
         bool  # a pod still counts as rejected by plugins after an attempt that ends otherwise
     )
     gated_sleep: bool  # no event but a change of its own wakes a pod that PreEnqueue holds back
-    preempts_in_vain: bool  # after PreFilter, too, has said that no node can help
+    placement: PlacementFeatures
     victims_unsorted: bool  # those that violate a budget come first, and so count as the most important
     victims_get_other_status: bool  # the patch of a victim's status has the QoS class of its preemptor
     disruption_condition: bool  # victims get a condition with the reason
@@ -88,7 +89,7 @@ class SchedulerFeatures:
             spread_sleeps=gates.bugs.present("k8s-122627"),
             keeps_old_rejections=gates.bugs.present("k8s-120334"),
             gated_sleep=gates.bugs.present("k8s-125527"),
-            preempts_in_vain=gates.bugs.present("k8s-119778"),
+            placement=PlacementFeatures.of(gates),
             victims_unsorted=gates.bugs.present("k8s-128307"),
             victims_get_other_status=gates.bugs.present("k8s-126644"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),

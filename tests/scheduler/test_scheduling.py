@@ -210,3 +210,37 @@ async def test_a_second_term_goes_on_where_the_first_ended():
     async with running(cluster):
         assert [await cluster.node_of(f"p{number}") for number in range(20)] == ["n0"] * 20
         assert await cluster.node_of("late") == "n0"
+
+
+def named(*nodes):
+    """Affinity for the nodes of these names, in a term for each."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]} for node in nodes]
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]} for field in fields]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+@pytest.mark.parametrize(("version", "goes"), [("1.28.9", False), ("1.28.10", True), ("1.29.4", False)])
+async def test_a_pod_names_a_node_that_is_not_there(version: str, goes: bool):
+    """It goes to the other one that it names; a release with bug 124559 gives up each attempt."""
+    async with running(Cluster(version)) as cluster:
+        await cluster.node("there")
+        await cluster.pod(affinity=named("gone", "there"))
+
+        if goes:
+            assert await cluster.node_of() == "there"
+        else:
+            assert await cluster.message() == ("SchedulerError", 'nodeinfo not found for node name "gone"')
+
+
+@pytest.mark.parametrize("version", ["1.28.11", "1.30.2", "1.36"])
+async def test_a_pod_names_only_nodes_that_are_not_there(version: str):
+    """It waits, and says so; a scheduler with bug 124933 ends (known-bugs/k8s-124933)."""
+    async with running(Cluster(version)) as cluster:
+        await cluster.node("there")
+        await cluster.pod(affinity=named("gone"))
+
+        reason, message = await cluster.message()
+        assert reason == "Unschedulable"
+        assert message.startswith(
+            "0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]"
+        )

@@ -51,7 +51,8 @@ class Budgets:
         registry, namespace = self._scope.registry, pod["metadata"]["namespace"]
         page = self._scope.services.store.list(registry.resource.storage_resource, namespace)
         budgets = [registry.object(entry) for entry in page.entries]
-        return [budget for budget in budgets if labels and _selects(budget, labels)]
+        none = self._scope.services.features.pods.empty_budgets_select_none
+        return [each for each in budgets if labels and _selects(each, labels, empty_selects_none=none)]
 
     async def take(self, name: str, pod: Object, *, dry_run: bool) -> None:
         """Uses one disruption of the budget. Raises 429 if none is left, 403 if the budget is broken."""
@@ -76,10 +77,12 @@ class Budgets:
         await generic_update.update(scope.registry, name, transform, write)
 
 
-def _selects(budget: Object, labels: dict[str, str]) -> bool:
+def _selects(budget: Object, labels: dict[str, str], *, empty_selects_none: bool) -> bool:
     """Returns whether the budget selects the pod: an empty selector selects all, a missing or broken one
     none."""
     selector = (budget.get("spec") or {}).get("selector")
+    if empty_selects_none and not any((selector or {}).values()):
+        return False
     try:
         return selector is not None and LabelSelector.from_object(selector).matches(labels)
     except ValueError:

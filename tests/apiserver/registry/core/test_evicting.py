@@ -1,6 +1,9 @@
 """Evictions: what budgets forbid, in which words, and what an eviction leaves behind."""
 
 import pytest
+from server_in_process import Caller, close_server, open_server
+
+from kubeskew.apimachinery.versions import Version
 
 POD = {
     "apiVersion": "v1",
@@ -185,3 +188,17 @@ async def test_an_empty_selector_guards_every_pod(api):
     await guard(api, selector={})
 
     assert (await evict(api)).status == 429
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.27.6", 201), ("1.27.7", 429), ("1.28.2", 201)])
+async def test_a_release_overlooks_empty_selectors(version: str, status: int):
+    """A budget with an empty selector guards no pod where known bug 119732 is."""
+    server = await open_server(Version.parse(version))
+    try:
+        api = Caller(server)
+        await running(api)
+        await guard(api, selector={})
+
+        assert (await evict(api)).status == status
+    finally:
+        await close_server(server)
