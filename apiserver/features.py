@@ -26,6 +26,7 @@ from kubeskew.apiserver.feature_fields import (
     unless_off,
     until,
 )
+from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,7 @@ class PodFeatures:
     sidecar_resize: bool = since(33, gate="InPlacePodVerticalScaling")
 
     # --- rules and texts that no old pod changes
+    unknown_init_panics: bool = known_bug("k8s-124906")  # tables of pods do, at their statuses
     empty_budgets_select_none: bool = known_bug("k8s-119732")  # of the pods that are to be evicted
     templates_without_image: bool = known_bug("k8s-135989")  # their image volumes need no reference
     image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths
@@ -167,36 +169,6 @@ class VolumeFeatures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WorkloadFeatures:
-    """Holds the decisions about stateful sets, jobs and autoscalers."""
-
-    claim_retention: bool = since(27, gate="StatefulSetAutoDeletePVC")  # has its default
-    max_unavailable: bool = gate("MaxUnavailableStatefulSet")
-    history_limit_changes: bool = since(33)  # revisionHistoryLimit of a stateful set may change
-    manual_selector_default: bool = since(31)  # jobs: it is written (from memory)
-    pod_replacement_policy: bool = since(29, gate="JobPodReplacementPolicy")  # has its default
-    job_managed_by: bool = gate("JobManagedBy")  # the status of jobs is checked strictly
-    # The status of jobs is judged too strictly: of empty ones that were never started, of resumed ones.
-    empty_needs_start: bool = known_bug("k8s-132727")
-    resumed_keeps_start: bool = known_bug("k8s-134769")
-    interim_conditions: bool = since(31)  # a job that ends has an interim condition first
-    marks_tracked_jobs: bool = until(26)  # those whose pods are counted by finalizers
-    # Before, the labels of a job's pods had no prefix, and the selector was of these.
-    prefixed_job_labels: bool = since(27)
-    elastic_jobs: bool = since(31, gate="ElasticIndexedJob")
-    suspended_placing: bool = gate("MutableSchedulingDirectivesForSuspendedJobs")  # once more at rest
-    # Not before the controller says that the job is suspended.
-    placing_needs_condition: bool = known_bug("k8s-139329")
-    suspended_resources: bool = gate("MutablePodResourcesForSuspendedJobs")
-    autoscaler_generation: bool = decided(
-        lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
-    )
-    scale_to_zero: bool = gate("HPAScaleToZero")
-    zero_metric_values: bool = known_bug("k8s-137856")  # autoscaling/v1 has a value with each averageValue
-    target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class DRAFeatures:
     """Holds the decisions about resource.k8s.io.
 
@@ -209,7 +181,11 @@ class DRAFeatures:
     fractional_capacity: bool = gate("DRAFractionalCapacityRange")
     partition_types: bool = gate("DRAPartitionableDevicesType")
     granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
-    keeps_tolerations: bool = known_bug("k8s-132927")  # of requests, with the gate DRADeviceTaints off
+    # Fields that are kept though their gate is off: tolerations of requests, the attribute in which devices
+    # have to differ, conditions that binding waits for.
+    keeps_tolerations: bool = known_bug("k8s-132927")
+    keeps_distinct_attribute: bool = known_bug("k8s-134962")
+    keeps_binding_conditions: bool = known_bug("k8s-134964")
     semantic_parameters: bool = preview("kep4381")  # instead of structured ones, under the same name
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
 
@@ -292,6 +268,7 @@ class AdmissionFeatures:
     validating_policies: bool = unless_off("ValidatingAdmissionPolicy", minor=26)
     mutating_policies: bool = unless_off("MutatingAdmissionPolicy", minor=32)
     mutates: bool = gate("MutatingAdmissionPolicy")
+    omits_empty_items: bool = known_bug("k8s-126146")  # lists of validating policies, and of their bindings
     exempts_reviews: bool = gate("ExcludeAdmissionWebhookVirtualResources")  # from webhooks
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
     mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
@@ -371,6 +348,7 @@ class SchemaFeatures:
     name_formats: bool = since(34)  # k8s-short-name, k8s-long-name
     numeric_formats: bool = since(36)  # older releases ignore int32, int64, float and double
     format_warnings: bool = since(34)
+    warns_of_numbers: bool = known_bug("k8s-133901")  # of int32, int64, float and double, too
     # A failed rule shows the value, if it is a scalar, instead of its type (from memory).
     shows_scalars: bool = since(35)
 

@@ -71,6 +71,8 @@ async def _body(
     """
     services, resource = scope.services, scope.resource
     head = list_head(resource, metadata)
+    if not page.entries and rendering.omits_items(scope):
+        return head.removesuffix(b',"items":[') + b"}\n"
     runs = await services.listed.runs(services.codec, resource, page.entries, keep=wanted.is_all)
     if len(runs) > 1:
         return _in_turns(head, runs)

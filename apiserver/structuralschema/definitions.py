@@ -190,7 +190,7 @@ def warnings(crd: Object, features: SchemaFeatures = NEWEST) -> list[str]:
         if not isinstance(props, dict):
             return
         name, types = props.get("format") or "", types_of(props)
-        if name and not formats.is_known(name, types[0] if len(types) == 1 else "", features):
+        if name and not formats.is_recognized(name, types[0] if len(types) == 1 else "", features):
             found[f'unrecognized format "{name}"'] = None
         for below in _below(props):
             collect(below)

@@ -192,6 +192,12 @@ def is_known(name: str, type_: str, features: SchemaFeatures) -> bool:
     return known and (type_ in {"", "string"} or not features.numeric_formats)
 
 
+def is_recognized(name: str, type_: str, features: SchemaFeatures) -> bool:
+    """Decides whether the release takes the format without a warning; those of numbers it may not check."""
+    known = is_known(name, type_, features)
+    return known or (not features.warns_of_numbers and name in _NUMERIC.get(type_, ()))
+
+
 def check_of(name: str) -> Callable[[str], bool] | None:
     """Returns the check of a string format; None for those of numbers."""
     return _CHECKS.get(name.replace("-", ""))

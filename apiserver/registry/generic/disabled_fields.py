@@ -35,6 +35,13 @@ _TOLERATIONS: frozenset[Field] = frozenset(
         ("DeviceSubRequest", "tolerations"),
     }
 )
+_DISTINCT: frozenset[Field] = frozenset({("DeviceConstraint", "distinctAttribute")})
+_BINDING: frozenset[Field] = frozenset(
+    {
+        ("DeviceRequestAllocationResult", "bindingConditions"),
+        ("DeviceRequestAllocationResult", "bindingFailureConditions"),
+    }
+)
 # By gate: how many of the objects around a dropped field are dropped as well, if nothing else is in them.
 _HOLLOW = {"PodLifecycleSleepAction": 2, "ContainerStopSignals": 1}
 # By gate: the value that a field gets instead of being dropped; that value itself does not use the gate.
@@ -69,8 +76,12 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
 @lru_cache(maxsize=4096)
 def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...]]:
     """Returns the groups of gates of which one is off, with the places of their fields."""
-    keeps = features_of(gates).devices.keeps_tolerations
-    found = gated(schema, _NEVER_DROPPED | _TOLERATIONS if keeps else _NEVER_DROPPED)
+    devices = features_of(gates).devices
+    kept = [_NEVER_DROPPED]
+    kept += [_TOLERATIONS] if devices.keeps_tolerations else []
+    kept += [_DISTINCT] if devices.keeps_distinct_attribute else []
+    kept += [_BINDING] if devices.keeps_binding_conditions else []
+    found = gated(schema, frozenset[Field]().union(*kept))
     return {needed: paths for needed, paths in found.items() if any(_is_off(gate, gates) for gate in needed)}
 
 

@@ -16,6 +16,7 @@ from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, indented, loads, with_revision
 
+_OMITTING = frozenset({"validatingadmissionpolicies", "validatingadmissionpolicybindings"})
 _COMPRESSED_FROM = 128 * 1024  # bytes; as upstream
 _LEVEL = 1
 
@@ -120,6 +121,13 @@ def _revision(obj: Object) -> Object:
     return {"resourceVersion": revision} if revision else {}
 
 
+def omits_items(scope: Scope) -> bool:
+    """Decides whether an empty list is without `items`: those of policies were, in old releases."""
+    resource = scope.resource
+    affected = resource.group == "admissionregistration.k8s.io" and resource.plural in _OMITTING
+    return affected and scope.services.features.admission.omits_empty_items
+
+
 def convert_list(
     request: Request, scope: Scope, items: Sequence[Object], metadata: Object, form: Accepted
 ) -> Object:
@@ -128,12 +136,9 @@ def convert_list(
         case "":
             if not scope.resource.custom:
                 items = [{k: v for k, v in obj.items() if k not in {"kind", "apiVersion"}} for obj in items]
-            return {
-                "kind": scope.resource.list_kind,
-                "apiVersion": scope.resource.api_version,
-                "metadata": metadata,
-                "items": items,
-            }
+            typed = {"kind": scope.resource.list_kind, "apiVersion": scope.resource.api_version}
+            shown = {} if not items and omits_items(scope) else {"items": items}
+            return {**typed, "metadata": metadata, **shown}
         case "Table":
             return table(request, scope, items, form, _typed(metadata))
         case "PartialObjectMetadataList":
@@ -185,6 +190,7 @@ def table(
         version=form.version,
         metadata=metadata,
         no_headers=not header,
+        unknown_init_panics=scope.services.features.pods.unknown_init_panics,
     )
 
 

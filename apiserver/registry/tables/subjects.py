@@ -26,6 +26,7 @@ class Subject:
 
     obj: Object
     now: datetime
+    unknown_init_panics: bool = False  # a status of an init container that the pod does not have
 
     def at(self, *path: str) -> Any:
         """Returns the value at a path, None if there is none."""

@@ -27,16 +27,19 @@ def render(
     include_object: str = "Metadata",
     no_headers: bool = False,
     version: str = "v1",
+    unknown_init_panics: bool = False,
 ) -> Object:
     """Returns a Table of `meta.k8s.io/{version}`, one row per object; `metadata` is that of the list.
 
     The objects are as served in the resource's version, or are its Scales. What a row has beside its cells
     is chosen by `include_object`: nothing (None), the metadata, or the object; raises 400 for any other.
+    `unknown_init_panics` is as in `Subject`.
     """
     if include_object and include_object not in _INCLUDES:
         raise errors.bad_request(_wrong_include(include_object))
     printer = printer_for(resource, _kind(resource, objects))
-    rows = [_row(printer, Subject(obj, now), include_object, version) for obj in printer.ordered(objects)]
+    subjects = [Subject(obj, now, unknown_init_panics) for obj in printer.ordered(objects)]
+    rows = [_row(printer, subject, include_object, version) for subject in subjects]
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",

@@ -299,3 +299,18 @@ def test_unknown_formats_are_warned_of():
     }
     assert warnings(definition(root)) == ['unrecognized format "odd"']
     assert warnings(definition(root), features_of(FeatureGates(Version(33))).schemas) == []
+
+
+@pytest.mark.parametrize(("version", "warns"), [("1.34.0", True), ("1.34.1", False), ("1.35", False)])
+def test_a_release_warns_of_formats_of_numbers(version: str, warns: bool):
+    """A server with 133901 recognizes no format of an integer or of another number."""
+    root = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer", "format": "int32"},
+            "b": {"type": "number", "format": "double"},
+        },
+    }
+    found = warnings(definition(root), features_of(FeatureGates(Version.parse(version))).schemas)
+
+    assert found == (['unrecognized format "int32"', 'unrecognized format "double"'] if warns else [])

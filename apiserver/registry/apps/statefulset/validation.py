@@ -10,7 +10,6 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import object_meta
-from kubeskew.apiserver.features import WorkloadFeatures
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.internal_values import update_strategy
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
@@ -18,6 +17,7 @@ from kubeskew.apiserver.registry.shared.podtemplate.annotations import annotatio
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
+from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 _MANAGEMENT = ("OrderedReady", "Parallel")
 _RETENTION = ("Retain", "Delete")

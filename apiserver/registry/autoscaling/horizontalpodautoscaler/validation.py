@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.features import WorkloadFeatures
 from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler.metrics_validation import (
     metrics_errors,
 )
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 from kubeskew.apiserver.registry.shared.references import segment_errors
+from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 _SELECT = ("Disabled", "Max", "Min")
 _POLICIES = ("Percent", "Pods")

@@ -18,6 +18,13 @@ BACKOFF_LIMIT = 6
 UNLIMITED = 2**31 - 1
 
 
+def failure_patterns(spec: Object) -> None:
+    """Sets the status of the pod conditions that the failure policy of a job's spec is about."""
+    for rule in each(spec.get("podFailurePolicy") or {}, "rules"):
+        for pattern in each(rule, "onPodConditions"):
+            fill(pattern, status="True")
+
+
 def job(obj: Object, ctx: DefaultingContext) -> None:
     spec = struct(obj, "spec")
     template(spec, ctx)
@@ -30,9 +37,7 @@ def job(obj: Object, ctx: DefaultingContext) -> None:
     if ctx.features.workloads.pod_replacement_policy:
         policy = "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed"
         fill_null(spec, podReplacementPolicy=policy)
-    for rule in each(spec.get("podFailurePolicy") or {}, "rules"):
-        for pattern in each(rule, "onPodConditions"):
-            fill(pattern, status="True")
+    failure_patterns(spec)
     labels = (spec["template"].get("metadata") or {}).get("labels")
     if labels:  # the same map, as upstream: what the strategy adds to the one is in the other, too
         fill(struct(obj, "metadata"), labels=labels)

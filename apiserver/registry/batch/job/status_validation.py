@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import OMITTED, FieldError, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import WorkloadFeatures
 from kubeskew.apiserver.registry.batch.job.indexes import IndexesError, intervals, overlap
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 _AT = "status"
 _CONDITIONS = "status.conditions"

@@ -49,9 +49,12 @@ class _View:
 
 
 def pod(subject: Subject) -> Cells:
-    restartable = {
-        container["name"] for container in subject.items("spec", "initContainers") if is_sidecar(container)
-    }
+    inits = subject.items("spec", "initContainers")
+    restartable = {container["name"] for container in inits if is_sidecar(container)}
+    if subject.unknown_init_panics:
+        known = {container["name"] for container in inits}
+        if any(each.get("name") not in known for each in subject.items("status", "initContainerStatuses")):
+            raise RuntimeError("panic: runtime error: invalid memory address or nil pointer dereference")
     view = _View(_first_reason(subject))
     lasting = _Restarts()
     initializing = _walk_init_containers(subject, view, restartable, lasting)

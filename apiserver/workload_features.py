@@ -1,0 +1,36 @@
+"""Decides what differs between releases and gates in workloads: a part of features.py."""
+
+from dataclasses import dataclass
+
+from kubeskew.apiserver.feature_fields import decided, gate, known_bug, since, until
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkloadFeatures:
+    """Holds the decisions about stateful sets, jobs and autoscalers."""
+
+    claim_retention: bool = since(27, gate="StatefulSetAutoDeletePVC")  # has its default
+    max_unavailable: bool = gate("MaxUnavailableStatefulSet")
+    history_limit_changes: bool = since(33)  # revisionHistoryLimit of a stateful set may change
+    manual_selector_default: bool = since(31)  # jobs: it is written (from memory)
+    pod_replacement_policy: bool = since(29, gate="JobPodReplacementPolicy")  # has its default
+    job_managed_by: bool = gate("JobManagedBy")  # the status of jobs is checked strictly
+    # The status of jobs is judged too strictly: of empty ones that were never started, of resumed ones.
+    empty_needs_start: bool = known_bug("k8s-132727")
+    resumed_keeps_start: bool = known_bug("k8s-134769")
+    interim_conditions: bool = since(31)  # a job that ends has an interim condition first
+    bare_cron_conditions: bool = known_bug("k8s-131525")  # of failure policies: they get no status
+    marks_tracked_jobs: bool = until(26)  # those whose pods are counted by finalizers
+    # Before, the labels of a job's pods had no prefix, and the selector was of these.
+    prefixed_job_labels: bool = since(27)
+    elastic_jobs: bool = since(31, gate="ElasticIndexedJob")
+    suspended_placing: bool = gate("MutableSchedulingDirectivesForSuspendedJobs")  # once more at rest
+    # Not before the controller says that the job is suspended.
+    placing_needs_condition: bool = known_bug("k8s-139329")
+    suspended_resources: bool = gate("MutablePodResourcesForSuspendedJobs")
+    autoscaler_generation: bool = decided(
+        lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
+    )
+    scale_to_zero: bool = gate("HPAScaleToZero")
+    zero_metric_values: bool = known_bug("k8s-137856")  # autoscaling/v1 has a value with each averageValue
+    target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)
