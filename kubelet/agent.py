@@ -124,7 +124,7 @@ class NodeAgent:
             allocations=self._allocations,
             cdi=self._layout.cdi,
             metrics=metrics,
-            contents=PodContents(client, clock, host_ip(config.name)),
+            contents=PodContents(client, clock, host_ip(config.name), self._features.texts),
         )
         self._cached_node = self._node_cache(environment)
         self._pods = self._pod_manager(environment)

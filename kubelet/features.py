@@ -50,6 +50,21 @@ def _since(table: dict[int, T], minor: int) -> T:
     return table[max(first for first in table if first <= minor)]
 
 
+class TextFeatures(NamedTuple):
+    """Decides what becomes of values of the environment that are no UTF-8, or become so."""
+
+    cuts_characters: bool = False  # behind a `$` that begins no reference
+    refuses_binary: bool = False  # a string of gRPC has to be UTF-8
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "TextFeatures":
+        bugs = gates.bugs
+        return cls(
+            cuts_characters=gates.version.minor <= 33 or bugs.present("k8s-136325"),
+            refuses_binary=bugs.present("k8s-139194"),
+        )
+
+
 class PodLevelFeatures(NamedTuple):
     """Decides what managers do with pods that ask for resources as a whole.
 
@@ -87,6 +102,7 @@ class KubeletFeatures:
 
     version: Version
     events: EventTexts
+    texts: TextFeatures
     sidecars: bool  # init containers with restartPolicy Always
     container_restart_rules: bool
     ready_to_start_condition: bool
@@ -162,6 +178,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
     return KubeletFeatures(
         version=version,
         events=EventTexts(*(_since(texts, minor) for texts in (_PULLED, _FETCHED, _CREATED, _STARTED))),
+        texts=TextFeatures.of(gates),
         sidecars=gate("SidecarContainers"),
         container_restart_rules=gate("ContainerRestartRules"),
         ready_to_start_condition=gate("PodReadyToStartContainersCondition"),

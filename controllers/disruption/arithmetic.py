@@ -69,9 +69,19 @@ def healthy(found: Sequence[Object], disrupted: Mapping[str, str], now: datetime
 
 
 def status_of(
-    budget: Object, current: int, desired: int, expected: int, disrupted: Mapping[str, str], now: datetime
+    budget: Object,
+    current: int,
+    desired: int,
+    expected: int,
+    disrupted: Mapping[str, str],
+    now: datetime,
+    *,
+    forgets_conditions: bool = False,
 ) -> Object:
-    """Returns the status with these counts; the same object if nothing changed."""
+    """Returns the status with these counts; an equal one if nothing changed.
+
+    `forgets_conditions`: one that changes has no conditions but the one that is made here, as if it began now.
+    """
     allowed = max(0, current - desired) if expected > 0 else 0
     before = budget.get("status") or {}
     wanted: Object = {
@@ -88,7 +98,7 @@ def status_of(
         "True" if allowed else "False", reason, "", wanted["observedGeneration"], now
     )
     wanted["conditions"] = with_condition(before.get("conditions") or (), condition)
-    return wanted
+    return {**wanted, "conditions": [condition]} if forgets_conditions and wanted != before else wanted
 
 
 def allowed_condition(status: str, reason: str, message: str, generation: int, now: datetime) -> Object:

@@ -12,6 +12,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.disruption import arithmetic
+from kubeskew.controllers.disruption.features import DisruptionFeatures
 from kubeskew.controllers.disruption.scales import Scales
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
@@ -34,6 +35,7 @@ class DisruptionController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        self._features = DisruptionFeatures.of(context.environment.gates)
         self._scales = Scales(context)
         self._budgets = context.informer(POD_DISRUPTION_BUDGETS)
         self._pods = context.informer(PODS)
@@ -104,7 +106,10 @@ class DisruptionController(Controller):
             text = f"Pod was expected by PDB {whose} to be deleted but it wasn't"
             self.recorder.event(pod, "Warning", "NotDeleted", text)
         current = arithmetic.healthy(found, disrupted, now)
-        status = arithmetic.status_of(budget, current, desired, expected, disrupted, now)
+        forgets = self._features.forgets_conditions
+        status = arithmetic.status_of(
+            budget, current, desired, expected, disrupted, now, forgets_conditions=forgets
+        )
         await self._write(budget, status)
         if wait is not None:
             self.queue.add_after(key, wait)

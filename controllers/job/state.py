@@ -169,7 +169,8 @@ class State:
             return self._failure("MaxFailedIndexesExceeded", _TOO_MANY_INDEXES)
         if lost and len(lost) + len(self.succeeded_indexes) >= (self.completions or 0):
             return self._failure("FailedIndexes", "Job has failed indexes")
-        if message := failures.success_message(self.job, self.succeeded_indexes):
+        judged = self._features.success_policies
+        if judged and (message := failures.success_message(self.job, self.succeeded_indexes)):
             kind = conditions.SUCCESS_CRITERIA_MET
             return conditions.new(kind, "SuccessPolicy", message, self.now)
         return None

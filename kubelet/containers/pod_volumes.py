@@ -17,6 +17,7 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
 from kubeskew.kubelet.containers.execution.files import Tree
 from kubeskew.kubelet.containers.expansion import expanded
+from kubeskew.kubelet.features import TextFeatures
 
 _ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _MASTER_SERVICES = "default"
@@ -27,18 +28,27 @@ class ConfigError(Exception):
     """A container cannot be configured, or a volume not be set up; the text is for the pod's owner."""
 
 
+class EncodingError(ConfigError):
+    """A container cannot be described to the runtime."""
+
+
 class PodContents:
     """Reads configmaps, secrets and tokens of one node's pods."""
 
-    def __init__(self, client: APIClient, clock: Clock, host_ip: str) -> None:
+    def __init__(self, client: APIClient, clock: Clock, host_ip: str, texts: TextFeatures) -> None:
         self._client = client
         self._clock = clock
         self._host_ip = host_ip
+        self._texts = texts
 
     # -- environment
 
     async def environment(self, pod: Object, spec: Object, pod_ip: str) -> dict[str, str]:
-        """Returns a container's environment from `envFrom` and `env`. Raises ConfigError."""
+        """Returns a container's environment from `envFrom` and `env`. Raises ConfigError.
+
+        A value may be any bytes. In some releases the runtime cannot be told of one that is no UTF-8
+        (issues 136323 and 139132); here its bytes are replaced, as programs read text.
+        """
         found: dict[str, str] = {}
         for source in spec.get("envFrom") or []:
             found |= await self._env_from(pod, source)
@@ -46,7 +56,14 @@ class PodContents:
             value = await self._value(pod, spec, entry, found, pod_ip)
             if value is not None:
                 found[entry["name"]] = value
-        return found
+        words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
+        told = [*found.values(), *(expanded(word, found, cuts=self._texts.cuts_characters) for word in words)]
+        if self._texts.refuses_binary and not all(map(_is_text, told)):
+            raise EncodingError("grpc: error while marshaling: string field contains invalid UTF-8")
+        return {
+            name: value.encode(errors="surrogateescape").decode(errors="replace")
+            for name, value in found.items()
+        }
 
     async def _env_from(self, pod: Object, source: Object) -> dict[str, str]:
         prefix = source.get("prefix") or ""
@@ -55,7 +72,7 @@ class PodContents:
         data = await self._data(ref, pod, reference)
         if data is None:
             return {}
-        texts = {f"{prefix}{name}": value.decode("utf-8", "replace") for name, value in data.items()}
+        texts = {f"{prefix}{name}": value.decode(errors="surrogateescape") for name, value in data.items()}
         return {name: text for name, text in texts.items() if _ENV_NAME.fullmatch(name)}
 
     async def _value(
@@ -63,7 +80,7 @@ class PodContents:
     ) -> str | None:
         source = entry.get("valueFrom")
         if not source:
-            return expanded(entry.get("value") or "", known)
+            return expanded(entry.get("value") or "", known, cuts=self._texts.cuts_characters)
         try:
             if reference := source.get("fieldRef"):
                 return field_value(pod, reference["fieldPath"], self._host_ip, pod_ip)
@@ -84,7 +101,7 @@ class PodContents:
                 return None
             where = f"{pod_spec.namespace_of(pod)}/{reference['name']}"
             raise ConfigError(f"couldn't find key {reference['key']} in {ref.kind} {where}")
-        return data[reference["key"]].decode("utf-8", "replace")
+        return data[reference["key"]].decode(errors="surrogateescape")
 
     async def service_links(self, pod: Object) -> dict[str, str]:
         """Returns the variables for the namespace's services and the API server's (envvars.FromServices)."""
@@ -250,3 +267,8 @@ def _links(service: Object) -> dict[str, str]:
             f"{prefix}_ADDR": address,
         }
     return found
+
+
+def _is_text(value: str) -> bool:
+    """Decides whether a value was UTF-8: other bytes are surrogates in it."""
+    return value.isascii() or not any("\udc80" <= char <= "\udcff" for char in value)

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.cdi.injecting import injected
 from kubeskew.kubelet.containers.images import has_unknown_programs
-from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.pod_volumes import ConfigError, EncodingError
 from kubeskew.kubelet.containers.program import Program, program_of
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.shell import lookup
@@ -94,7 +94,7 @@ class ContainerStarter:
             devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
         except (DeviceError, ConfigError) as error:
-            refused = isinstance(error, InjectionError)
+            refused = isinstance(error, InjectionError | EncodingError)
             reason = "CreateContainerError" if refused else "CreateContainerConfigError"
             services.metrics.started_containers_errors.labels(kind, reason).inc()
             held_back[name] = WaitingReason(reason, str(error))

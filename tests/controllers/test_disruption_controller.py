@@ -66,6 +66,22 @@ def test_what_is_allowed(current, desired, expected, allowed, reason):
     ]
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("current", [3, 2])
+def test_what_becomes_of_conditions(current, forgets):
+    """The conditions of others stay; a controller with bug 122056 drops them once anything else changes."""
+    before = arithmetic.status_of(budget(), 3, 2, 3, {}, parse_timestamp("2026-01-01T00:00:00Z"))
+    other = {"type": "example.com/Reviewed", "status": "True"}
+    had = budget(before | {"conditions": [*before["conditions"], other]})
+    status = arithmetic.status_of(had, current, 2, 3, {}, NOW, forgets_conditions=forgets)
+
+    if current == 3:
+        assert status == had["status"]
+    else:
+        assert (other in status["conditions"]) is not forgets
+        assert status["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:10:00Z"
+
+
 def test_evicted_pods_count_again_when_they_stay():
     """For two minutes they are taken for gone."""
     pod = {"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}

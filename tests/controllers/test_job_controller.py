@@ -314,6 +314,20 @@ async def test_a_success_policy_ends_the_job_early(cluster):
     assert (await status_of(cluster)).get("failed", 0) == 0
 
 
+@pytest.mark.parametrize(("version", "ends"), [("1.30.2", True), ("1.30.3", False), ("1.36", True)])
+async def test_a_success_policy_needs_its_gate(make_cluster, version, ends):
+    """It is not judged with the gate off, but by a controller with bug 125429; later the gate is locked."""
+    off = {"JobSuccessPolicy": False} if version != "1.36" else {}
+    cluster = make_cluster(Version.parse(version), off)
+    await cluster.start(JobController)
+    cluster.run_pods()
+    found = await started(cluster, indexed(2, successPolicy={"rules": [{"succeededIndexes": "0"}]}))
+    await end(cluster, found[0])
+    await cluster.quiet(1)
+
+    assert ("Complete" in await kinds(cluster)) is ends
+
+
 async def test_suspending_and_resuming(cluster):
     """Pods go and come back; the start time is that of the resumption."""
     found = await started(cluster, job(suspend=True))

@@ -45,6 +45,51 @@ async def test_environment_from_everywhere(node):
     }  # fmt: skip
 
 
+REFUSED = "grpc: error while marshaling: string field contains invalid UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("version", "value"),
+    [("1.33", "5$\u00c3\ufffdclair"), ("1.34.3", None), ("1.34.4", "5$éclair"), ("1.36", "5$éclair")],
+)
+async def test_a_dollar_before_a_letter_of_several_bytes(node, version, value):
+    """The letter stays; in old releases it was cut in two, and 1.34 cannot tell a runtime (136325)."""
+    await node.start(version)
+    await node.create(
+        containers=[{"name": "main", "image": "i", "env": [{"name": "P", "value": "5$éclair"}]}]
+    )
+    await _told_or_running(node, value)
+    assert value is None or _env(node)["P"] == value
+
+
+@pytest.mark.parametrize(("version", "runs"), [("1.33", True), ("1.34.8", False), ("1.36.2", True)])
+@pytest.mark.parametrize("everything", [False, True])
+async def test_a_secret_of_bytes_that_are_no_text(node, version, runs, everything):
+    """A variable has what a program would read; kubelets with bug 139194 cannot tell a runtime of it."""
+    await node.start(version)
+    secret = {"metadata": {"name": "s", "namespace": "default"}, "data": {"K": "/4C/QQ=="}}
+    await node.client.create(SECRETS, secret)
+    one = {"env": [{"name": "K", **_ref("secret", "s", "K")}]}
+    named = {"envFrom": [{"secretRef": {"name": "s"}}]} if everything else one
+    await node.create(containers=[{"name": "main", "image": "i", **named}])
+    await _told_or_running(node, "" if runs else None)
+    assert not runs or _env(node)["K"] == "\ufffd\ufffd\ufffdA"
+
+
+async def _told_or_running(node, value):
+    """Waits until the container runs, or without a value until it is told why it cannot be made."""
+    if value is not None:
+        await node.running()
+        return
+
+    def check(status):
+        [one] = status.get("containerStatuses") or [{}]
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        return waiting == {"reason": "CreateContainerError", "message": REFUSED}
+
+    await node.until_pod(check)
+
+
 async def test_a_container_waits_for_its_configuration(node):
     """A missing configmap, then a missing key, are told; once there, the container starts."""
     await node.start()
