@@ -80,7 +80,7 @@ def status_of(
 ) -> Object:
     """Returns the status with these counts; an equal one if nothing changed.
 
-    `forgets_conditions`: one that changes has no conditions but the one that is made here, as if it began now.
+    `forgets_conditions`: one that changes has no condition but the one made here, as if it began now.
     """
     allowed = max(0, current - desired) if expected > 0 else 0
     before = budget.get("status") or {}
