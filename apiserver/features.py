@@ -226,6 +226,7 @@ class DRAFeatures:
     keys_at_map: bool = since(37)  # the error of a bad key of a map is at the map, not at the key
     trusts_stored: bool = since(37)  # expressions that were accepted before are not compiled again
     capacity_ratchets: bool = since(37)  # a device's unchanged capacity is not checked again
+    zero_step_panics: bool = known_bug("k8s-139698")  # of a capacity's range
     policy_bounds: bool = since(37)  # the error of a default outside of its range is at the default
     # Selectable fields of slices: the pool's name since 1.37; without a spec other names.
     slice_labels: tuple[str, ...] = of_minor(

@@ -113,12 +113,12 @@ class AllocatorFeatures:
     capacity_by_number: bool
     distinct_by_value: bool  # else identities are compared
     distinct_remembers_all: bool  # 1.37+; before only the last device of each request
-    common_values_restored: bool  # 1.37+ (kubernetes 140325): matchAttribute with lists, on stepping back
+    common_values_restored: bool  # matchAttribute with lists, on stepping back
     class_config_once: bool  # one entry per class, which names its requests; else one per request, for all
     repeated_config: bool  # one entry of a claim config per request that it names
     unnamed_config: bool  # 1.37+: no names where they are all
     device_in_errors: bool  # 1.37+: CEL runtime errors name the device, and say what to do (136709)
-    # 1.37+: a request for all devices fails if one of them is used up, before it did without that device.
+    # A request for all devices fails if one of them is used up, else it does without that device.
     all_even_if_used_up: bool
     # 1.37+: an amount that was rounded up has the format of the step, and one beyond 64 bits is an error.
     exact_rounding: bool
@@ -166,12 +166,12 @@ class AllocatorFeatures:
             capacity_by_number=allocator_gates.consumable_capacity and gates.bugs.present("k8s-133706"),
             distinct_by_value=not gates.bugs.present("k8s-135022"),
             distinct_remembers_all=minor >= 37,
-            common_values_restored=minor >= 37,
+            common_values_restored=not gates.bugs.present("k8s-140325"),
             class_config_once=not gates.bugs.present("k8s-134793"),
             repeated_config=gates.bugs.present("k8s-139730"),
             unnamed_config=minor >= 37,
             device_in_errors=minor >= 37,
-            all_even_if_used_up=minor >= 37,
+            all_even_if_used_up=not gates.bugs.present("k8s-140769"),
             exact_rounding=minor >= 37,
             cel=DeviceFeatures(
                 consumable_capacity=allocator_gates.consumable_capacity,

@@ -32,7 +32,7 @@ class DynamicResourcesFeatures:
     groups: bool  # claims can be reserved for groups of pods (DRAWorkloadResourceClaims)
     owner_capitalized: bool  # 1.36+: "for Pod x (Pod is not owner)"
     deletion_helps: bool  # the deletion of a claim is an event that pods wait for
-    slices_help: bool  # 1.32+: pods wait for slices that are new or changed (pull request 126807)
+    slices_help: bool  # pods wait for slices that are new or changed
     allocatable_helps: bool  # 1.34+: node events include what can be allocated (extended resources)
     refuses_controllers: bool  # 1.31, without the gate that has drivers allocate claims
     idle_reason: str  # in PostFilter, without checking claims
@@ -63,7 +63,7 @@ class DynamicResourcesFeatures:
             groups=gates.enabled("DRAWorkloadResourceClaims"),
             owner_capitalized=minor >= 36,
             deletion_helps=minor >= 32 and not gates.bugs.present("k8s-140831"),
-            slices_help=minor >= 32,
+            slices_help=not gates.bugs.present("k8s-126807"),
             allocatable_helps=minor >= 34,
             refuses_controllers=minor == 31 and not gates.enabled("DRAControlPlaneController"),
             idle_reason="no new claims to deallocate" if speaks else "",

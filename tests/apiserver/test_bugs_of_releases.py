@@ -66,3 +66,19 @@ async def test_an_empty_list_of_policies(version: str, there: bool):
 
         assert plain == pretty
         assert plain.get("items", "none") == ([] if there else "none")
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.34", 500), ("1.36", 500), ("1.37", 422)])
+async def test_a_range_with_a_step_of_zero(version: str, status: int):
+    """A slice with such a range is refused; servers with bug 139698 divide by the step before."""
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "0"}}
+    capacity = {"memory": {"value": "8Gi", "requestPolicy": policy}}
+    device = {"name": "d", "allowMultipleAllocations": True, "capacity": capacity}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n", "pool": pool, "devices": [device]}
+    async with running(version, gates={"DRAConsumableCapacity": True}) as api:
+        made = await api.post(
+            "/apis/resource.k8s.io/v1/resourceslices", {"metadata": {"name": "s"}, "spec": spec}
+        )
+
+        assert made.status == status

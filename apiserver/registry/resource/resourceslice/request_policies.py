@@ -140,8 +140,9 @@ class _Range:
 
     def _steps(self) -> Iterator[FieldError]:
         step, least = self._given["step"], self._given["min"]
+        if step.sign() == 0 and self._rules.zero_step_panics:
+            raise RuntimeError("panic: runtime error: integer divide by zero")
         if step.sign() <= 0:
-            # Before 1.37 a step of zero made the server panic.
             yield self._wrong("step", "must be greater than zero")
             return
         first = least + step
