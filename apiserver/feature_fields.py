@@ -46,6 +46,11 @@ def known_bug(id_: str) -> Any:
     return decided(lambda gates: gates.bugs.present(id_))
 
 
+def repaired(id_: str) -> Any:
+    """Makes a field that is true where the server is without that known bug; previews have the bug."""
+    return decided(lambda gates: not gates.bugs.present(id_) and not gates.version.preview)
+
+
 def preview(name: str) -> Any:
     """Makes a field that is true in the preview release of that design, which is of a minor of its own."""
     return decided(lambda gates: gates.version.preview == name)

@@ -22,6 +22,7 @@ from kubeskew.apiserver.feature_fields import (
     known_bug,
     of_minor,
     preview,
+    repaired,
     since,
     unless_off,
     until,
@@ -189,7 +190,7 @@ class DRAFeatures:
     semantic_parameters: bool = preview("kep4381")  # instead of structured ones, under the same name
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
 
-    status_keeps_metadata: bool = since(30)  # of claims and of pods' scheduling (123730)
+    status_keeps_metadata: bool = repaired("k8s-123730")  # of claims and of pods' scheduling
 
     # The field of an exact request in paths, empty where it is the request itself.
     exactly: str = of_minor({0: "", 33: "exactly"})
@@ -306,8 +307,8 @@ class RequestFeatures:
     watch_list: bool = gate("WatchList")
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
     list_snapshots: bool = gate("ListFromCacheSnapshot")
-    tells_future_lists: bool = since(34)  # 504, of exact lists that no cache answers (132374); 500 before
-    unreadable_options_are_bad: bool = since(35)  # 400 instead of 500: the client's fault (133358)
+    tells_future_lists: bool = repaired("k8s-132374")  # 504, of exact lists that no cache answers; else 500
+    unreadable_options_are_bad: bool = repaired("k8s-133358")  # 400 instead of 500: the client's fault
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
     fairness: bool = unless_off("APIPriorityAndFairness")
     connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)

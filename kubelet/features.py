@@ -123,7 +123,7 @@ class KubeletFeatures:
     admits_by_cached_node: bool  # affinity is judged by the node as it was, without another look
     workload_resource_claims: bool
     optional_node_operations: bool
-    tells_failed_preparation: bool  # since 1.28 by an event (pull request 118578), and in KEP-3063 as drafted
+    tells_failed_preparation: bool  # by an event
     drafted_claims: bool  # KEP-3063 as drafted: plugins are told the UID of a claim alone
     dra_registers_plugins: bool
     dra_lists_skipped: bool  # claims that a driver need not prepare, in answers and checkpoint
@@ -132,7 +132,7 @@ class KubeletFeatures:
     dra_asks_for_resources: bool  # 1.30 and 1.29+kep4381: drivers tell the kubelet, which publishes slices
     semantic_parameters: bool  # KEP-4381 as drafted: what drivers tell has counters and metadata
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
-    dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
+    dra_inverts_errors: bool  # in a metric that came with pull request 131641
     dra_notes_late: bool  # a claim comes into the checkpoint when drivers have prepared it, not before
     dra_trusts_names: bool  # takes a new claim for the one of its name that it holds
     dra_stops_at_prepared: bool  # at a pod's first claim that another has prepared, it leaves out all others
@@ -201,7 +201,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         admits_by_cached_node=gates.bugs.present("k8s-134445"),
         workload_resource_claims=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
-        tells_failed_preparation=minor >= 28 or drafted,
+        tells_failed_preparation=not gates.bugs.present("k8s-118578"),
         drafted_claims=drafted,
         dra_registers_plugins=gate("DynamicResourceAllocation"),
         dra_lists_skipped=minor >= 37,
@@ -210,7 +210,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dra_asks_for_resources=gate("DynamicResourceAllocation") and (minor == 30 or semantic),
         semantic_parameters=semantic,
         dra_validates_first=minor >= 34,
-        dra_inverts_errors=minor in {34, 35},
+        dra_inverts_errors=gates.bugs.present("k8s-135227"),
         dra_notes_late=gates.bugs.present("k8s-116411") or semantic,
         dra_trusts_names=gates.bugs.present("k8s-131513"),
         dra_stops_at_prepared=gates.bugs.present("k8s-135901"),

@@ -57,7 +57,7 @@ class GarbageCollector(Controller):
         self._absent: dict[Identity, None] = {}  # owners known to be gone, as references name them
         self._unsynced: dict[Ref, Informer] = {}  # monitors whose first list has not come yet
         self._monitoring = asyncio.Event()
-        self._features = GarbageCollectorFeatures.of(context.environment.version)
+        self._features = GarbageCollectorFeatures.of(context.environment.gates)
         self._began = 0.0  # monotonic
 
     @property

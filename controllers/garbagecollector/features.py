@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.gates import FeatureGates
 
 
 @dataclass(frozen=True, slots=True)
 class GarbageCollectorFeatures:
     """Named decisions of one release."""
 
-    waits_for_all: bool  # up to 1.31 nothing is collected while a resource cannot be listed (125796)
+    waits_for_all: bool  # nothing is collected while a resource cannot be listed
 
     @classmethod
-    def of(cls, version: Version) -> "GarbageCollectorFeatures":
-        return cls(waits_for_all=version.minor <= 31)
+    def of(cls, gates: FeatureGates) -> "GarbageCollectorFeatures":
+        return cls(waits_for_all=gates.bugs.present("k8s-125796") or bool(gates.version.preview))
