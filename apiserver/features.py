@@ -308,6 +308,7 @@ class RequestFeatures:
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
     list_snapshots: bool = gate("ListFromCacheSnapshot")
     tells_future_lists: bool = repaired("k8s-132374")  # 504, of exact lists that no cache answers; else 500
+    ends_in_the_past: bool = known_bug("k8s-122646")  # a deletion may, once its grace is shortened
     unreadable_options_are_bad: bool = repaired("k8s-133358")  # 400 instead of 500: the client's fault
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
     fairness: bool = unless_off("APIPriorityAndFairness")

@@ -63,8 +63,13 @@ def is_headless(service: Object) -> bool:
     return bool(service["spec"].get("clusterIP") == "None")
 
 
-def backends(service: Object, selected: Iterable[Object]) -> list[Backend]:
-    """Returns the selected pods with an address that have not ended, by name."""
+def backends(
+    service: Object, selected: Iterable[Object], *, overlooks_sidecars: bool = False
+) -> list[Backend]:
+    """Returns the selected pods with an address that have not ended, by name.
+
+    `overlooks_sidecars`: the names of their ports are not known.
+    """
     publish_all = bool(service["spec"].get("publishNotReadyAddresses"))
     found = []
     for pod in selected:
@@ -75,7 +80,7 @@ def backends(service: Object, selected: Iterable[Object]) -> list[Backend]:
             Backend(
                 pod=pod,
                 hostname=_hostname(service, pod),
-                ports=_ports(service, pod),
+                ports=_ports(service, pod, overlooks_sidecars),
                 ready=publish_all or (serving and not terminating),
                 serving=serving,
                 terminating=terminating,
@@ -89,25 +94,25 @@ def _hostname(service: Object, pod: Object) -> str:
     return name if pod["spec"].get("subdomain") == service["metadata"]["name"] else ""
 
 
-def _ports(service: Object, pod: Object) -> tuple[Port, ...]:
+def _ports(service: Object, pod: Object, overlooks_sidecars: bool) -> tuple[Port, ...]:
     """Returns the service's ports on the pod, without named ports that none of its containers has."""
     resolved = []
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")
-        number = _number(port, protocol, pod)
+        sidecars = () if overlooks_sidecars else filter(is_sidecar, pod["spec"].get("initContainers") or ())
+        number = _number(port, protocol, [*pod["spec"]["containers"], *sidecars])
         if number is not None:
             resolved.append(Port(port.get("name", ""), number, protocol, port.get("appProtocol")))
     return tuple(resolved)
 
 
-def _number(port: Object, protocol: str, pod: Object) -> int | None:
+def _number(port: Object, protocol: str, containers: Iterable[Object]) -> int | None:
     target = port.get("targetPort")
     if isinstance(target, int) and target:
         return target
     if not target:
         return int(port["port"])
-    sidecars = filter(is_sidecar, pod["spec"].get("initContainers") or ())
-    for container in [*pod["spec"]["containers"], *sidecars]:
+    for container in containers:
         for container_port in container.get("ports") or ():
             if container_port.get("name") == target and container_port.get("protocol", "TCP") == protocol:
                 return int(container_port["containerPort"])

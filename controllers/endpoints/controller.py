@@ -49,7 +49,7 @@ class EndpointsController(ServiceController):
             raise Panic("runtime error: index out of range [0] with length 0")
         selected = self.selected(service)
         time = self.triggers.of(key, service, selected)
-        found = _published(service, selected)
+        found = _published(service, selected, self._features)
         wanted = subsets(found[:_MOST_ADDRESSES], portless=not service["spec"].get("ports"))
         crowded = len(found) > _MOST_ADDRESSES
         if present is not None and _says(present, service, wanted, crowded=crowded):
@@ -104,10 +104,11 @@ def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: 
     )
 
 
-def _published(service: Object, selected: Iterable[Object]) -> list[Backend]:
+def _published(service: Object, selected: Iterable[Object], features: EndpointsFeatures) -> list[Backend]:
     """Returns the backends; terminating pods count among those that are not ready."""
     ending = bool(service["spec"].get("publishNotReadyAddresses"))
-    return [backend for backend in backends(service, selected) if ending or not backend.terminating]
+    found = backends(service, selected, overlooks_sidecars=features.overlooks_sidecars)
+    return [backend for backend in found if ending or not backend.terminating]
 
 
 def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:

@@ -14,11 +14,13 @@ class EndpointsFeatures:
 
     managed_by_label: bool  # names the controller, so that mirroring and clean-up tell its objects
 
+    overlooks_sidecars: bool  # their ports have no names; the controller of slices has this too
     panics_without_families: bool  # at services that servers before 1.20 stored, without spec.ipFamilies
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "EndpointsFeatures":
         return cls(
             managed_by_label=version.minor >= _MANAGED_SINCE,
+            overlooks_sidecars=gates.bugs.present("k8s-128850"),
             panics_without_families=gates.bugs.present("k8s-139236"),
         )

@@ -16,6 +16,7 @@ from kubeskew.controllers.endpoints.backends import (
     selector_of,
 )
 from kubeskew.controllers.endpoints.base import ServiceController
+from kubeskew.controllers.endpoints.features import EndpointsFeatures
 from kubeskew.controllers.endpoints.slice_writing import (
     MANAGED_BY,
     SERVICE_LABEL,
@@ -38,6 +39,8 @@ class EndpointSliceController(ServiceController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        environment = context.environment
+        self._features = EndpointsFeatures.of(environment.version, environment.gates)
         self._slices = context.informer(ENDPOINT_SLICES)
         self._slices.add_index("service", lambda slice_: service_keys(slice_, _MANAGER))
         self._slices.add_handler(deleted=self._slice_deleted)
@@ -60,7 +63,8 @@ class EndpointSliceController(ServiceController):
             self.queue.add_after(key, 0.05)
             return
         selected = self.selected(service)
-        wanted = slices(backends(service, selected))
+        overlooks = self._features.overlooks_sidecars
+        wanted = slices(backends(service, selected, overlooks_sidecars=overlooks))
         time = self.triggers.of(key, service, selected)
         for number, content in enumerate(wanted):
             content["metadata"] = {"labels": _labels(key, service)}

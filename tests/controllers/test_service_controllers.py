@@ -255,3 +255,22 @@ async def test_mirrors_follow(serving):
     await serving.client.update(ENDPOINTS, {**made, "metadata": {**made["metadata"], "labels": skipping}})
     await serving.quiet(1)
     assert await slices(serving) == []
+
+
+@pytest.mark.parametrize(("version", "numbers"), [("1.32", [81]), ("1.33", [8080, 81])])
+async def test_named_ports_of_sidecars(make_cluster, version, numbers):
+    """A port may be named by a sidecar; controllers with bug 128850 do not know its name."""
+    cluster = make_cluster(Version.parse(version))
+    await cluster.start(EndpointsController, EndpointSliceController)
+    await cluster.client.create(SERVICES, service(ipFamilies=["IPv4"]))
+    one = pod("p", "10.0.0.1")
+    ports = one["spec"]["containers"][0].pop("ports")
+    one["spec"]["initContainers"] = [{"name": "side", "restartPolicy": "Always", "ports": ports}]
+    await cluster.client.create(PODS, one)
+    await cluster.quiet(2)
+
+    (slice_,) = await slices(cluster)
+    assert [port["port"] for port in slice_["ports"]] == numbers
+    assert sorted(port["port"] for port in (await endpoints(cluster))["subsets"][0]["ports"]) == sorted(
+        numbers
+    )

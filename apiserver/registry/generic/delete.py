@@ -38,7 +38,11 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
     old = registry.object(entry)
     check_preconditions(registry, entry, options)
     new = registry.object(entry)
-    if strategy.is_graceful and old["metadata"].get("deletionTimestamp") and not _shorten(new, options):
+    if (
+        strategy.is_graceful
+        and old["metadata"].get("deletionTimestamp")
+        and not _shorten(registry, new, options)
+    ):
         return await _unchanged(registry, entry, old)
     if not write.admitted:
         write.options = options
@@ -115,7 +119,7 @@ def _has_had_its_grace(obj: Object) -> bool:
     return bool(metadata.get("deletionTimestamp")) and not metadata.get("deletionGracePeriodSeconds")
 
 
-def _shorten(obj: Object, options: Object) -> bool:
+def _shorten(registry: Registry, obj: Object, options: Object) -> bool:
     """Bring the end of an object that is being deleted nearer; False if these options do not."""
     if _has_had_its_grace(obj):
         return True
@@ -125,7 +129,10 @@ def _shorten(obj: Object, options: Object) -> bool:
         return False
     wanted = _not_negative(asked)
     begun = later(parse_timestamp(metadata["deletionTimestamp"]), -granted)
-    metadata["deletionTimestamp"] = timestamp(later(begun, wanted))
+    end = later(begun, wanted)
+    if not registry.services.features.requests.ends_in_the_past:
+        end = max(end, registry.services.environment.clock.now())
+    metadata["deletionTimestamp"] = timestamp(end)
     metadata["deletionGracePeriodSeconds"] = wanted
     return True
 
