@@ -67,11 +67,16 @@ class KnownBug:
         return released and _reached(self.since, version) and not _reached(self.fixed, version)
 
     @property
+    def is_open(self) -> bool:
+        """Returns whether releases have it, and none is known that has its fix."""
+        return bool(self.since) and not self.fixed
+
+    @property
     def affected(self) -> str:
         """Returns the releases with the bug as people write them: `1.32.0-1.32.9, 1.33.0-1.33.5`."""
         if not self.since:
             return "no release"
-        if not self.fixed:
+        if self.is_open:
             return f"since {self.since[0]}"
         stretches = []
         for fix in self.fixed:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kubeskew.apimachinery.known_bugs import KnownBug, known_bugs
+from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.conformance.matrix import bundled
 
 PAGE = Path(__file__).parents[1] / "docs" / "known-bugs.md"
@@ -19,6 +20,11 @@ says how to add one.
 
 "Red at" and "green at" are the cells of the bug's scenario, `kubeskew run known-bugs/ID`: the red one
 carries an expected failure that says what is found. A bug that no client can provoke is shown by a test.
+
+Of an open bug no release up to {newest} is known to have the fix: its pull request may have been merged for
+a later one, or not. The newest release is affected, then, and `--bugs ID=off` shows how it is once it is
+fixed. Where no release is without the bug, the cells `open` and `fixed` are of one release, as it is and
+with the bug off.
 """
 
 
@@ -26,7 +32,9 @@ def page() -> str:
     """Returns the whole page."""
     bugs = known_bugs().values()
     built = [bug for bug in bugs if bug.switch]
-    lines = [_HEAD, f"## The {len(built)} that clusters here have", ""]
+    unfixed = sum(bug.is_open for bug in built)
+    lines = [_HEAD.format(newest=f"1.{NEWEST_MINOR}")]
+    lines += [f"## The {len(built)} that clusters here have, {unfixed} of them open", ""]
     lines += ["| id | component | what | red at | green at | affected | gates |"]
     lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
     lines += map(_built, built)
@@ -44,7 +52,7 @@ def page() -> str:
 
 
 def _built(bug: KnownBug) -> str:
-    cells = [_link(bug), bug.component, _cell(bug.title), *_shown(bug), bug.affected, ", ".join(bug.gates)]
+    cells = [_link(bug), bug.component, _cell(bug.title), *_shown(bug), _releases(bug), ", ".join(bug.gates)]
     return f"| {' | '.join(cells)} |"
 
 
@@ -60,6 +68,10 @@ def _shown(bug: KnownBug) -> tuple[str, str]:
         label = cell.name.removeprefix(f"known-bugs/{bug.id}/")
         (red if cell.expected_failures() else green).append(label)
     return ", ".join(red), ", ".join(green)
+
+
+def _releases(bug: KnownBug) -> str:
+    return f"{bug.affected}, open" if bug.is_open else bug.affected
 
 
 def _link(bug: KnownBug) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
 from kubeskew.scheduler.allocator.capacity import CapacityError, Rounding, refusal
 from kubeskew.scheduler.allocator.constraints import ConstraintState
-from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
+from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, Entry, RequestPlan
@@ -90,6 +90,7 @@ class Preparation:
         self._expired = expired
         self._mixes = features.alternatives_mixed
         self._overlooks_class = features.all_overlook_class
+        self._unusable_pool = AllocationError if features.all_ends_attempt else NodeAllocationError
         self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
@@ -127,7 +128,7 @@ class Preparation:
             trouble = "being updated" if pool.incomplete else "invalid" if pool.invalid else ""
             if trouble:
                 where = f"resource pool {pool.id} is currently {trouble}"
-                raise request.error(f"asks for all devices, but {where}")
+                raise request.error(f"asks for all devices, but {where}", self._unusable_pool)
             found += [device for device in pool.devices if self._is_one_of_all(request, device)]
         return found
 

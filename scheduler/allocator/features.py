@@ -83,6 +83,8 @@ class AllocatorFeatures:
     # nothing, the search ends with an error.
     all_overlook_class: bool
     all_devices_kept: bool  # the devices of a request for all stay taken when the search steps back
+    # A pool that is incomplete or invalid ends the search for such a request on all nodes, not on its own.
+    all_ends_attempt: bool
     all_devices_or_none: bool  # up to 1.32 the search ends if one of them cannot be had
     counts_devices_twice: bool  # those that a request has already count against the limit of a claim again
     all_counted_panics: bool  # a request for all devices that comes to one with counters; not the stable one
@@ -143,6 +145,7 @@ class AllocatorFeatures:
             empty_all_fails=not gates.bugs.present("k8s-129560"),
             all_overlook_class=gates.bugs.present("k8s-127565"),
             all_devices_kept=gates.bugs.present("k8s-131660"),
+            all_ends_attempt=gates.bugs.present("k8s-141898"),
             all_devices_or_none=minor <= 32,
             counts_devices_twice=gates.bugs.present("k8s-131662"),
             all_counted_panics=newer and gates.bugs.present("k8s-138885"),

@@ -105,8 +105,8 @@ class RequestPlan:
                 return taint
         return None
 
-    def error(self, text: str) -> AllocationError:
-        return AllocationError(f"claim {self.claim}, request {self.own_name}: {text}")
+    def error(self, text: str, kind: type[AllocationError] = AllocationError) -> AllocationError:
+        return kind(f"claim {self.claim}, request {self.own_name}: {text}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,14 +39,22 @@ def test_selectors_are_not_asked_of_devices_that_cannot_be_used():
     assert chosen(allocate(slices, claim, gates=gates)) == [[("req-0", "d2")]]
 
 
-def test_incomplete_pool_with_all_devices():
-    """A request for all devices of a pool that is being updated raises an error."""
+@pytest.mark.parametrize("bug", [True, False])
+@pytest.mark.parametrize(
+    ("slices", "trouble"),
+    [([a_slice(TWO, count=2)], "being updated"), ([a_slice([a_device("a"), a_device("a")])], "invalid")],
+    ids=["incomplete", "invalid"],
+)
+@pytest.mark.parametrize("version", ["1.35", "1.37"])
+def test_a_pool_that_cannot_be_used_and_all_devices(version: str, slices, trouble: str, bug: bool):
+    """A request for all devices fails over such a pool: the whole attempt, or this node alone (141898)."""
     with pytest.raises(
         AllocationError,
         match=r"claim default/claim-0, request req-0: asks for all devices, but resource pool "
-        r"gpu\.example\.com/pool-1 is currently being updated",
-    ):
-        allocate([a_slice(TWO, count=2)], a_claim(all_devices()))
+        rf"gpu\.example\.com/pool-1 is currently {trouble}",
+    ) as ended:
+        allocate(slices, a_claim(all_devices()), version=version, bugs={"k8s-141898": bug})
+    assert isinstance(ended.value, NodeAllocationError) is not bug
 
 
 def test_duplicate_device_makes_the_pool_invalid():

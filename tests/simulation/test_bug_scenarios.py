@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kubeskew.apimachinery.known_bugs import known_bugs
+from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.conformance import matrix
+from kubeskew.conformance.bindings import evaluate
 from kubeskew.conformance.results import EXPECTED, PASSED
 from kubeskew.conformance.scenario import Cell, Scenario
 from kubeskew.simulation.running import simulate
@@ -32,7 +34,26 @@ def test_a_scenario_shows_the_bug_on_both_sides_of_its_boundary(bug: str):
     made = scenario(bug)
 
     assert {mark.bug for mark in made.expected_failures} == {bug}
-    assert {bool(cell.expected_failures()) for cell in made.cells()} == {True, False}
+    assert {is_red(cell) for cell in made.cells()} == {True, False}
+
+
+@pytest.mark.parametrize("bug", BUILT)
+def test_a_scenario_switches_only_a_bug_of_releases_none_of_which_is_without_it(bug: str):
+    """Red cells are as their release is; so are green ones, unless the bug is open and they have it off."""
+    for cell in scenario(bug).cells():
+        switched = cell.cluster().get("bugs") or {}
+
+        assert switched in ({}, {bug: False})
+        if switched:
+            assert not is_red(cell)
+            assert known_bugs()[bug].is_open, "a fixed release shows how it is without the bug"
+            assert all(known_bugs()[bug].affects(release) for release in releases(cell))
+
+
+@pytest.mark.parametrize("bug", [bug for bug in BUILT if known_bugs()[bug].is_open])
+def test_the_newest_release_shows_an_open_bug(bug: str):
+    """A bug that no release has fixed is found in a cell of the newest release as it is."""
+    assert any(Version(NEWEST_MINOR) in releases(cell) for cell in scenario(bug).cells() if is_red(cell))
 
 
 @pytest.mark.slow  # the cells as they are shipped, one on each side, are among all cells
@@ -41,11 +62,22 @@ def test_without_the_bug_an_affected_release_does_as_a_fixed_one(bug: str):
     """A red cell is green once the bug is off; the green one beside it is red once the bug is on."""
     made = scenario(bug)
     cells = list(made.cells())
-    red = next(cell for cell in cells if cell.expected_failures())
-    green = next(cell for cell in cells if not cell.expected_failures())
+    red = next(cell for cell in cells if is_red(cell))
+    green = next(cell for cell in cells if not is_red(cell))
 
     assert outcome(red, {bug: False}) == PASSED
     assert outcome(green, {bug: True}) == EXPECTED
+
+
+def is_red(cell: Cell) -> bool:
+    """Returns whether the cell is to fail as upstream."""
+    return bool(cell.expected_failures())
+
+
+def releases(cell: Cell) -> set[Version]:
+    """Returns the releases of the bug's component that the scenario's marks name in that cell."""
+    marks = cell.scenario.expected_failures
+    return {Version.parse(str(evaluate(mark.at, cell.parameters))) for mark in marks}
 
 
 def outcome(cell: Cell, bugs: dict[str, bool]) -> str:
