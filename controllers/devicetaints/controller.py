@@ -24,7 +24,7 @@ from kubeskew.controllers.framework.base import Controller, ControllerContext, K
 from kubeskew.controllers.framework.device_pools import Pool, pool_of, results, selects
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.resourceclaim import claims
-from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated
+from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated, extended_claim_name
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 
 _STATUS_SECONDS = 10.0  # least time between two updates of a rule's status
@@ -103,8 +103,12 @@ class DeviceTaintEvictionController(Controller):
 
     def _pod_updated(self, old: Object, new: Object) -> None:
         """Handles pods, which change often: only their node and their claims matter."""
-        if _relevant(old) != _relevant(new):
+        if self._relevant(old) != self._relevant(new):
             self._handle_pod(new)
+
+    def _relevant(self, pod: Object) -> tuple[object, object, object]:
+        extended = extended_claim_name(pod) if self._features.extended_claims else ""
+        return pod["spec"].get("nodeName"), (pod.get("status") or {}).get("resourceClaimStatuses"), extended
 
     def _pod_deleted(self, pod: Object) -> None:
         self._due.pop(_work("pod", pod), None)
@@ -182,20 +186,30 @@ class DeviceTaintEvictionController(Controller):
         )
 
     def _used_claims(self, pod: Object) -> Iterator[Object]:
-        """Yields the allocated claims of a pod's spec that are reserved for it (not those of extended
-        resources)."""
-        for pod_claim in pod["spec"].get("resourceClaims") or ():
+        """Yields the allocated claims of a pod that are reserved for it."""
+        for name, owned in self._named_claims(pod):
+            claim = self._claims.get(pod["metadata"]["namespace"], name)
+            if claim is None or not results(claim):
+                continue
             try:
-                name, owned = claims.claim_name(pod, pod_claim, self._claim_features)
-                claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
-                if claim is None or not results(claim):
-                    continue
                 if owned:
                     claims.check_owner(pod, claim)
-            except (ClaimNotCreated, ClaimError):
+            except ClaimError:
                 continue
             if reservation(claim, pod, groups=self._features.pod_group_claims) is not None:
                 yield claim
+
+    def _named_claims(self, pod: Object) -> Iterator[tuple[str, bool]]:
+        """Yields the names of a pod's claims, each with whether the pod must own it."""
+        for pod_claim in pod["spec"].get("resourceClaims") or ():
+            try:
+                name, owned = claims.claim_name(pod, pod_claim, self._claim_features)
+            except (ClaimNotCreated, ClaimError):
+                continue
+            if name:
+                yield name, owned
+        if self._features.extended_claims and (name := extended_claim_name(pod)):
+            yield name, True
 
     def _claim_evictions(self, claim: Object, rules: Sequence[Object]) -> Iterator[Eviction]:
         for result in results(claim):
@@ -291,10 +305,6 @@ def _pools(claim: Object) -> list[Pool]:
 
 def _text(pool: Pool) -> str:
     return f"{pool.driver}/{pool.name}"
-
-
-def _relevant(pod: Object) -> tuple[object, object]:
-    return pod["spec"].get("nodeName"), (pod.get("status") or {}).get("resourceClaimStatuses")
 
 
 def _group_keys(pod: Object) -> list[str]:

@@ -14,6 +14,7 @@ class DeviceTaintFeatures:
     """Named decisions of the device taint eviction controller of one release and one set of gates."""
 
     pod_group_claims: bool  # groups of pods may hold reservations
+    extended_claims: bool  # a pod's claim for extended resources counts, too
     rules: bool  # are read; up to 1.34 by the gate of taints alone
     rule_status: bool  # is written
     rules_name_classes: bool  # and selectors, and taints reach pods by the slices that have them
@@ -24,6 +25,7 @@ class DeviceTaintFeatures:
         before = version.minor < _STATUS_SINCE
         return cls(
             pod_group_claims=gates.enabled("DRAWorkloadResourceClaims"),
+            extended_claims=not gates.bugs.present("k8s-142289"),
             rules=before or gates.enabled("DRADeviceTaintRules"),
             rule_status=not before,
             rules_name_classes=before,

@@ -8,6 +8,7 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext
 from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated
@@ -53,10 +54,31 @@ class BoundPods:
                 await self._select_node(pod, self._contexts)
                 return  # the driver allocates all claims of the pod for that node
 
+    def lacks_reservation(self, pod: Object) -> bool:
+        """Returns whether `sync` would reserve a claim for the pod: the first that is there and allocated
+        without being reserved for it."""
+        if pods.is_terminating(pod) or not pod["spec"].get("nodeName"):
+            return False
+        for pod_claim in pod["spec"].get("resourceClaims") or ():
+            try:
+                name, owned = claims.claim_name(pod, pod_claim, self._features)
+                claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
+                if claim is None:
+                    return False
+                if owned:
+                    claims.check_owner(pod, claim, groups=self._groups.enabled)
+            except (ClaimNotCreated, ClaimError):
+                return False
+            if (claim.get("status") or {}).get("allocation") and self._is_to_be_reserved(pod, claim):
+                return True
+        return False
+
+    def _is_to_be_reserved(self, pod: Object, claim: Object) -> bool:
+        reserved = reservation(claim, pod, groups=self._groups.enabled) is not None
+        return not reserved and claims.can_be_reserved(claim, self._features)
+
     async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
-        if reservation(claim, pod, groups=self._groups.enabled) is not None:
-            return
-        if not claims.can_be_reserved(claim, self._features):
+        if not self._is_to_be_reserved(pod, claim):
             return
         reserved = [*reserved_for(claim), self._groups.consumer(pod, pod_claim)]
         changed = {**claim, "status": {**claim["status"], "reservedFor": reserved}}

@@ -75,10 +75,15 @@ def claim_names(pod: Object, features: ResourceClaimFeatures) -> list[str]:
             continue
         if name:
             names.append(name)
-    extended = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
-    if features.frees_extended and extended.get("resourceClaimName"):
-        names.append(extended["resourceClaimName"])
+    if features.frees_extended and (extended := extended_claim_name(pod)):
+        names.append(extended)
     return names
+
+
+def extended_claim_name(pod: Object) -> str:
+    """Returns the claim that the scheduler made for a pod's extended resources; empty if there is none."""
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return str(extended.get("resourceClaimName") or "")
 
 
 def metadata_name(pod_name: str, claim_name: str, features: ResourceClaimFeatures) -> dict[str, str]:

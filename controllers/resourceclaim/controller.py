@@ -97,6 +97,8 @@ class ResourceClaimController(Controller):
         if claims.is_done(pod):
             if self._features.releases_done:
                 self._enqueue_claims_of(pod)
+            if self._features.reserves_for_done and self._bound.lacks_reservation(pod):
+                self.queue.add(Task("pod", key_of(pod)))
         elif pod["spec"].get("resourceClaims"):
             self.queue.add(Task("pod", key_of(pod)))
 
@@ -141,7 +143,7 @@ class ResourceClaimController(Controller):
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Object) -> None:
-        """Enqueues the pods that name the claim; those that are done do not count."""
+        """Enqueues the pods that name the claim; those that are done have it looked at."""
         metadata = claim["metadata"]
         users = self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}")
         group = claims.owning_group(claim) if self._groups.enabled else ""
@@ -149,8 +151,8 @@ class ResourceClaimController(Controller):
         if group:
             self.queue.add(Task("group", Key(metadata["namespace"], group)))
         for pod in (*users, *members):
-            if pod["spec"].get("resourceClaims") and not claims.is_done(pod):
-                self.queue.add(Task("pod", key_of(pod)))
+            if pod["spec"].get("resourceClaims"):
+                self._pod_changed(pod)
 
     async def sync(self, key: Task) -> None:
         if key.kind == "pod":
@@ -174,6 +176,8 @@ class ResourceClaimController(Controller):
     async def _sync_pod(self, key: Key) -> None:
         pod = self._pods.get(*key)
         if pod is None or pods.is_terminating(pod):
+            return
+        if pods.is_terminal(pod) and not self._features.reserves_for_done:
             return
         await self._provide_all(Owner(PODS, pod), self._provide)
         if pod["spec"].get("nodeName") and self._features.serves_bound:

@@ -62,6 +62,7 @@ class ResourceClaimFeatures:
     overlooks_changed_claims: bool  # and new ones: their reservations are looked at with their pods alone
     drops_recorded: bool  # from the pod's status, when the names of other claims are written
     trusts_caches: bool  # a claim that neither cache has is made, though the status names it
+    reserves_for_done: bool  # allocated claims that others use, for pods that are done, too
     frees_extended: bool  # devices of extended resources when their pod is done
     metrics: "MetricFeatures"
 
@@ -97,6 +98,7 @@ class ResourceClaimFeatures:
             overlooks_changed_claims=gates.bugs.present("k8s-132334"),
             drops_recorded=gates.bugs.present("k8s-138407"),
             trusts_caches=gates.bugs.present("k8s-140217"),
+            reserves_for_done=gates.bugs.present("k8s-141274"),
             frees_extended=not gates.bugs.present("k8s-134312"),
             metrics=MetricFeatures.of(version),
         )

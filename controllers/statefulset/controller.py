@@ -87,6 +87,7 @@ class StatefulSetController(PodOwnerController):
             reports_recreation=self._features.reports_recreation,
             counts_old_unavailable=self._features.counts_old_unavailable,
             completes_rolling_alone=self._features.completes_rolling_alone,
+            provides_first=self._features.provides_first,
         )
         if self._features.panics_in_parallel and rollout.labels_claims_at_once:
             raise Panic("concurrent map writes")

@@ -26,6 +26,7 @@ class StatefulSetFeatures:
     reports_recreation: bool  # by an event when it replaces an ended pod
     counts_old_unavailable: bool  # old pods that are not available keep a parallel set from replacing them
     completes_rolling_alone: bool  # with OnDelete the current revision stays for good
+    provides_first: bool  # a parallel set scales down once all pods that it lacks could be made
     panics_over_history: bool  # a negative revisionHistoryLimit
 
     @classmethod
@@ -42,5 +43,6 @@ class StatefulSetFeatures:
             reports_recreation=version.minor <= _LAST_TO_REPORT,
             counts_old_unavailable=gates.bugs.present("k8s-137666"),
             completes_rolling_alone=gates.bugs.present("k8s-136833"),
+            provides_first=gates.bugs.present("k8s-141057"),
             panics_over_history=gates.bugs.present("k8s-129301"),
         )

@@ -42,6 +42,7 @@ class Rollout:
         reports_recreation: bool,
         counts_old_unavailable: bool,
         completes_rolling_alone: bool,
+        provides_first: bool,
     ) -> None:
         self._control = control
         self._recorder = recorder
@@ -54,6 +55,7 @@ class Rollout:
         self._reports_recreation = reports_recreation
         self._counts_old_unavailable = counts_old_unavailable
         self._completes_rolling_alone = completes_rolling_alone
+        self._provides_first = provides_first
         self._found = found
         self._current_replicas = self._counted(current)
         self.replicas = self._wanted_pods()
@@ -118,16 +120,24 @@ class Rollout:
     async def run(self) -> None:
         if self._set["metadata"].get("deletionTimestamp"):
             return
-        if await self._each(self.replicas, self._provide):
-            return
-        for pod in self.condemned if self._control.deletes_claims else ():
-            if not self._control.owned_as_wanted(self._set, pod):
-                await self._control.own_claims(self._set, pod)
-        if await self._each(self.condemned, self._remove):
-            return
+        scale = [self._provide_all, self._remove_condemned]
+        if not (self._monotonic or self._provides_first):
+            scale.reverse()
+        for part in scale:
+            if await part():
+                return
         strategy = self._set["spec"].get("updateStrategy") or {}
         if strategy.get("type") != "OnDelete":
             await self._replace(strategy.get("rollingUpdate") or {})
+
+    async def _provide_all(self) -> bool:
+        return await self._each(self.replicas, self._provide)
+
+    async def _remove_condemned(self) -> bool:
+        for pod in self.condemned if self._control.deletes_claims else ():
+            if not self._control.owned_as_wanted(self._set, pod):
+                await self._control.own_claims(self._set, pod)
+        return await self._each(self.condemned, self._remove)
 
     async def _each(self, found: Sequence[Object], step: Step) -> bool:
         """Runs a step for each pod until one has to be waited for; in parallel, in growing batches, if

@@ -32,12 +32,15 @@ def rule(effect="NoExecute", name="rule", selector=None):
     return {"metadata": {"name": name, "generation": 1}, "spec": spec}
 
 
-async def add_user(cluster, *tolerations, refs=REFS, name="p"):
-    """A running pod with an allocated claim."""
+async def add_user(cluster, *tolerations, refs=REFS, name="p", extended=False):
+    """A running pod with an allocated claim, that of its extended resources if it has them."""
     pod = {
         "metadata": {"name": name, "namespace": "ns"},
         "spec": {"nodeName": "n", "resourceClaims": [{"name": "c", "resourceClaimName": name}]},
     }
+    if extended:
+        pod["spec"].pop("resourceClaims")
+        pod["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": name}}
     made = await cluster.client.create(PODS, pod)
     result = {"request": "r", "driver": "d", "pool": "pool", "device": "gpu-0", "tolerations": [*tolerations]}
     user = {"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}
@@ -46,6 +49,9 @@ async def add_user(cluster, *tolerations, refs=REFS, name="p"):
         "spec": {"devices": {}},
         "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]},
     }
+    if extended:
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": made["metadata"]["uid"]}
+        claim["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     await cluster.client.create(refs.claims, claim)
     return made
 
@@ -95,6 +101,18 @@ async def test_a_taint_of_a_slice_evicts(make_cluster):
     text = generate_latest(cluster.context.registry).decode()
     assert "device_taint_eviction_controller_pod_deletions_total 1.0" in text
     assert "device_taint_eviction_controller_pod_deletion_duration_seconds_count 1.0" in text
+
+
+@pytest.mark.parametrize("bug", [True, False])
+async def test_a_pod_with_extended_resources_is_evicted(make_cluster, bug):
+    """Its claim stands in its status alone, where it is overlooked up to 1.37 (142289)."""
+    cluster = make_cluster(V36, bugs={"k8s-142289": bug})
+    await add_user(cluster, extended=True)
+    await cluster.client.create(REFS.slices, slice_(TAINT))
+    await cluster.start(DeviceTaintEvictionController)
+    await cluster.quiet()
+
+    assert await is_gone(cluster) is not bug
 
 
 @pytest.mark.parametrize(

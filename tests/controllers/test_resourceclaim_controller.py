@@ -346,6 +346,23 @@ async def test_a_pod_bound_by_hand_gets_its_reservation(cluster):
     ]
 
 
+@pytest.mark.parametrize("bug", [True, False])
+async def test_a_pod_that_is_done_gets_a_reservation_back(make_cluster, bug):
+    """A claim that somebody else keeps allocated is reserved and released again without end (141274)."""
+    cluster = make_cluster(bugs={"k8s-141274": bug})
+    runs = await cluster.client.create(PODS, pod("runs", node="n", source={"resourceClaimName": "c"}))
+    ends = await cluster.client.create(PODS, pod("ends", node="n", source={"resourceClaimName": "c"}))
+    await cluster.client.create(REFS.claims, claim([runs, ends]))
+    await cluster.start(ResourceClaimController)
+    before = int((await the_claim(cluster))["metadata"]["resourceVersion"])
+    await cluster.client.update(PODS, {**ends, "status": {"phase": "Succeeded"}}, "status")
+    for _ in range(500):
+        await asyncio.sleep(0)
+    after = int((await the_claim(cluster))["metadata"]["resourceVersion"])
+
+    assert (after - before > 10) is bug
+
+
 async def test_a_rejected_claim_is_told_with_the_reason(cluster):
     """The server's refusal reaches the pod's events and the metric."""
 

@@ -13,6 +13,7 @@ from kubeskew.apimachinery.client.refs import (
     PODS,
     STATEFUL_SETS,
 )
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.statefulset.controller import StatefulSetController
 
@@ -117,6 +118,34 @@ async def test_scaling_down_takes_the_highest_first(running):
     assert ("Normal", "SuccessfulDelete", "delete Pod web-2 in StatefulSet web successful") in (
         await events_of(running, running.controllers[0])
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "bug", "left"),
+    [
+        ("Parallel", True, ["web-1", "web-2"]),
+        ("Parallel", False, ["web-1"]),
+        ("OrderedReady", False, ["web-1", "web-2"]),
+    ],
+)
+async def test_a_set_that_lacks_a_pod_is_scaled_down(make_cluster, policy, bug, left):
+    """A parallel set deletes pods first, unless it waits for all that a quota refuses it (141057)."""
+    cluster = make_cluster(bugs={"k8s-141057": bug})
+    await cluster.start(StatefulSetController)
+    cluster.run_pods()
+    await created(cluster, stateful_set(podManagementPolicy=policy))
+    cluster.server.outage = _without_room_for_pods
+    await cluster.client.delete(PODS, "web-0", "ns")
+    await change(cluster, {"replicas": 2})
+    await cluster.quiet(2)
+
+    assert await pod_names(cluster) == left
+
+
+def _without_room_for_pods(request):
+    if request.method == "POST" and request.target.partition("?")[0].endswith("/pods"):
+        return StatusError(403, "Forbidden", 'pods "web-0" is forbidden: exceeded quota: pods')
+    return None
 
 
 async def test_an_update_rolls_down_to_the_partition(running):
