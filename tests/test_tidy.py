@@ -269,6 +269,7 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
 PASSING_TIME = {
     ("known-bugs/k8s-122646.yaml", "a pod that is being deleted"): ["2100ms"],
     ("known-bugs/k8s-134769.yaml", "the job is suspended"): ["1100ms"],
+    ("known-bugs/k8s-141107.yaml", "later another device has one"): ["1100ms"],
     ("known-bugs/k8s-141274.yaml", "nobody writes the claim any more"): ["3s"],
     ("dra/binding-conditions.yaml", "a pod waits for its device"): ["6s"],
     ("dra/churn.yaml", "a class, a template and a quota wait for a minute"): ["65s"],

@@ -289,7 +289,7 @@ class DriverHost:
                 self._ctx.environment.clock,
                 ref,
                 self._driver,
-                self._ctx.options.emulated_version,
+                self._ctx.environment.gates,
                 sync_delay=self._sync_delay,
             )
             self._offer()

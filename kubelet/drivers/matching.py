@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.pools import Pool, Slice
 
 _INDEX_DIGITS = 5
@@ -34,10 +34,16 @@ class Library:
 
     indexed_names: bool
     single_matches: bool
+    keeps_last_time_alone: bool  # of the taints that a device has had before
 
     @classmethod
-    def of(cls, version: Version) -> "Library":
-        return cls(version.minor >= _FIRST_WITH_INDEX, version.minor >= _FIRST_WITH_SINGLE)
+    def of(cls, gates: FeatureGates) -> "Library":
+        minor = gates.version.minor
+        return cls(
+            indexed_names=minor >= _FIRST_WITH_INDEX,
+            single_matches=minor >= _FIRST_WITH_SINGLE,
+            keeps_last_time_alone=gates.bugs.present("k8s-141107"),
+        )
 
     def generate_name(self, index: int, count: int, driver: str, owner: str) -> str:
         """Returns `00000-DRIVER-OWNER-` or, in older releases, `OWNER-DRIVER-`; the owner may be empty."""
@@ -122,8 +128,9 @@ def _amount(entry: Any) -> Any:
     }
 
 
-def with_taint_times(stored: Sequence[Object], wanted: Sequence[Object]) -> list[Object]:
-    """Returns the desired devices; a taint that is stored already keeps its time."""
+def with_taint_times(stored: Sequence[Object], wanted: Sequence[Object], *, last_alone: bool) -> list[Object]:
+    """Returns the desired devices; a taint that is stored already keeps its time (`last_alone`: of several
+    of a device the last one does)."""
     times = {
         (device["name"], taint["key"], taint.get("value", ""), taint["effect"]): taint["timeAdded"]
         for device in stored
@@ -131,16 +138,22 @@ def with_taint_times(stored: Sequence[Object], wanted: Sequence[Object]) -> list
         if "timeAdded" in taint
     }
     return [
-        device
-        if not device.get("taints")
-        else {**device, "taints": [_timed(device, t, times) for t in device["taints"]]}
+        {**device, "taints": _timed(device, times, last_alone=last_alone)} if device.get("taints") else device
         for device in wanted
     ]
 
 
-def _timed(device: Object, taint: Object, times: Mapping[tuple[str, str, str, str], str]) -> Object:
-    known = times.get((device["name"], taint["key"], taint.get("value", ""), taint["effect"]))
-    return taint if known is None or "timeAdded" in taint else {**taint, "timeAdded": known}
+def _timed(
+    device: Object, times: Mapping[tuple[str, str, str, str], str], *, last_alone: bool
+) -> list[Object]:
+    taints: list[Object] = [*device["taints"]]
+    for index, taint in enumerate(device["taints"]):
+        known = times.get((device["name"], taint["key"], taint.get("value", ""), taint["effect"]))
+        if known is not None and "timeAdded" not in taint:
+            if last_alone:  # upstream begins anew with the desired device for each
+                taints = [*device["taints"]]
+            taints[index] = {**taint, "timeAdded": known}
+    return taints
 
 
 def dropped_features(wanted: Slice, stored: Object) -> list[str]:

@@ -16,8 +16,8 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers import matching
 from kubeskew.kubelet.drivers.checking import PoolError, check_pool
 from kubeskew.kubelet.drivers.pools import Pool, Slice
@@ -56,17 +56,18 @@ class SlicePublisher:
         clock: Clock,
         slices: Ref,
         driver: str,
-        library: Version,
+        gates: FeatureGates,
         *,
         sync_delay: float,
     ) -> None:
-        """`sync_delay` is the time in seconds between another's change to a pool and its sync."""
+        """`gates` are those of the library's release; `sync_delay` is the time in seconds between another's
+        change to a pool and its sync."""
         self.ref = slices
         self._client = client
         self._clock = clock
         self._driver = driver
-        self._release = library
-        self._library = matching.Library.of(library)
+        self._release = gates.version
+        self._library = matching.Library.of(gates)
         self._sync_delay = sync_delay
         self._wanted: dict[PoolKey, _Wanted] = {}
         self._owners: dict[str, Object] = {}  # by node
@@ -227,7 +228,9 @@ class SlicePublisher:
 
     async def _update(self, key: PoolKey, wanted: _Wanted, index: int, old: Object, generation: int) -> None:
         devices = matching.with_taint_times(
-            old["spec"].get("devices") or (), wanted.pool.slices[index].devices
+            old["spec"].get("devices") or (),
+            wanted.pool.slices[index].devices,
+            last_alone=self._library.keeps_last_time_alone,
         )
         content = _content(wanted.pool, wanted.pool.slices[index])
         kept = {name: value for name, value in old["spec"].items() if name in {"driver", "nodeName"}}

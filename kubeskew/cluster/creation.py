@@ -52,12 +52,12 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
         host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
     for driver in drivers.all_of(state.nodes):
         name = drivers.component(driver)
-        _add_unversioned(state, ports, name, str(initial_target(spec, name).version))
+        _add_unversioned(state, ports, name, initial_target(spec, name))
     for driver in drivers.controlled(state.nodes):
         name = drivers.controller_component(driver)
-        _add_unversioned(state, ports, name, str(initial_target(spec, name).version))
+        _add_unversioned(state, ports, name, initial_target(spec, name))
     if spec.metrics_server:
-        _add_unversioned(state, ports, METRICS_SERVER, str(initial_target(spec, METRICS_SERVER).version))
+        _add_unversioned(state, ports, METRICS_SERVER, initial_target(spec, METRICS_SERVER))
     if not alone and not state.shared_port:
         state.shared_port = free_port(state, ports)
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
@@ -92,9 +92,12 @@ def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
     )
 
 
-def _add_unversioned(state: State, ports: Ports, name: str, version: str) -> None:
-    """Records a process without gates, such as a driver's: gates are the cluster's."""
-    state.processes[name] = Process(name, kind_of(name), version, {}, port=free_port(state, ports))
+def _add_unversioned(state: State, ports: Ports, name: str, target: Target) -> None:
+    """Records a process without gates, such as a driver's: gates are the cluster's. Its libraries' bugs are
+    its own."""
+    state.processes[name] = Process(
+        name, kind_of(name), str(target.version), {}, port=free_port(state, ports), bugs=dict(target.bugs)
+    )
 
 
 def add_controllers(state: State, ports: Ports) -> list[str]:
@@ -103,7 +106,8 @@ def add_controllers(state: State, ports: Ports) -> list[str]:
     names = {driver: drivers.controller_component(driver) for driver in drivers.controlled(state.nodes)}
     missing = {driver: name for driver, name in names.items() if name not in state.processes}
     for driver, name in missing.items():
-        _add_unversioned(state, ports, name, state.processes[drivers.component(driver)].version)
+        version = Version.parse(state.processes[drivers.component(driver)].version)
+        _add_unversioned(state, ports, name, Target(version, {}))
     return [*missing.values()]
 
 

@@ -22,6 +22,7 @@ class SchedulerFeatures:
     extended_resources: bool
     dynamic: DynamicResourcesFeatures
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
+    loses_names: bool  # a class takes a name away that another one owns
     taint_in_reason: bool  # a pod's status names the taint that it does not tolerate
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
     claims_block_deletion: bool  # from their pods, before pull request 134956
@@ -71,6 +72,7 @@ class SchedulerFeatures:
             extended_resources=dynamic and extended,
             dynamic=DynamicResourcesFeatures.of(version, gates),
             extended_resource_index=version.minor >= 35,
+            loses_names=gates.bugs.present("k8s-141110"),
             taint_in_reason=gates.bugs.present("k8s-134740"),
             reuse_by_init_containers=version.minor >= 35,
             claims_block_deletion=version.minor < 35,

@@ -1,6 +1,6 @@
 """Finds the DeviceClass that backs an extended resource (KEP-5004), and the nodes on which it does.
 
-Two lookups, as two releases have them: 1.34, and 1.35 to 1.37.
+Lookups as releases have them: 1.34, 1.35 to 1.37, and later ones.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -82,10 +82,10 @@ def _is_newer(device_class: Object, other: Object) -> bool:
 class IndexedExtendedResources:
     """1.35 and later: an index kept by events (k8s.io/dynamic-resource-allocation, ExtendedResourceCache).
 
-    Its quirks are upstream's (mended by pull request 141110, after 1.37): a class that loses its explicit
-    name is not registered under its implicit name either and keeps its old entries; an update that keeps the
-    explicit name is not noticed; a class that gives its explicit name up, or goes, takes the name away even
-    from the class that owns it now.
+    Its quirks are upstream's (141110, open at 1.37): a class that loses its explicit name is not registered
+    under its implicit name either and keeps its old entries; an update that keeps the explicit name is not
+    noticed; a class that gives its explicit name up, or goes, takes the name away even from the class that
+    owns it now.
     """
 
     tells_of_classes = True
@@ -120,6 +120,47 @@ class IndexedExtendedResources:
     def remove_class(self, device_class: Object) -> None:
         self._by_resource.pop(explicit_name(device_class), None)
         self._by_resource.pop(implicit_name(device_class["metadata"]["name"]), None)
+
+
+class ArbitratedExtendedResources(IndexedExtendedResources):
+    """After 1.37: who owns a name is decided anew among all classes that have it, with each of their changes.
+
+    Implicit names are nobody else's (pull request 141110; which events wake pods then is left as it was).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._claimants: dict[str, dict[str, Object]] = {}  # explicit name → class → the class as it is
+
+    def set_class(self, old: Object | None, new: Object) -> None:
+        name, resource, was = new["metadata"]["name"], explicit_name(new), explicit_name(old)
+        if was and was != resource:
+            self._withdraw(was, name)
+        if resource:
+            self._claimants.setdefault(resource, {})[name] = new
+            self._decide(resource)
+        self._by_resource[implicit_name(name)] = new
+
+    def remove_class(self, device_class: Object) -> None:
+        name, resource = device_class["metadata"]["name"], explicit_name(device_class)
+        if resource:
+            self._withdraw(resource, name)
+        self._by_resource.pop(implicit_name(name), None)
+
+    def _withdraw(self, resource: str, name: str) -> None:
+        self._claimants.get(resource, {}).pop(name, None)
+        self._decide(resource)
+
+    def _decide(self, resource: str) -> None:
+        owner: Object | None = None
+        for device_class in self._claimants.get(resource, {}).values():
+            if owner is None or _is_newer(device_class, owner):
+                owner = device_class
+        if owner is None:
+            self._claimants.pop(resource, None)
+            self._by_resource.pop(resource, None)
+        else:
+            self._by_resource[resource] = owner
 
 
 class ListedExtendedResources:

@@ -7,6 +7,7 @@ from until import until
 
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.pools import Pool, Slice
 from kubeskew.kubelet.drivers.publishing import SlicePublisher
@@ -31,7 +32,7 @@ async def publish(client, clock):
     await client.create(NODES, {"metadata": {"name": "node-1"}})
 
     async def start(pools, minor=36, ref=SLICES):
-        publisher = SlicePublisher(client, clock, ref, DRIVER, Version(minor), sync_delay=0.05)
+        publisher = SlicePublisher(client, clock, ref, DRIVER, FeatureGates(Version(minor)), sync_delay=0.05)
         publisher.update(pools)
         publisher.start()
         running.append(publisher)
@@ -62,6 +63,27 @@ def shape(slices):
         )
         for slice_ in slices
     ]
+
+
+@pytest.mark.parametrize(("minor", "changed"), [(32, []), (33, ["hot", "big"]), (37, ["hot", "big"])])
+async def test_times_of_taints(client, publish, minor, changed):
+    """Of the taints that a device has had the last one keeps its time, since 1.33 it alone (141107)."""
+    times = {"hot": "2026-01-01T00:00:00Z", "big": "2026-01-02T00:00:00Z", "loud": "2026-01-03T00:00:00Z"}
+    taints = [{"key": key, "effect": "NoSchedule"} for key in times]
+
+    def of(*more):
+        return {"node-1": Pool((Slice(({"name": "a", "taints": taints}, *more)),), node_name="node-1")}
+
+    publisher = await publish(of(), minor)
+    (slice_,) = await stored(client)
+    slice_["spec"]["devices"][0]["taints"] = [{**taint, "timeAdded": times[taint["key"]]} for taint in taints]
+    await client.update(SLICES, slice_)
+    publisher.update(of({"name": "b"}))
+    await settled(publisher)
+    found = [slice_ for slice_ in await stored(client) if len(slice_["spec"]["devices"]) == 2]
+
+    kept = {taint["key"]: taint.get("timeAdded") for taint in found[0]["spec"]["devices"][0]["taints"]}
+    assert [key for key, time in times.items() if kept[key] != time] == changed
 
 
 @pytest.mark.parametrize(
@@ -111,7 +133,7 @@ async def test_changes_and_generations(client, publish, minor, before, after, ex
 
 async def test_a_node_that_registers_late_has_its_slices_soon(client, clock):
     """The library looks for a missing Node as it repeats a failed request: soon, then ever later."""
-    publisher = SlicePublisher(client, clock, SLICES, DRIVER, Version(36), sync_delay=0.05)
+    publisher = SlicePublisher(client, clock, SLICES, DRIVER, FeatureGates(Version(36)), sync_delay=0.05)
     publisher.update(pool("a"))
     publisher.start()
     await asyncio.sleep(0.03)

@@ -12,6 +12,7 @@ from loop_clock import LoopClock
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.pools import Pool, Slice
 from kubeskew.kubelet.drivers.publishing import SlicePublisher
@@ -120,7 +121,9 @@ async def play(script, minor, latency):
     clock = LoopClock()
     server = Server(clock)
     await _trusted(server).create(NODES, {"metadata": {"name": "node-1"}})
-    publisher = SlicePublisher(server.client(), clock, SLICES, DRIVER, Version(minor), sync_delay=0.05)
+    publisher = SlicePublisher(
+        server.client(), clock, SLICES, DRIVER, FeatureGates(Version(minor)), sync_delay=0.05
+    )
     others = Others(server, publisher)
     others.want((("a",),))
     server.latency = latency

@@ -10,6 +10,7 @@ from fake_server import FakeServer
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.errors import unknown_path
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.journal import Journal
@@ -81,7 +82,7 @@ class Driver:
     async def start(self):
         options = SimpleNamespace(emulated_version=Version(self._minor))
         ctx = SimpleNamespace(
-            environment=SimpleNamespace(clock=self._clock),
+            environment=SimpleNamespace(clock=self._clock, gates=FeatureGates(Version(self._minor))),
             client=self.client,
             health=Health(None),
             stop=asyncio.Event(),

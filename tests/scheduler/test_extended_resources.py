@@ -6,6 +6,7 @@ from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.framework.extended_resource_cache import (
+    ArbitratedExtendedResources,
     IndexedExtendedResources,
     ListedExtendedResources,
     class_may_help,
@@ -85,6 +86,37 @@ def test_an_update_that_keeps_the_name_is_not_noticed():
     index.set_class(first, {**first, "spec": {**first["spec"], "selectors": []}})
 
     assert index.class_for("x/r") is first
+
+
+_WINS, _LOSES = _class("a", "x/r"), _class("b", "x/r")
+_SELECTING = {**_WINS, "spec": {"extendedResourceName": "x/r", "selectors": []}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "owner", "implicit"),
+    [
+        pytest.param(_WINS, _SELECTING, _SELECTING, _LOSES, id="changed"),
+        pytest.param(_LOSES, None, _WINS, None, id="the-loser-goes"),
+        pytest.param(_WINS, None, _LOSES, _LOSES, id="the-winner-goes"),
+        pytest.param(_WINS, _class("a", "x/other"), _LOSES, _LOSES, id="the-winner-has-another-name"),
+        pytest.param(_LOSES, _class("b", "x/other"), _WINS, _class("b", "x/other"), id="so-has-the-loser"),
+        pytest.param(_WINS, _class("a"), _LOSES, _LOSES, id="handed-over"),
+    ],
+)
+@pytest.mark.parametrize("swap", [False, True])
+def test_after_1_37_a_name_has_the_best_of_those_that_ask_for_it(old, new, owner, implicit, swap):
+    """Whatever becomes of a class, its rivals keep theirs, and implicit names are nobody else's (141110)."""
+    index = ArbitratedExtendedResources()
+    for each in (_LOSES, _WINS) if swap else (_WINS, _LOSES):
+        index.set_class(None, each)
+    assert index.class_for("x/r") is _WINS
+    if new is None:
+        index.remove_class(old)
+    else:
+        index.set_class(old, new)
+
+    assert index.class_for("x/r") == owner
+    assert index.class_for("deviceclass.resource.kubernetes.io/b") == implicit
 
 
 @pytest.mark.parametrize(

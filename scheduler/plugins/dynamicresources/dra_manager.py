@@ -19,6 +19,7 @@ from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatur
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import (
+    ArbitratedExtendedResources,
     ExtendedResources,
     IndexedExtendedResources,
     ListedExtendedResources,
@@ -225,7 +226,9 @@ class DynamicState:
 def _extended_resources(features: SchedulerFeatures) -> ExtendedResources | None:
     if not features.extended_resources:
         return None
-    return IndexedExtendedResources() if features.extended_resource_index else ListedExtendedResources()
+    if not features.extended_resource_index:
+        return ListedExtendedResources()
+    return IndexedExtendedResources() if features.loses_names else ArbitratedExtendedResources()
 
 
 def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:
