@@ -275,6 +275,8 @@ class AdmissionFeatures:
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
     mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
+    # A volume whose driver cannot be found out refuses nodes tokens, whatever they are allowed.
+    unknown_volumes_refuse: bool = known_bug("k8s-140607")
     checks_kubelet_requests: bool = decided(
         lambda gates: not gates.enabled("AllowInsecureKubeletCertificateSigningRequests")
     )

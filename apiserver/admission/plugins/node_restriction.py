@@ -46,6 +46,7 @@ class NodeRestriction(Plugin):
         self._authorizer = authorizer
         self._mirrors_may_claim = features.mirrors_may_claim
         self._checks_audiences = features.checks_node_audiences
+        self._unknown_volumes_refuse = features.unknown_volumes_refuse
         self._checks_requests = features.checks_kubelet_requests
         self._kinds = {
             "pods": self._pod,
@@ -154,13 +155,17 @@ class NodeRestriction(Plugin):
         if len(audiences) > 1:
             raise attributes.refuse("node may only request 0 or 1 audiences")
         audience, user = audiences[0] if audiences else "", attributes.user
-        if audience in token_audiences(self._store, pod):
+        wanted = token_audiences(self._store, pod)
+        if audience in wanted.named:
             return
+        trouble = f'error validating audience "{audience}": {wanted.trouble}' if wanted.trouble else ""
+        if trouble and self._unknown_volumes_refuse:
+            raise attributes.refuse(trouble)
         verb, namespace = "request-serviceaccounts-token-audience", attributes.namespace
         info = RequestInfo(True, "", verb, "", "v1", audience, namespace=namespace, name=attributes.name)
         if not self._authorizer.authorize(user, info).allowed:
             why = f"{user.name} is not authorized to request tokens for this audience"
-            raise attributes.refuse(f'audience "{audience}" not found in pod spec volume, {why}')
+            raise attributes.refuse(trouble or f'audience "{audience}" not found in pod spec volume, {why}')
 
     def _request(self, node: str, attributes: Attributes) -> None:
         spec = (attributes.object or {}).get("spec") or {}

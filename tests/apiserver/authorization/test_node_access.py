@@ -9,6 +9,7 @@ from kubeskew.apiserver.http.request import Peer
 PODS = "/api/v1/namespaces/default/pods"
 SECRETS = "/api/v1/namespaces/default/secrets"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 @pytest.fixture
@@ -182,6 +183,36 @@ async def test_tokens_of_pods(api, kubelet):
         "for this audience"
     )
     assert (await ask(boundObjectRef={**reference, "uid": "other"}, audiences=["vault"]))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("volumes", "trouble"),
+    [
+        ({"csi": {"driver": "d"}}, 'csidriver.storage.k8s.io "d" not found'),
+        ({"persistentVolumeClaim": {"claimName": "gone"}}, 'persistentvolumeclaim "gone" not found'),
+        (
+            {"ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}, "csi": {"driver": "d"}},
+            '[persistentvolumeclaim "a-v0" not found, csidriver.storage.k8s.io "d" not found]',
+        ),
+    ],
+    ids=["driver", "claim", "both"],
+)
+async def test_tokens_of_pods_whose_drivers_are_not_known(api, kubelet, volumes, trouble):
+    """Up to 1.37 the way to a volume's driver has to be there, or the audience to be named (140607)."""
+    named = [{"name": f"v{n}", name: source} for n, (name, source) in enumerate(volumes.items())]
+    projected = {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}
+    made = await api.post(PODS, pod("a", volumes=[*named, {"name": "t", "projected": projected}]))
+    assert made.status == 201, made.body
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made.body["metadata"]["uid"]}
+    about = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+
+    spec = {"boundObjectRef": reference, "audiences": ["vault"]}
+    assert (await kubelet.post(path, {**about, "spec": spec})).status == 201
+    answer = await kubelet.post(path, {**about, "spec": {**spec, "audiences": ["bank"]}})
+
+    assert answer.status == 403
+    assert answer.body["message"].endswith(f'error validating audience "bank": {trouble}')
 
 
 CLAIM_GATE = "DynamicResourceAllocation"
