@@ -318,6 +318,8 @@ class RequestFeatures:
     # Versions of the aggregated discovery document, best first; may be empty.
     aggregated_discovery: tuple[str, ...] = decided(lambda gates: _aggregated_versions(gates))
     exempt_levels: bool = since(28)  # exempt priority levels have shares
+    keeps_given_deletion: bool = known_bug("k8s-138908")  # of objects that an update or apply creates
+    refuses_duplicates: bool = known_bug("k8s-121575")  # no apply to objects whose lists repeat a key
     ended_migrations_run_not: bool = until(35)  # of storage versions, as their conditions say
 
 

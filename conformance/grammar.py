@@ -44,6 +44,8 @@ _PROGRAM = "env check outputs bindings skipLogOutput skipCommandOutput workDir t
 OPERATIONS: Mapping[str, Shape] = {
     "apply": _shape("", f"{_WRITTEN} subresource"),
     "create": _shape("", f"{_WRITTEN} subresource ref"),
+    "apply": _shape("", f"{_WRITTEN} subresource fieldManager"),
+    "create": _shape("", _WRITTEN),
     "update": _shape("", _WRITTEN),
     "patch": _shape("", f"{_WRITTEN} subresource"),
     "delete": _shape(
@@ -180,6 +182,7 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "exitCode": ("The status that it has to end with.", _ANY),
     "expect": ("Checks of the answer.", {"type": "array", "items": {"$ref": "#/$defs/expectation"}}),
     "expectFired": ("The fault of this id must have fired.", _TEXT),
+    "fieldManager": ("Who applies it; the server merges it then.", _TEXT),
     "file": ("A file of manifests, or a pattern of several, beside the scenario's.", _TEXT),
     "kubelet.file": ("A file of the kubelet.", _TEXT),
     "for": ("What to wait for.", {"$ref": "#/$defs/condition"}),

@@ -109,6 +109,7 @@ class ClusterInformers:
     def _pod(self, old: Object | None, new: Object | None) -> None:
         if self._is_ours(old) and not self._is_ours(new) and old is not None:
             self._queue.delete(old["metadata"]["uid"])
+            self._nomination_changed(old, new)
         if new is None and old is not None and self._cache.is_assumed(old["metadata"]["uid"]):
             # Bound and deleted while the watch was broken: the informer never showed the pod on its node.
             self._cache.forget(old["metadata"]["uid"])
@@ -140,6 +141,19 @@ class ClusterInformers:
             if part(old) != part(new)
         ]
         self._queue.update(info, old, events)
+        self._nomination_changed(old, new)
+
+    def _nomination_changed(self, old: Object, new: Object | None) -> None:
+        """Requeues pods of the same or a lower priority: for them a nominated pod was on its node already."""
+        before = _status(old).get("nominatedNodeName")
+        if self._features.nominations_unheard or not before:
+            return
+        now = (new["spec"].get("nodeName") or _status(new).get("nominatedNodeName")) if new else None
+        if now != before:
+            most = PodInfo(old).priority
+            self._queue.move_all_to_active_or_backoff_queue(
+                _POD_DELETED, old, None, lambda pod: pod.priority <= most
+            )
 
     def _assigned(self, old: Object | None, new: Object | None) -> None:
         if new is None or not is_assigned(new):

@@ -28,8 +28,6 @@ async def update(request: Request, scope: Scope) -> Response:
 
     def made(current: Object | None) -> Object:
         new = copied(obj)
-        if current is None:
-            bodies.wipe_system_metadata(new)
         live = codec.convert(current, scope.resource) if current is not None else None
         return codec.convert(
             managed(request, scope, live, new, write, options.field_manager), registry.resource

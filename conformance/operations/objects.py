@@ -45,10 +45,14 @@ async def apply(ctx: CellContext, operation: Operation) -> None:
 
 
 async def _apply(ctx: CellContext, operation: Operation) -> None:
-    """Create the object, or merge it into the one that is there."""
+    """Create the object, or merge it into the one that is there; the server does for a field manager."""
+    manager = operation.body.get("fieldManager", "")
     for ref, obj in await _placed(ctx, operation):
 
         async def send(ref: Ref = ref, obj: Object = obj) -> Object:
+            if manager:
+                subresource = operation.body.get("subresource", "")
+                return await ctx.client.apply(ref, obj, field_manager=manager, subresource=subresource)
             try:
                 return await _made(ctx, ref, obj)
             except StatusError as error:

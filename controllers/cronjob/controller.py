@@ -1,6 +1,7 @@
 """The cron job controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/cronjob, 1.36."""
 
 import copy
+from collections.abc import Sequence
 
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
@@ -21,6 +22,8 @@ class CronJobController(Controller):
         self._cron_jobs = context.informer(CRON_JOBS)
         self._jobs = context.informer(JOBS)
         self._jobs.add_index("controller", owner_references.controller_uids)
+        if self._features.owner_by_name:
+            self._jobs.add_index("controller's name", _controller_names)
         self._cron_jobs.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
         self._jobs.add_handler(self._job_changed, self._job_updated, self._job_changed)
 
@@ -44,7 +47,7 @@ class CronJobController(Controller):
             self.client,
             self.recorder,
             copy.deepcopy(found),
-            self._jobs.by_index("controller", found["metadata"]["uid"]),
+            self._jobs_of(found),
             self.clock.now(),
             annotates=self._features.scheduled_annotation,
             loses_made_jobs=self._features.loses_made_jobs,
@@ -57,6 +60,12 @@ class CronJobController(Controller):
         if run.again is not None:
             self.queue.add_after(key, run.again)
 
+    def _jobs_of(self, cron_job: Object) -> Sequence[Object]:
+        metadata = cron_job["metadata"]
+        if self._features.owner_by_name:
+            return self._jobs.by_index("controller's name", f"{metadata['namespace']}/{metadata['name']}")
+        return self._jobs.by_index("controller", metadata["uid"])
+
     async def _reconcile(self, run: Run) -> None:
         """Starts what is due, then cleans up, even if that failed: old jobs may use up a quota."""
         try:
@@ -66,3 +75,9 @@ class CronJobController(Controller):
                 await run.clean_up()
             raise
         await run.clean_up()
+
+
+def _controller_names(job: Object) -> list[str]:
+    """Returns the name of the job's controller, of whatever kind, with its namespace: an index function."""
+    reference = controller_of(job)
+    return [f"{job['metadata']['namespace']}/{reference['name']}"] if reference is not None else []

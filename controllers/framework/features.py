@@ -1,5 +1,7 @@
 """Decides what controllers of pods have in common, by gates."""
 
+from typing import NamedTuple
+
 from kubeskew.apimachinery.gates import FeatureGates
 
 
@@ -10,3 +12,18 @@ def waits_for_own_writes(gates: FeatureGates, gate: str, bug: str = "") -> bool:
     """
     without = bool(bug) and not gates.bugs.present(bug)
     return gates.enabled(gate) and (without or not bug) if gates.knows(gate) else without
+
+
+class DisruptionFeatures(NamedTuple):
+    """Decides how controllers say in a pod's status why they delete it."""
+
+    told: bool  # before they delete it
+    applied: bool  # by server-side apply, which refuses pods whose lists repeat a key
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "DisruptionFeatures":
+        """Returns the decisions for a controller with these gates."""
+        return cls(
+            told=gates.enabled("PodDisruptionConditions"),
+            applied=gates.bugs.present("k8s-121103"),
+        )

@@ -7,9 +7,12 @@ from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.features import DisruptionFeatures
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.nodelifecycle import taints
 from kubeskew.controllers.nodelifecycle.health import node_names
+
+_FIELD_MANAGER = "TaintManager"
 
 
 class TaintEvictionController(Controller):
@@ -20,6 +23,7 @@ class TaintEvictionController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        self._disruption = DisruptionFeatures.of(context.environment.gates)
         self._due: dict[Key, float] = {}  # when the pod has to go; monotonic
         self._nodes = context.informer(NODES)
         self._pods = context.informer(PODS)
@@ -74,7 +78,15 @@ class TaintEvictionController(Controller):
         self._tell(pod, f"Marking for deletion Pod {key}")
         message = "Taint manager: deleting due to NoExecute taint"
         try:
-            await mark_and_delete(self.client, self.clock, pod, "DeletionByTaintManager", message)
+            await mark_and_delete(
+                self.client,
+                self.clock,
+                pod,
+                "DeletionByTaintManager",
+                message,
+                self._disruption,
+                _FIELD_MANAGER,
+            )
         except StatusError as error:
             if error.code not in (404, 409):
                 raise

@@ -7,16 +7,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
-from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.features import DisruptionFeatures
+from kubeskew.controllers.framework.pod_eviction import write_status
 
 _PERIOD_SECONDS = 20.0
 _QUARANTINE_SECONDS = 40.0  # seconds; a node that comes back soon keeps its pods
 _TERMINATED_THRESHOLD = 12500
+_FIELD_MANAGER = "PodGC"
 
 
 class PodGarbageCollector(Controller):
@@ -27,6 +29,7 @@ class PodGarbageCollector(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        self._disruption = DisruptionFeatures.of(context.environment.gates)
         self._nodes = context.informer(NODES)
         self._pods = context.informer(PODS)
         self._missing: dict[str, float] = {}  # node names without a node, and since when
@@ -43,7 +46,8 @@ class PodGarbageCollector(Controller):
         if not pods.is_terminal(pod):
             if not node or not await self._is_gone(node):
                 return
-            await self._mark_failed(pod)
+            if self._disruption.told:
+                await self._mark_failed(pod)
         uid = pod["metadata"]["uid"]
         try:
             await self.client.delete(
@@ -88,7 +92,6 @@ class PodGarbageCollector(Controller):
         return False
 
     async def _mark_failed(self, pod: Object) -> None:
-        metadata = pod["metadata"]
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -97,11 +100,8 @@ class PodGarbageCollector(Controller):
             "lastTransitionTime": timestamp(self.clock.now()),
         }
         status = {"phase": "Failed", "conditions": [condition]}
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
         try:
-            await self.client.patch(
-                PODS, metadata["name"], metadata["namespace"], patch, STRATEGIC_PATCH, subresource="status"
-            )
+            await write_status(self.client, pod, status, self._disruption, _FIELD_MANAGER)
         except StatusError as error:
             if error.code not in (404, 409):
                 raise

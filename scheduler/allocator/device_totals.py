@@ -11,7 +11,7 @@ from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.devices import Selector, compile_selector
 from kubeskew.apimachinery.cel.errors import CELError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.allocated_state import AllocatedState
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.allocator.slices import NodeView
 
@@ -39,11 +39,15 @@ class DeviceTotals:
         slices: SliceIndex,
         allocated: AllocatedState,
         features: DeviceFeatures,
+        *,
+        forgets_shares: bool = False,
     ) -> None:
+        """`forgets_shares`: a device of which claims have shares counts as free if they take no capacity."""
         self._class_for = class_for
         self._slices = slices
         self._allocated = allocated
         self._features = features
+        self._forgets_shares = forgets_shares
 
     def of(self, resource: str, node: NodeView) -> Total:
         """Returns nothing if no class backs the resource, or a selector of the class fails."""
@@ -56,10 +60,16 @@ class DeviceTotals:
             for device in self._slices.devices(node):
                 if all(device.meets(selector) for selector in selectors):
                     present += 1
-                    in_use += self._allocated.uses(device.id)
+                    in_use += self._in_use(device.id)
         except CELError:
             return _NONE
         return Total(present, in_use)
+
+    def _in_use(self, device: DeviceID) -> bool:
+        allocated = self._allocated
+        if self._forgets_shares:
+            return device in allocated.devices or device in allocated.consumed
+        return allocated.uses(device)
 
     def _selectors(self, device_class: Object) -> list[Selector]:
         listed = (device_class.get("spec") or {}).get("selectors") or ()

@@ -124,6 +124,7 @@ class AllocatorFeatures:
     all_even_if_used_up: bool
     # 1.37+: an amount that was rounded up has the format of the step, and one beyond 64 bits is an error.
     exact_rounding: bool
+    totals_forget_shares: bool  # without capacity: for scores such devices count as free
     cel: DeviceFeatures
 
     @classmethod
@@ -176,6 +177,7 @@ class AllocatorFeatures:
             device_in_errors=minor >= 37,
             all_even_if_used_up=not gates.bugs.present("k8s-140769"),
             exact_rounding=minor >= 37,
+            totals_forget_shares=gates.bugs.present("k8s-136734"),
             cel=DeviceFeatures(
                 consumable_capacity=allocator_gates.consumable_capacity,
                 list_attributes=gates.enabled(_LISTS),

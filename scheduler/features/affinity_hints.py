@@ -1,4 +1,4 @@
-"""The differences between releases in the queueing hints of InterPodAffinity."""
+"""The differences between releases in the queueing hints of InterPodAffinity and PodTopologySpread."""
 
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ class AffinityHintFeatures:
     overlooks_own_labels: bool  # a change of the waiting pod's labels
     all_anti_terms: bool  # a pod counts as avoided only if all terms are about it
     overlooks_selected_namespaces: bool  # of a namespace selector of the waiting pod's terms
+    overlooks_nominated: bool  # pods without a node that are nominated to one
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "AffinityHintFeatures":
@@ -22,4 +23,5 @@ class AffinityHintFeatures:
             overlooks_own_labels=bugs.present("k8s-135394"),
             all_anti_terms=bugs.present("k8s-139161"),
             overlooks_selected_namespaces=bugs.present("k8s-141953"),
+            overlooks_nominated=bugs.present("k8s-135392"),
         )

@@ -36,6 +36,7 @@ class SchedulerFeatures:
     pops_from_backoff: bool  # without active pods, others are tried before their backoff ends
     cordon_ignores_tolerations: bool  # a change of a rejected pod's tolerations does not wake it (with hints)
     node_deletions_unheard: bool  # no pod is woken when a node goes
+    nominations_unheard: bool  # no pod is woken when another one is not nominated any more
     # A pod that is added wakes only those with affinity to pods; not those that topology spread rejected.
     spread_sleeps: bool
     keeps_old_rejections: (
@@ -88,6 +89,7 @@ class SchedulerFeatures:
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),
             cordon_ignores_tolerations=gates.bugs.present("k8s-127427"),
             node_deletions_unheard=gates.bugs.present("k8s-127464"),
+            nominations_unheard=gates.bugs.present("k8s-129058"),
             spread_sleeps=gates.bugs.present("k8s-122627"),
             keeps_old_rejections=gates.bugs.present("k8s-120334"),
             gated_sleep=gates.bugs.present("k8s-125527"),

@@ -90,3 +90,8 @@ UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, Action.ANY, "Unschedulab
 def is_same_pod(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint
     """Returns whether the change is one of the pod itself: the hint for it."""
     return new is not None and new["metadata"].get("uid") == pod["metadata"].get("uid")
+
+
+def has_node(old: Object | None, new: Object | None) -> bool:
+    """Returns whether a pod has a node, before a change and after it; nominations do not count."""
+    return all(pod["spec"].get("nodeName") for pod in (old, new) if pod is not None)

@@ -322,3 +322,29 @@ async def test_nodes_learn_how_long_secrets_may_be_kept(cluster):
         body = {"metadata": {"labels": {"seen": "1"}}}
         await cluster.client.patch(NODES, f"n{number}", "", body)
     await cluster.until(lambda: told("15"))
+
+
+@pytest.mark.parametrize(
+    ("version", "content_type"),
+    [
+        ("1.28.3", "application/apply-patch+yaml"),
+        ("1.28.4", "application/strategic-merge-patch+json"),
+    ],
+)
+async def test_the_end_of_a_collected_pod_is_applied_up_to_a_patch_release(
+    make_cluster, version, content_type
+):
+    """The garbage collector of 1.28.3 applies phase and condition, that of 1.28.4 patches them."""
+    cluster = make_cluster(Version.parse(version))
+    written = []
+
+    def note(request):
+        if "/pods/goes/status" in request.target:
+            written.append(request.headers["Content-Type"])
+
+    cluster.server.outage = note
+    await cluster.client.create(PODS, pod("goes", node_name="gone"))
+    await cluster.start(PodGarbageCollector)
+    await asyncio.sleep(65)
+
+    assert written[:1] == [content_type]

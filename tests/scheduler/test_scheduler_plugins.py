@@ -3,6 +3,7 @@
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, DeviceID
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
@@ -313,6 +314,30 @@ def test_devices_of_dra_count_for_scores(strategy, scores):
     extended.remove_class({"metadata": {"name": "gpu"}, "spec": spec})
     extended.set_class(None, {"metadata": {"name": "gpu"}, "spec": broken})
     assert totals.of("example.com/gpu", nodes[0]) == (0, 0)
+
+
+def test_a_shared_device_counts_as_in_use_but_for_a_release_that_forgets_shares_without_capacity():
+    """Of two shared devices 1.35 counts the one whose share takes capacity, 1.36 both."""
+    counted = {}
+    for minor in (35, 36):
+        version = Version(minor)
+        features = AllocatorFeatures.of(version, FeatureGates(version))
+        book, slices, extended = AllocatedDevices(), SliceIndex(features), IndexedExtendedResources()
+        made = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+        extended.set_class(None, made)
+        slices.set_slice(_slice("a", "xyz", nodeName="n0"))
+        book.add(DeviceID("d", "a", "x"), {})
+        book.add(DeviceID("d", "a", "y"), {"memory": Quantity.parse("1Gi")})
+        totals = DeviceTotals(
+            extended.class_for,
+            slices,
+            book.state,
+            features.cel,
+            forgets_shares=features.totals_forget_shares,
+        )
+        counted[minor] = totals.of("example.com/gpu", _node("n0"))
+
+    assert counted == {35: (3, 1), 36: (3, 2)}
 
 
 def test_devices_of_dra_count_for_balance():

@@ -65,9 +65,15 @@ class FieldManager:
         reset: ResetFields = None,
         *,
         blank: bool = False,
+        refuses_duplicates: bool = False,
     ) -> None:
-        """Makes a manager; with `blank`, objects have Go types: creates are compared with an empty one."""
+        """Makes a manager; with `blank`, objects have Go types: creates are compared with an empty one.
+
+        `refuses_duplicates`: an object with lists that repeat a key loses its managers by an update, and
+        cannot be applied to (issue 113482).
+        """
         self._blank = blank
+        self._refuses_duplicates = refuses_duplicates
         self._schema_for = schema_for
         self._convert = convert
         self._reset = reset
@@ -89,7 +95,8 @@ class FieldManager:
         `live` is the object before, in the same version, None for a create. Never raises: if the managers
         cannot be worked out, as where an object does not fit the schema, they go.
         """
-        if not self._blank and not (self._fits(new) and (live is None or self._fits(live))):
+        checks = not self._blank or self._refuses_duplicates
+        if checks and not (self._fits(new) and (live is None or self._fits(live))):
             return objects.unmanaged(new)
         identity = ManagerId.of(manager, UPDATE, new["apiVersion"], subresource)
         if not live and not (new.get("metadata") or {}).get("managedFields"):
@@ -107,11 +114,15 @@ class FieldManager:
         return objects.managed(new, entries.encode(managed))
 
     def _fits(self, obj: Object) -> bool:
-        """Decides whether an object fits its schema, where there is one. Those with Go types always are."""
+        """Decides whether an object fits its schema, where there is one.
+
+        Those with Go types do, but for keys that repeat.
+        """
         schema = self._schema_for(obj["apiVersion"])
         if schema is not None:
             try:
-                typed.validate(objects.unmanaged(obj), schema, allow_duplicates=True)
+                allow = not self._refuses_duplicates
+                typed.validate(objects.unmanaged(obj), schema, allow_duplicates=allow)
             except TypedError:
                 return False
         return True
@@ -179,7 +190,9 @@ class FieldManager:
         except EntryError as error:
             raise StatusError(500, "", f"failed to decode managed fields: {error}") from None
         try:
-            merged, managed = write.apply(objects.unmanaged(live), config, managed, force=force)
+            merged, managed = write.apply(
+                objects.unmanaged(live), config, managed, force=force, duplicates=not self._refuses_duplicates
+            )
         except ConflictsError as conflicts:
             raise conflicts.status() from None
         if manager == KUBECTL:
@@ -223,18 +236,24 @@ class _Write:
             times[identity] = self._now
         return limits.capped(Managed(managers, times))
 
-    def apply(self, live: Object, config: Object, managed: Managed, *, force: bool) -> tuple[Object, Managed]:
-        """Raises ConflictsError; StatusError for what does not fit."""
+    def apply(
+        self, live: Object, config: Object, managed: Managed, *, force: bool, duplicates: bool
+    ) -> tuple[Object, Managed]:
+        """Merges `config` into `live`, in whose lists there may be `duplicates`.
+
+        Raises ConflictsError; StatusError for what does not fit.
+        """
         if not managed.managers:
             existing = self._updater.versioned(live, self._api_version)
             why = f"failed to convert new object ({objects.who(live)}) to smd typed"  # (from memory)
             why = f"failed to create manager for existing fields: {why}"
-            _validated(existing, why, allow_duplicates=True)
+            _validated(existing, why, allow_duplicates=duplicates)
             managed = self._tracked({}, live, managed, BEFORE_FIRST_APPLY)
         before = self._updater.versioned(live, self._api_version)
         applied = before.holding(objects.unmanaged(config))
         _validated(applied, f"failed to create typed patch object ({objects.who(config)})")
-        _validated(before, f"failed to create typed live object ({objects.who(live)})", allow_duplicates=True)
+        why = f"failed to create typed live object ({objects.who(live)})"
+        _validated(before, why, allow_duplicates=duplicates)
         try:
             return self._merged(before, applied, managed, force=force)
         except ConflictsError as conflicts:

@@ -33,7 +33,12 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
         zero_values = services.features.workloads.zero_metric_values
         return conversion.convert(obj, gvk, services.table, zero_values=zero_values)
 
-    return FieldManager(schema_for, convert, blank=not resource.custom)
+    return FieldManager(
+        schema_for,
+        convert,
+        blank=not resource.custom,
+        refuses_duplicates=services.features.requests.refuses_duplicates,
+    )
 
 
 def manager_name(field_manager_param: str, user_agent: str) -> str:

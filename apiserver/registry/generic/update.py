@@ -27,6 +27,10 @@ from kubeskew.apiserver.storage.records import Entry, Key
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]
 
+# What a new object is not given by a client that updates or applies it: an end only by a bug.
+_NEVER_GIVEN = ("resourceVersion", "uid", "creationTimestamp", "selfLink")
+_NOT_GIVEN = (*_NEVER_GIVEN, "deletionTimestamp", "deletionGracePeriodSeconds")
+
 
 async def update(
     registry: Registry,
@@ -64,7 +68,9 @@ async def _create(
     if not (force_create or registry.strategy.allow_create_on_update) or write.subresource:
         raise errors.not_found(registry.requested_resource(write), name)
     new = await transform(None)
-    new["metadata"].pop("resourceVersion", None)
+    kept = registry.services.features.requests.keeps_given_deletion
+    for field_name in _NEVER_GIVEN if kept else _NOT_GIVEN:
+        new["metadata"].pop(field_name, None)
     return await generic_create.create(registry, new, write)
 
 

@@ -74,8 +74,13 @@ class DynamicState:
         """Makes the counts of devices that NodeResources plugins use for their scores, from 1.35 on."""
         if self.extended is None or not self._features.extended_resource_index:
             return None
+        features = self._allocator_features
         return DeviceTotals(
-            self.extended.class_for, self.slices, self.claims.allocated, self._allocator_features.cel
+            self.extended.class_for,
+            self.slices,
+            self.claims.allocated,
+            features.cel,
+            forgets_shares=features.totals_forget_shares,
         )
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:

@@ -14,6 +14,7 @@ from kubeskew.scheduler.framework.events import (
     EventHint,
     EventResource,
     Hint,
+    has_node,
     is_same_pod,
 )
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -45,6 +46,8 @@ def _after_pod(resolve: Resolve, labels_of: NamespaceLabels, features: AffinityH
     some = all if features.all_anti_terms else any
 
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        if features.overlooks_nominated and not has_node(old, new):
+            return False
         waiting = PodInfo(pod)
         near, far = waiting.affinity.required, waiting.affinity.required_anti
         if not features.overlooks_selected_namespaces:

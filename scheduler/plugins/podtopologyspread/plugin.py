@@ -10,7 +10,7 @@ from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, has_node
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -80,6 +80,7 @@ class PodTopologySpread:
         """`args` are PodTopologySpreadArgs."""
         self._cache = handle.cache
         self._constraints = Constraints(handle, args)
+        self._overlooks_nominated = handle.features.affinity_hints.overlooks_nominated
 
     def events_to_register(self) -> Sequence[EventHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
@@ -214,6 +215,8 @@ class PodTopologySpread:
 
     def _after_pod(self, pod: Object, old: Object | None, new: Object | None) -> bool:
         """Returns whether a pod came to be selected, or no longer is."""
+        if self._overlooks_nominated and not has_node(old, new):
+            return False
         changed = new or old
         if changed is None or changed["metadata"].get("namespace") != pod["metadata"].get("namespace"):
             return False

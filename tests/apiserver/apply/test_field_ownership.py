@@ -21,6 +21,7 @@ from kubeskew.apiserver.apply.managedfields.path_elements import canonical, in_o
 from kubeskew.apiserver.apply.managedfields.typed import to_field_set, validate
 
 MANAGER = FieldManager(lambda version: WIDGET if version in ("e/v1", "e/v2") else None)
+MANAGER_OF_OLD = FieldManager(lambda version: WIDGET if version == "e/v1" else None, refuses_duplicates=True)
 
 
 def widget(version="v1", metadata=None, **spec):
@@ -421,3 +422,17 @@ async def test_lists_without_a_list_type_are_merged_as_patches_merge_them(minor)
     entry = next(one for one in applied.body["metadata"]["managedFields"] if one["manager"] == "second")
     assert list(entry["fieldsV1"]["f:spec"]["f:containers"]) == ['k:{"name":"c"}']
     await close_server(server)
+
+
+def test_lists_that_repeat_a_key_lose_managers_and_refuse_applies_where_the_server_does():
+    """An API server up to 1.28 drops all managers of such an object, and applies nothing to it."""
+    odd = MANAGER_OF_OLD.update(None, widget(items=[{"name": "A"}, {"name": "A"}]), "editor")
+    config = widget(metadata={"labels": {"app": "web"}})
+
+    assert owners(odd) == {}
+    with pytest.raises(
+        StatusError, match=r"failed to create manager for existing fields: .*duplicate entries"
+    ):
+        MANAGER_OF_OLD.apply(stored(odd), config, "me", force=True)
+    assert owners(MANAGER.update(None, odd, "editor"))
+    assert MANAGER.apply(stored(odd), config, "me", force=True)["metadata"]["labels"] == {"app": "web"}
