@@ -66,12 +66,18 @@ class Scheduler:
         *,
         double_full_stop: bool = False,
         placement: PlacementFeatures,
+        preempts_in_vain: bool = False,
+        attempts_end_by_name: bool = False,
     ) -> None:
-        """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name)."""
+        """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name).
+
+        `attempts_end_by_name`: a failed attempt puts back what has the name now (pull request 138435).
+        """
         self.profiles = {profile.name: profile for profile in profiles}
         self._queue = queue
         self._double_full_stop = double_full_stop
         self._attempts = 0
+        self._ends_by_name = attempts_end_by_name
         self._cache = cache
         self._reporter = reporter
         self._current = current
@@ -253,7 +259,7 @@ class Scheduler:
             pod = queued.info  # upstream tells of it all the same (schedule_one.go, handleSchedulingFailure)
         else:
             queued.info = pod
-            self._queue.add_unschedulable_if_not_present(queued, nominated)
+            await self._queue.put_back(queued, nominated)
         try:
             await self._reporter.not_scheduled(
                 pod, "Unschedulable" if rejected else "SchedulerError", status.message, nominated
@@ -265,7 +271,9 @@ class Scheduler:
         """Returns the pod as it is now, if it still waits for a node."""
         pod = queued.info
         current = self._current(pod.namespace, pod.name)
-        if current is None or current["metadata"].get("uid") != pod.uid or current["spec"].get("nodeName"):
+        if current is None or current["spec"].get("nodeName"):
+            return None
+        if current["metadata"].get("uid") != pod.uid and not self._ends_by_name:
             return None
         return pod if current is pod.pod else PodInfo(current)
 

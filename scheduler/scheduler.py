@@ -74,6 +74,7 @@ class SchedulerService:
             pops_from_backoff=self._features.pops_from_backoff,
             keeps_old_rejections=self._features.keeps_old_rejections,
             gated_sleep=self._features.gated_sleep,
+            attempts_end_late=self._features.attempts_end_late,
         )
         handle.activations.append(self.queue.activate)
         pods = self._informers.informer(PODS)
@@ -89,6 +90,8 @@ class SchedulerService:
             self.metrics,
             double_full_stop=self._features.double_full_stop,
             placement=self._features.placement,
+            preempts_in_vain=self._features.preempts_in_vain,
+            attempts_end_by_name=self._features.attempts_end_by_name,
         )
         taken = self.scheduler.profiles if queues else ()
         ClusterInformers(self.cache, self.queue, taken, self._features).connect(self._informers)

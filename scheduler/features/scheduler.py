@@ -8,6 +8,7 @@ from kubeskew.scheduler.features.affinity_hints import AffinityHintFeatures
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.features.placement import PlacementFeatures
+from kubeskew.scheduler.features.preemption import PreemptionFeatures
 
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 
@@ -31,8 +32,12 @@ class SchedulerFeatures:
     claim_metric: str  # metric of created extended-resource claims (1.35+), without `_total`; "" for none
     binding_metrics: bool  # 1.36+: metrics of binding conditions
     queueing_hints: bool  # else every event that a plugin registered for requeues the pods it rejected
+    in_flight_metric: bool  # 1.32+ (from memory), with hints: of what is kept for attempts under way
     affinity_hints: AffinityHintFeatures
     async_preemption: bool
+    preemption: PreemptionFeatures
+    attempts_end_by_name: bool  # a pod made anew during an attempt ends its own, and not that of the old one
+    attempts_end_late: bool  # a moment after the pod may be tried again; whoever takes it then loses it
     pops_from_backoff: bool  # without active pods, others are tried before their backoff ends
     cordon_ignores_tolerations: bool  # a change of a rejected pod's tolerations does not wake it (with hints)
     node_deletions_unheard: bool  # no pod is woken when a node goes
@@ -84,8 +89,12 @@ class SchedulerFeatures:
             claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
             binding_metrics=dynamic and version.minor >= 36 and gates.enabled("DRADeviceBindingConditions"),
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
+            in_flight_metric=version.minor >= 32 and gates.enabled("SchedulerQueueingHints"),
             affinity_hints=AffinityHintFeatures.of(gates),
             pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+            preemption=PreemptionFeatures.of(gates),
+            attempts_end_by_name=gates.bugs.present("k8s-138435"),
+            attempts_end_late=gates.bugs.present("k8s-139186"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),
             cordon_ignores_tolerations=gates.bugs.present("k8s-127427"),
             node_deletions_unheard=gates.bugs.present("k8s-127464"),

@@ -152,6 +152,14 @@ class Metrics:
         self.pending = Gauge(
             "scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry
         )
+        self.in_flight: Gauge | None = None
+        if features.in_flight_metric:
+            self.in_flight = Gauge(
+                "scheduler_inflight_events",
+                "Pods that are being tried, and events that are kept for them.",
+                ["event"],
+                registry=registry,
+            )
         self.incoming = Counter(
             "scheduler_queue_incoming_pods",
             "Pods put into a queue, by the event that did it.",

@@ -55,7 +55,7 @@ class Evictor:
     async def evict_now(self, candidate: Candidate, preemptor: PodInfo) -> None:
         """Evicts all victims, then clears nominations of pods of lower priority; raises FAILURES."""
         self._handle.metrics.preemption_victims.observe(len(candidate.victims))
-        victims = _staying(candidate)
+        victims = self._to_evict(candidate)
         results = await asyncio.gather(
             *(self._evict(victim, preemptor, candidate.node) for victim in victims), return_exceptions=True
         )
@@ -67,7 +67,7 @@ class Evictor:
     def evict_later(self, candidate: Candidate, preemptor: PodInfo) -> None:
         """Evicts in the background; until the last victim's turn the preemptor is not tried again."""
         self._handle.metrics.preemption_victims.observe(len(candidate.victims))
-        victims = _staying(candidate)
+        victims = self._to_evict(candidate)
         if not victims:
             return
         self._preempting.add(preemptor.uid)
@@ -78,6 +78,7 @@ class Evictor:
     async def _in_background(self, victims: Sequence[PodInfo], preemptor: PodInfo, node: str) -> None:
         metrics, began = self._handle.metrics, self._handle.clock.monotonic()
         result = "success"
+        gone = False
         try:
             if not await self._withdraw(preemptor, node):
                 result = "error"
@@ -87,8 +88,11 @@ class Evictor:
             )
             if any(isinstance(result, BaseException) for result in results):
                 result = "error"
-            self._last[preemptor.uid] = last
-            await self._evict(last, preemptor, node)
+            if self._features.preemption.forgets_last_victim:
+                self._preempting.discard(preemptor.uid)
+            else:
+                self._last[preemptor.uid] = last
+            gone = not await self._evict(last, preemptor, node)
         except FAILURES as error:
             log.warning("cannot preempt for pod %s: %s", preemptor.key, error)
             result = "error"
@@ -96,12 +100,13 @@ class Evictor:
             self._preempting.discard(preemptor.uid)
             self._last.pop(preemptor.uid, None)
             metrics.observe_preemption(result, self._handle.clock.monotonic() - began)
-            if result == "error":
+            if result == "error" or (gone and not self._features.preemption.leaves_preemptor):
                 self._handle.activate(preemptor.uid)
 
     # -- one victim
 
-    async def _evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+    async def _evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> bool:
+        """Evicts one victim; returns whether it was there still."""
         client = self._handle.client
         try:
             patch = self._patch(victim, preemptor)
@@ -111,7 +116,7 @@ class Evictor:
         except StatusError as error:
             if error.code != 404:
                 raise
-            return
+            return False
         by = f"pod {preemptor.uid}" if self._features.preemptor_in_event else "a pod"
         self._handle.recorder.event(
             victim.pod,
@@ -121,6 +126,16 @@ class Evictor:
             action="Preempting",
             related=preemptor.pod,
         )
+        return True
+
+    def _to_evict(self, candidate: Candidate) -> list[PodInfo]:
+        """Returns the victims to evict: those that are not being deleted already, or all."""
+        every = self._features.preemption.evicts_leaving
+        return [
+            victim
+            for victim in candidate.victims
+            if every or not victim.pod["metadata"].get("deletionTimestamp")
+        ]
 
     def _patch(self, victim: PodInfo, preemptor: PodInfo) -> Object | None:
         if not self._features.disruption_condition:
@@ -170,8 +185,3 @@ async def clear_nomination(handle: Handle, pod: PodInfo) -> None:
     if (pod.pod.get("status") or {}).get("nominatedNodeName"):
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
         await patch_pod_status(handle.client, handle.clock, pod, body)
-
-
-def _staying(candidate: Candidate) -> list[PodInfo]:
-    """Returns the victims that are not being deleted already."""
-    return [victim for victim in candidate.victims if not victim.pod["metadata"].get("deletionTimestamp")]

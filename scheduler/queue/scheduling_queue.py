@@ -8,7 +8,8 @@ import asyncio
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -30,6 +31,7 @@ from kubeskew.scheduler.queue.unschedulable_pods import (
 LEFTOVER_SECONDS = 300.0  # seconds after which a rejected pod is tried again without an event
 FLUSH_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 3600.0
+_POD_POPPED = "PodPopped"  # the label of pods in flight in upstream's list of events
 _LONG_AGO = float("-inf")  # no backoff for a pod that only waited
 
 
@@ -48,16 +50,19 @@ class SchedulingQueue:
         pops_from_backoff: bool = False,
         keeps_old_rejections: bool = False,
         gated_sleep: bool = False,
+        attempts_end_late: bool = False,
     ) -> None:
         """Without hints, every event that a plugin registered for requeues the pods it rejected.
 
         `pops_from_backoff`: while no pod is active, pods that back off after a rejection are tried. The
         others are bugs: an attempt begins with the rejections of the one before (pull request 120334); a pod
-        that PreEnqueue holds back is woken by nothing but its own changes (issue 125223).
+        that PreEnqueue holds back is woken by nothing but its own changes (issue 125223); an attempt ends a
+        moment after its pod may be tried again, and whoever takes the pod then loses it (issue 139186).
         """
         self._with_hints = with_hints
         self._keeps_old_rejections = keeps_old_rejections
         self._gated_sleep = gated_sleep
+        self._ends_late = attempts_end_late
         self._pops_from_backoff = pops_from_backoff
         self._clock = clock
         self._profiles = {profile.name: profile for profile in profiles}
@@ -74,9 +79,11 @@ class SchedulingQueue:
         self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
         self._happened: deque[InFlightEvent] = deque()
         self._forgotten = 0  # number of events dropped from the front of `_happened`
+        self._shown: set[str] = set()  # labels of events that the metric has
         self._serial = itertools.count()
         self._changed = asyncio.Event()
         self._flushed = clock.monotonic()
+        self._show_in_flight(_POD_POPPED)
 
     # -- in
 
@@ -101,9 +108,7 @@ class SchedulingQueue:
         if pod.uid not in self._waiting:
             return
         self._waiting.add(queued)
-        if queued.gated_by or any(
-            self._hints.helps(queued, InFlightEvent(event, old, pod.pod)) for event in events
-        ):
+        if any(self._hints.helps(queued, InFlightEvent(event, old, pod.pod)) for event in events):
             self._waiting.pop(pod.uid)
             self._requeue(queued, events[0].label if events else "UnscheduledPodUpdate")
 
@@ -126,9 +131,12 @@ class SchedulingQueue:
         Without hints, any event since the attempt began has it tried again (upstream's moveRequestCycle).
         `nominated` is the node of its nomination, "" for none; None keeps the present one.
         """
+        if self._find(queued.uid) is not None:
+            return  # only another pod of the same name, which was taken for the one that was tried
         seen = self._in_flight.get(queued.uid)
         since = [] if seen is None else [*islice(self._happened, seen - self._forgotten, None)]
-        self.done(queued.uid)
+        if not self._ends_late:
+            self.done(queued.uid)
         queued.tried = queued.enqueued = self._clock.monotonic()
         queued.failures += 1
         queued.failed = not queued.rejected_by and not queued.pending_by
@@ -142,6 +150,13 @@ class SchedulingQueue:
             self._waiting.add(queued)
             self._count("unschedulable", "ScheduleAttemptFailure")
         self.nominator.add(queued.info, nominated)
+
+    async def put_back(self, queued: QueuedPod, nominated: str | None = None) -> None:
+        """Takes a pod back after a failed attempt, and ends the attempt."""
+        self.add_unschedulable_if_not_present(queued, nominated)
+        if self._ends_late:
+            await asyncio.sleep(0)
+            self.done(queued.uid)
 
     def done(self, uid: str) -> None:
         """Ends the attempt: the pod is bound, gone, or about to be given back."""
@@ -165,8 +180,7 @@ class SchedulingQueue:
         if not self._hints.anybody(event):
             return
         happened = InFlightEvent(event, old, new)
-        if self._in_flight:
-            self._happened.append(happened)
+        self._remember((happened,))
         for queued in self._waiting.helped_by(happened):
             if (wakes is not None and not wakes(queued.info)) or self._sleeps(queued):
                 continue
@@ -178,9 +192,24 @@ class SchedulingQueue:
     def _sleeps(self, queued: QueuedPod) -> bool:
         return self._gated_sleep and bool(queued.gated_by)
 
-    def _remember(self, events: Iterator[InFlightEvent]) -> None:
-        if self._in_flight:
-            self._happened.extend(events)
+    def _remember(self, events: Iterable[InFlightEvent]) -> None:
+        if not self._in_flight:
+            return
+        for happened in events:
+            self._happened.append(happened)
+            self._show_in_flight(happened.event.label)
+
+    def _show_in_flight(self, label: str) -> None:
+        """Has a metric count the events of that label, or the pods, that are kept for attempts under way."""
+        gauge = self._metrics.in_flight if self._metrics is not None else None
+        if gauge is not None and label not in self._shown:
+            self._shown.add(label)
+            gauge.labels(event=label).set_function(partial(self._kept, label))
+
+    def _kept(self, label: str) -> int:
+        if label == _POD_POPPED:
+            return len(self._in_flight)
+        return sum(happened.event.label == label for happened in self._happened)
 
     # -- out
 
@@ -189,14 +218,15 @@ class SchedulingQueue:
         while True:
             self._flush()
             queued = self._take()
-            if queued is not None:
+            if queued is not None and queued.uid not in self._in_flight:
                 queued.attempts += 1
                 self._in_flight[queued.uid] = self._forgotten + len(self._happened)
                 self._blame(queued, -1)
                 if not self._keeps_old_rejections:
                     queued.rejected_by, queued.pending_by = set(), set()
                 return queued
-            await self._wait()
+            if queued is None:
+                await self._wait()
 
     def _take(self) -> QueuedPod | None:
         while self._heap:
@@ -253,6 +283,8 @@ class SchedulingQueue:
 
     def _requeue(self, queued: QueuedPod, event: str) -> None:
         if self._ready_at(queued) > self._clock.monotonic():
+            if self._pops_from_backoff and not self._admitted(queued, event):
+                return  # as upstream, from where the pod could be taken at once
             self._backoff[queued.uid] = queued
             self._count("backoff", event)
             self._changed.set()

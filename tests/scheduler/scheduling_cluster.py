@@ -22,14 +22,14 @@ DRIVER = "gpu.example.com"
 class Cluster:
     """A fake server with a scheduler at it."""
 
-    def __init__(self, version="1.36", *, settings=None, **gates):
+    def __init__(self, version="1.36", *, settings=None, bugs=None, **gates):
         self.version = Version.parse(version)
         self.refs = dra_refs(self.version)
         clock, entropy = LoopClock(), SeededEntropy(7)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
         environment = self.environment = Environment(
-            self.version, FeatureGates(self.version, gates), clock, entropy
+            self.version, FeatureGates(self.version, gates, bugs), clock, entropy
         )
         self.registry = CollectorRegistry()
         self.connection = self.server.client()  # the scheduler's

@@ -77,6 +77,33 @@ async def test_victim_that_needs_time_keeps_the_node_promised(background):
         assert await cluster.node_of("high") == "n0"
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_victim_that_is_gone_before_it_is_evicted_leaves_its_preemptor_waiting(leaves):
+    """Its deletion comes in the attempt, when preemption has not begun; nothing happens when it ends."""
+    async with running(Cluster("1.36", bugs={"k8s-141694": leaves})) as cluster:
+        await cluster.node()
+        await _occupied(cluster, 1)
+        (profile,) = cluster.service.scheduler.profiles.values()
+        post_filter = profile.run_post_filters
+
+        async def late(*arguments):
+            if (await cluster.client.list(PODS))["items"][1:]:
+                await cluster.client.delete(PODS, "n0-0", "default", grace_period=0)
+                await asyncio.sleep(0.1)
+            return await post_filter(*arguments)
+
+        def with_victim(*arguments):
+            nodes = arguments[-1]
+            return late(*arguments[:-1], [node.clone() for node in nodes])
+
+        profile.run_post_filters = with_victim
+        await cluster.pod("high", {"cpu": "4"}, priority=10)
+        await asyncio.sleep(60)
+        high = await cluster.read("high")
+
+        assert ("nodeName" in high["spec"]) is not leaves
+
+
 async def test_preemptor_waits_for_a_terminating_victim():
     """Another attempt while the victim is on its way out evicts nobody else."""
     async with running(Cluster()) as cluster:

@@ -218,3 +218,25 @@ async def test_errors_wait_for_their_backoff(looptime):
 
     assert (await queue.pop()).info.name == "a"
     assert looptime == 1.0
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_a_pod_that_is_taken_before_its_attempt_has_ended_is_lost(late):
+    """Whoever waits for a pod takes the one that is put back; its attempt ends a moment later."""
+    profile = Profile([PrioritySort(), SchedulingGates(), _Picky()])
+    queue = SchedulingQueue(
+        SystemClock(), [profile], backoff=Backoff(0.0), pops_from_backoff=True, attempts_end_late=late
+    )
+    queue.add(_pod("a"))
+    queued = await queue.pop()
+    queued.rejected_by = {"Picky"}
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": True})
+
+    back = asyncio.create_task(queue.put_back(queued))
+    taken = asyncio.create_task(queue.pop())
+    await asyncio.sleep(1)
+
+    assert taken.done() is not late
+    assert queue.sizes == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
+    taken.cancel()
+    await back
