@@ -42,10 +42,8 @@ _PROGRAM = "env check outputs bindings skipLogOutput skipCommandOutput workDir t
 
 # The operations of a `try` list. The runner has a function for each (`RUN` in conformance/runner.py).
 OPERATIONS: Mapping[str, Shape] = {
-    "apply": _shape("", f"{_WRITTEN} subresource"),
-    "create": _shape("", f"{_WRITTEN} subresource ref"),
     "apply": _shape("", f"{_WRITTEN} subresource fieldManager"),
-    "create": _shape("", _WRITTEN),
+    "create": _shape("", f"{_WRITTEN} subresource ref"),
     "update": _shape("", _WRITTEN),
     "patch": _shape("", f"{_WRITTEN} subresource"),
     "delete": _shape(

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.leader import LeaderElector
 from kubeskew.apimachinery.client.queue_metrics import QueueMetrics

@@ -4,7 +4,7 @@ help."""
 from collections.abc import Callable, Collection
 from typing import Any
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.scheduler.cache import Cache

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubeskew.apimachinery.client.informer import Informer, InformerFactory
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient

@@ -66,7 +66,6 @@ class Scheduler:
         *,
         double_full_stop: bool = False,
         placement: PlacementFeatures,
-        preempts_in_vain: bool = False,
         attempts_end_by_name: bool = False,
     ) -> None:
         """`filters` are by profile; `current` returns the informer's version of a pod (namespace, name).

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
@@ -90,7 +90,6 @@ class SchedulerService:
             self.metrics,
             double_full_stop=self._features.double_full_stop,
             placement=self._features.placement,
-            preempts_in_vain=self._features.preempts_in_vain,
             attempts_end_by_name=self._features.attempts_end_by_name,
         )
         taken = self.scheduler.profiles if queues else ()

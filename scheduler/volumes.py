@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding, 1.36.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import (
     CSI_NODES,
     PERSISTENT_VOLUME_CLAIMS,

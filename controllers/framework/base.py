@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from kubeskew.apimachinery.client.informer import Informer, InformerFactory
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock

@@ -8,7 +8,7 @@ from in_process_transport import Answer
 from prometheus_client import CollectorRegistry
 from until import until
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, JOBS, PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock

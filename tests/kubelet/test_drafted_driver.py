@@ -6,7 +6,7 @@ import pytest
 from fake_server import FakeServer
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NODES, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError

@@ -8,7 +8,7 @@ import pytest
 from fake_server import FakeServer
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS, dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError

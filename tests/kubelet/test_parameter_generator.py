@@ -8,7 +8,7 @@ from fake_server import FakeServer
 from loop_clock import LoopClock
 from until import until
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, parameters_refs
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.versions import Version

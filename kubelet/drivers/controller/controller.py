@@ -12,7 +12,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from kubeskew.apimachinery.claim_users import is_for_pod
-from kubeskew.apimachinery.client.informer import Informer, InformerFactory
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS, Ref, dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient

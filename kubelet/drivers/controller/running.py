@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import dra_refs, parameters_refs
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from kubeskew.apimachinery.claim_users import reserved_for
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import DRARefs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient

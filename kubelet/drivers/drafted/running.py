@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext

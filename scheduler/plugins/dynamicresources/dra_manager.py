@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import pod_group_of
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, scheduling_context_ref, taint_rules_ref
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object

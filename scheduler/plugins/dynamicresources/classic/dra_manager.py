@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import parameters_refs, scheduling_context_ref
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.scheduler.features.classic import ClassicFeatures

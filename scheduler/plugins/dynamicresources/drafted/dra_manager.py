@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object

@@ -3,7 +3,7 @@
 from functools import partial
 
 from kubeskew.apimachinery.catalogue.table import catalogue_for
-from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref, dra_refs, parameters_refs
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.catalogue.serving import version_order
-from kubeskew.apimachinery.client.informer import Informer, InformerFactory
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
