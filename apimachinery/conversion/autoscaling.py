@@ -6,6 +6,7 @@ Source: pkg/apis/autoscaling/v1/conversion.go, 1.36.
 """
 
 import json
+from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery.conversion.autoscaling_metrics import (
@@ -109,9 +110,7 @@ def _keep_annotations(obj: Object, annotations: dict[str, str]) -> None:
         metadata.pop("annotations", None)
 
 
-def with_zero_values(obj: Object) -> None:
-    """Brings an object of v1 to v2 with a value in each of its object metrics (known bug 137856)."""
-    to_v2(obj, zero_values=True)
-
-
-CONVERTERS = {("autoscaling", "v1", "HorizontalPodAutoscaler"): (to_v2, from_v2)}
+_V1 = ("autoscaling", "v1", "HorizontalPodAutoscaler")
+CONVERTERS = {_V1: (to_v2, from_v2)}
+# They give each object metric of v1 a value in v2 (known bug 137856).
+CONVERTERS_WITH_ZEROS = {_V1: (partial(to_v2, zero_values=True), from_v2)}

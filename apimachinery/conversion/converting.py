@@ -17,7 +17,8 @@ Change = Callable[[Object], None]  # rewrites an object in place
 Shape = tuple[str, str, str]  # group, version, kind
 
 # How to bring an object of a group, version and kind to the common shape of its kind, and back.
-CONVERTERS: Mapping[Shape, tuple[Change, Change]] = MappingProxyType(
+Converters = Mapping[Shape, tuple[Change, Change]]
+CONVERTERS: Converters = MappingProxyType(
     {
         **autoscaling.CONVERTERS,
         **dynamic_resources.CONVERTERS,
@@ -27,6 +28,12 @@ CONVERTERS: Mapping[Shape, tuple[Change, Change]] = MappingProxyType(
 )
 
 
+def converters(*, zero_metric_values: bool) -> Converters:
+    """Returns how a server converts: with `zero_metric_values` autoscalers have a value 0 where
+    autoscaling/v1 has one because it must."""
+    return {**CONVERTERS, **autoscaling.CONVERTERS_WITH_ZEROS} if zero_metric_values else CONVERTERS
+
+
 def gvk_of(obj: Object) -> GroupVersionKind:
     """Returns the group, version and kind that an object says it has."""
     group, _, version = (obj.get("apiVersion") or "").rpartition("/")
@@ -34,20 +41,20 @@ def gvk_of(obj: Object) -> GroupVersionKind:
 
 
 def convert(
-    obj: Object, to: GroupVersionKind, catalogue: ResourceTable | None = None, *, zero_values: bool = False
+    obj: Object,
+    to: GroupVersionKind,
+    catalogue: ResourceTable | None = None,
+    by: Converters = CONVERTERS,
 ) -> Object:
     """Returns `obj` in version `to` of its kind: a new object, or `obj` itself if it is in that version.
 
     With a catalogue the result is normalised along the schema of `to`: fields that version does not have are
-    lost, as upstream. The group may change too (events). With `zero_values` autoscalers have a value 0 where
-    autoscaling/v1 has one because it must.
+    lost, as upstream. The group may change too (events).
     """
     source = gvk_of(obj)
     if source == to:
         return obj
-    widen, narrow = CONVERTERS.get(source, _SAME)[0], CONVERTERS.get(to, _SAME)[1]
-    if zero_values and widen is autoscaling.to_v2:
-        widen = autoscaling.with_zero_values
+    widen, narrow = by.get(source, _SAME)[0], by.get(to, _SAME)[1]
     changed = widen is not _nothing or narrow is not _nothing
     result = copy.deepcopy(obj) if changed else dict(obj)
     widen(result)

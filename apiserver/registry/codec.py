@@ -66,6 +66,8 @@ class Codec:
         )
         self._features = features_of(environment.gates)
         self._converter = Converter(client, environment.entropy)
+        zeros = self._features.workloads.zero_metric_values
+        self._converters = conversion.converters(zero_metric_values=zeros)
 
     def hub(self, resource: Resource) -> Resource:
         """Returns the resource in the version that this server stores.
@@ -192,8 +194,11 @@ class Codec:
         """Returns `obj`, of any registered version, in the version of `resource`."""
         if obj["apiVersion"] == resource.api_version:
             return obj
-        zero_values = self._features.workloads.zero_metric_values
-        return conversion.convert(obj, resource.gvk, self.table, zero_values=zero_values)
+        return self.convert_to(obj, resource.gvk)
+
+    def convert_to(self, obj: Object, gvk: GroupVersionKind) -> Object:
+        """Returns `obj`, of any registered version, in the version of `gvk`."""
+        return conversion.convert(obj, gvk, self.table, self._converters)
 
     def default(self, obj: Object, resource: Resource) -> Object:
         """Returns `obj` with the defaults of its version."""

@@ -1,6 +1,5 @@
 """Makes the field manager of a resource, over the schemas of all its versions."""
 
-from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.memoizing import remembered
 from kubeskew.apimachinery.objects import Object
@@ -29,9 +28,7 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
         known = manager_versions.converted(obj, target) if target is not None else None
         if known is not None:
             return known
-        gvk = GroupVersionKind(group, version, resource.kind)
-        zero_values = services.features.workloads.zero_metric_values
-        return conversion.convert(obj, gvk, services.table, zero_values=zero_values)
+        return services.codec.convert_to(obj, GroupVersionKind(group, version, resource.kind))
 
     return FieldManager(
         schema_for,

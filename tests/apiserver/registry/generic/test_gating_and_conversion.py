@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.conversion import convert, converters
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
@@ -223,7 +223,7 @@ def test_an_object_metric_comes_back_without_the_value_that_v1_has_to_have(
     scaler["status"] = {"currentMetrics": [{"type": "Object", "object": {**source, "current": given}}]}
     old = convert(scaler, GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"))
     v2 = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
-    new = convert(old, v2, zero_values=zero_values)
+    new = convert(old, v2, by=converters(zero_metric_values=zero_values))
 
     assert new["spec"]["metrics"][0]["object"]["target"] == {**given, **back}
     current = {name: value for name, value in given.items() if name != "type"}
