@@ -159,9 +159,8 @@ class NodeFinder:
             else:
                 return status
         if not nodes and self._features.panics_without_candidates:
-            raise Panic(
-                "runtime error: integer divide by zero"
-            )  # where the next search begins (issue 124930)
+            # where the next search begins (issue 124930)
+            raise Panic("runtime error: integer divide by zero")
         self._sampler.looked_at(seen)
         for name in filters.names:  # each checks only the nodes that those before it left
             self._profile.count_evaluations(name, "Filter", seen)

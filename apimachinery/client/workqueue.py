@@ -43,6 +43,7 @@ class WorkQueue(Generic[Item]):
         self._delayed: dict[Item, tuple[float, asyncio.Task[None]]] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._shutting_down = False
+        self._hire: Callable[[], None] = _nobody  # begins to work too, where somebody works already
 
     def __len__(self) -> int:
         """Returns how many items wait for a worker."""
@@ -123,13 +124,36 @@ class WorkQueue(Generic[Item]):
             self._ready.append(item)
             self._wake_one()
 
-    async def work(self, process: Callable[[Item], Awaitable[None]]) -> None:
-        """Has items processed, one after the other, until the queue shuts down."""
+    async def work(self, process: Callable[[Item], Awaitable[None]], workers: int = 1) -> None:
+        """Has items processed until the queue shuts down, by up to so many workers.
+
+        Each works on one item after the other. There are only as many as there were items at a time: most
+        queues of a cluster never have more than one.
+        """
+        hired: list[asyncio.Task[None]] = []
+
+        def hire() -> None:
+            if len(hired) < workers - 1:
+                hired.append(asyncio.create_task(self._work(process)))
+
+        self._hire = hire
+        try:
+            await self._work(process)
+            await asyncio.gather(*hired)
+        finally:
+            self._hire = _nobody
+            for task in hired:
+                task.cancel()
+            await asyncio.gather(*hired, return_exceptions=True)
+
+    async def _work(self, process: Callable[[Item], Awaitable[None]]) -> None:
         while True:
             try:
                 item = await self.get()
             except ShutDown:
                 return
+            if self._ready:
+                self._hire()
             try:
                 await process(item)
             finally:
@@ -157,3 +181,8 @@ class WorkQueue(Generic[Item]):
             if not waiter.done():
                 waiter.set_result(None)
                 return
+        self._hire()
+
+
+def _nobody() -> None:
+    """Hires nobody: nobody works on the queue yet."""

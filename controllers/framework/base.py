@@ -124,7 +124,7 @@ class Controller(ABC):
     async def _begin(self) -> None:
         for informer in self._informers:
             await informer.synced()
-        loops = [*(self.queue.work(self._sync_one) for _ in range(self._workers)), *self.loops()]
+        loops = [self.queue.work(self._sync_one, self._workers), *self.loops()]
         self._tasks += [asyncio.create_task(loop, name=self.name) for loop in loops]
         self._working = True
 

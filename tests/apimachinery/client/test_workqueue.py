@@ -153,3 +153,49 @@ async def test_a_queue_without_items_has_series_of_zeros(clock):
 
     names = ("adds_total", "retries_total", "depth", "work_duration_seconds_count")
     assert [registry.get_sample_value(f"workqueue_{name}", {"name": "job"}) for name in names] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("waiting", [0, 5])
+async def test_as_many_work_as_there_are_items(queue, waiting):
+    """Items are worked on at the same time by up to so many workers, also those that were there before."""
+    at_once, most, done = 0, 0, []
+
+    async def process(item):
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(1)
+        at_once -= 1
+        done.append(item)
+
+    for item in range(waiting):
+        queue.add(item)
+    working = asyncio.create_task(queue.work(process, workers=3))
+    await asyncio.sleep(0.5)
+    for item in range(waiting, 5):
+        queue.add(item)
+    await asyncio.sleep(2.1)
+    queue.shut_down()
+    await working
+
+    assert (most, sorted(done)) == (3, [0, 1, 2, 3, 4])
+
+
+async def test_all_workers_end_with_the_work(queue):
+    """Whoever cancels the work has no item worked on any more."""
+    done = []
+
+    async def process(item):
+        await asyncio.sleep(1)
+        done.append(item)
+
+    working = asyncio.create_task(queue.work(process, workers=2))
+    await asyncio.sleep(0.5)
+    queue.add("a")
+    queue.add("b")
+    await asyncio.sleep(0.5)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    await asyncio.sleep(5)
+
+    assert (done, queue.idle) == ([], True)
