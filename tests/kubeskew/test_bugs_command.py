@@ -104,3 +104,12 @@ def test_the_page_of_known_bugs_is_that_of_the_table(monkeypatch: pytest.MonkeyP
     import known_bugs_page
 
     assert known_bugs_page.PAGE.read_text() == known_bugs_page.page(), "run hack/known_bugs_page.py"
+
+
+def test_a_bug_that_no_release_has_fixed_is_told_at_the_newest():
+    """The table says that no release is known to have the fix."""
+    result = CliRunner().invoke(bugs, ["--from", "1.37"], catch_exceptions=False)
+    (row,) = [line for line in result.stdout.splitlines() if line.startswith("k8s-141898 ")]
+
+    assert " since 1.31.0 " in row
+    assert " none known " in row

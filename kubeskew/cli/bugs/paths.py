@@ -24,7 +24,6 @@ class Met(NamedTuple):
             "source": bug.source,
             "affected": bug.affected,
             "fixed": [str(patch) for patch in bug.fixed],
-            "open": bug.is_open,
             "gates": list(bug.gates),
             "at": [str(version) for version in self.at],
             "behaves": bool(bug.switch),

@@ -31,8 +31,8 @@ def bugs(first: Version | None, last: Version | None, files: tuple[Path, ...], o
     """List the known bugs of Kubernetes that a path of versions meets, or all that are known here.
 
     A path stops at both ends and at the newest patch of each minor between them. Clusters behave as those
-    marked `yes` do; `--bugs ID=off` is without one, `--bugs ID=on` has it at any version. Of one that
-    is open no release is known that has the fix.
+    marked `yes` do; `--bugs ID=off` is without one, `--bugs ID=on` has it at any version. Where no
+    release is known that has the fix, `--bugs ID=off` shows how it is once one has.
 
     \b
     kubeskew bugs --from 1.33.5 --to 1.35
@@ -59,7 +59,7 @@ def _row(found: Met) -> dict[str, Any]:
         "component": bug.component,
         "at": ", ".join(map(str, found.at)) or "-",
         "affected": bug.affected,
-        "fixed in": ", ".join(map(str, bug.fixed)) or ("open" if bug.is_open else "-"),
+        "fixed in": ", ".join(map(str, bug.fixed)) or ("none known" if bug.is_open else "-"),
         "here": "yes" if bug.switch else "no",
         "title": bug.title,
     }
