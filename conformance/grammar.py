@@ -43,7 +43,7 @@ _PROGRAM = "env check outputs bindings skipLogOutput skipCommandOutput workDir t
 # The operations of a `try` list. The runner has a function for each (`RUN` in conformance/runner.py).
 OPERATIONS: Mapping[str, Shape] = {
     "apply": _shape("", f"{_WRITTEN} subresource fieldManager"),
-    "create": _shape("", f"{_WRITTEN} subresource ref"),
+    "create": _shape("", _WRITTEN),
     "update": _shape("", _WRITTEN),
     "patch": _shape("", f"{_WRITTEN} subresource"),
     "delete": _shape(
@@ -208,7 +208,6 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "path": ("The path that metrics are read from.", _TEXT),
     "pod": ("The pod's name.", _TEXT),
     "quantiles": ("Quantiles of a summary.", _ANY),
-    "create.ref": ("Whose subresource it is.", {"$ref": "#/$defs/reference", "required": ["name"]}),
     "ref": ("What to delete.", {"$ref": "#/$defs/reference"}),
     "removeFiles": ("Files of the kubelet to remove.", _ANY),
     "resource": ("The object.", {"$ref": "#/$defs/object"}),

@@ -85,22 +85,8 @@ def _check_either(body: Mapping[str, Any], key: str, where: str) -> None:
         named_files(where, body["file"])
 
 
-def _check_owner(body: Mapping[str, Any], where: str) -> None:
-    """Raises ScenarioError unless a `create` names a subresource with the object that has it, or neither."""
-    if ("subresource" in body) != ("ref" in body):
-        raise ScenarioError(f"{where}: expected `ref` and `subresource`, or neither of them")
-    if "ref" in body:
-        ref = body["ref"]
-        _check_reference(ref, f"{where}.ref")
-        if not ref.get("name"):
-            raise ScenarioError(f"{where}.ref: expected `name`")
-        _check_kind(ref["apiVersion"], ref["kind"], f"{where}.ref")
-
-
 def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
     _check_either(body, "resource", where)
-    if kind == "create":
-        _check_owner(body, where)
     if "resource" not in body or expression(body["resource"]) is not None:
         return
     resource = body["resource"]
@@ -108,7 +94,7 @@ def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
         return
     if not isinstance(resource, Mapping) or not resource.get("apiVersion") or not resource.get("kind"):
         raise ScenarioError(f"{where}.resource: expected an object with `apiVersion` and `kind`")
-    if not body.get("expect") and "ref" not in body:  # else it may be meant to be refused, or is of another
+    if not body.get("expect"):  # else it may be meant to be refused
         _check_kind(resource["apiVersion"], resource["kind"], f"{where}.resource")
 
 

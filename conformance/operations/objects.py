@@ -64,33 +64,13 @@ async def _apply(ctx: CellContext, operation: Operation) -> None:
 
 
 async def create(ctx: CellContext, operation: Operation) -> None:
-    """Create the object; one that exists is a failure. With a `subresource`, ask that of what `ref` names."""
-    if "subresource" in operation.body:
-        await _create_below(ctx, operation)
-        return
+    """Create the object; one that exists is a failure."""
     for ref, obj in await _placed(ctx, operation):
 
         async def send(ref: Ref = ref, obj: Object = obj) -> Object:
             return await _made(ctx, ref, obj)
 
         await write(ctx, operation, obj, send, f"create of {describe(obj)}")
-
-
-async def _create_below(ctx: CellContext, operation: Operation) -> None:
-    """Send the object to the subresource, such as token or eviction, of the object that `ref` names."""
-    owner, subresource = bind(operation.body["ref"], ctx.bindings), operation.body["subresource"]
-    ref = await ctx.kinds.ref(owner["apiVersion"], owner["kind"])
-    namespace = owner.get("namespace", ctx.namespace) if ref.namespaced else ""
-    for obj in resources(ctx, operation):
-
-        async def send(obj: Object = obj) -> Object:
-            return await ctx.client.create(
-                ref, obj, namespace, name=owner["name"], subresource=subresource,
-                field_validation=ctx.field_validation,
-            )  # fmt: skip
-
-        what = f"create of {subresource} of {owner['kind']} {owner['name']}"
-        await write(ctx, operation, obj, send, what)
 
 
 async def update(ctx: CellContext, operation: Operation) -> None:

@@ -19,7 +19,6 @@ from kubeskew.conformance.runner import RUN
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 EXPRESSION: Schema = {"type": "string", "pattern": r"^\([\s\S]+\)$"}
 _ONE_OF = {"simulate": ("scaleUp", "scaleDown"), "audit": ("for", "to")}
-_BOTH = {"create": ("ref", "subresource")}  # or neither
 _ASSERTIONS = ("assert", "error")  # may be of expressions alone
 
 
@@ -267,9 +266,6 @@ def _body(kind: str) -> Schema:
         body["oneOf"] = [{"required": [key]} for key in (grammar.FROM_FILES[kind], "file")]
     if kind in _ONE_OF:
         body["oneOf"] = [{"required": [key]} for key in _ONE_OF[kind]]
-    if kind in _BOTH:
-        one, other = _BOTH[kind]
-        body["dependentRequired"] = {one: [other], other: [one]}
     return body
 
 

@@ -251,24 +251,6 @@ def test_steps_are_repeated_for_each_item():
         ("{apply: {}}", "apply: expected either `resource` or `file`"),
         ("{create: {file: a.yaml, resource: {}}}", "create: expected either `resource` or `file`"),
         (
-            "{create: {resource: {apiVersion: v1, kind: Binding}, subresource: binding}}",
-            "create: expected `ref` and `subresource`, or neither of them",
-        ),
-        (
-            (
-                "{create: {resource: {apiVersion: v1, kind: Binding}, subresource: binding, "
-                "ref: {apiVersion: v1, kind: Pood, name: a}}}"
-            ),
-            r"create.ref.kind: no release has a Pood in v1; did you mean Pod\?",
-        ),
-        (
-            (
-                "{create: {resource: {apiVersion: v1, kind: Binding}, subresource: binding, "
-                "ref: {apiVersion: v1, kind: Pod}}}"
-            ),
-            "create.ref: expected `name`",
-        ),
-        (
             "{assert: {resource: {kind: Pod}}}",
             "assert.resource: expected an object with `apiVersion` and `kind`",
         ),
