@@ -42,8 +42,6 @@ _EMPTY_ALLOCATE_RESPONSE = {  # since 1.35 by another library
     35: "",
 }
 
-_DELEGATED_TO_DRA = {0: DelegatedToDRA.UNNAMED, 35: DelegatedToDRA.ABSENT, 36: DelegatedToDRA.MAPPED}
-
 
 def _since(table: dict[int, T], minor: int) -> T:
     """Returns the entry of the newest minor that is not newer than `minor`."""
@@ -96,6 +94,41 @@ class EventTexts:
     started: str
 
 
+class AdmissionFeatures(NamedTuple):
+    """Decides which pods a node takes, and what becomes of those that it refuses."""
+
+    delegated_to_dra: DelegatedToDRA
+    forgets_rejected: bool  # pods that it refuses when they are deleted already: their deletion never ends
+    readmits_ended: bool  # a restarted kubelet admits pods that have ended, and fails those without room
+    by_cached_node: bool  # affinity is judged by the node as it was, without another look
+    goes_on_unwritten: bool  # pods are taken and resized though it cannot be written what they were given
+
+    @classmethod
+    def of(cls, minor: int, gates: FeatureGates) -> "AdmissionFeatures":
+        """Returns the decisions for a kubelet with these gates."""
+        bugs, extended = gates.bugs, gates.enabled("DRAExtendedResource")
+        return cls(
+            delegated_to_dra=_delegated_to_dra(minor, gates) if extended else DelegatedToDRA.NOTHING,
+            forgets_rejected=bugs.present("k8s-118497"),
+            readmits_ended=bugs.present("k8s-126343"),
+            by_cached_node=bugs.present("k8s-134445"),
+            goes_on_unwritten=bugs.present("k8s-141206"),
+        )
+
+
+class SidecarProbes(NamedTuple):
+    """Decides when a kubelet loses sight of the startup probe of a sidecar."""
+
+    given_up: bool = False  # of one found ended, if its pod is never restarted
+    forgotten: bool = False  # of one that had started before the kubelet restarted
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "SidecarProbes":
+        """Returns the decisions for a kubelet with these gates."""
+        kept = gates.enabled("ChangeContainerStatusOnKubeletRestart")
+        return cls(gates.bugs.present("k8s-133072"), gates.bugs.present("k8s-137146") and not kept)
+
+
 @dataclass(frozen=True, slots=True)
 class KubeletFeatures:
     """The kubelet's version-dependent decisions."""
@@ -117,10 +150,8 @@ class KubeletFeatures:
     backoff_seconds: tuple[float, float]  # first, longest
     dynamic_resources: bool
     extended_resources: bool
-    delegated_to_dra: DelegatedToDRA  # on admission
-    forgets_rejected: bool  # pods that it refuses when they are deleted already: their deletion never ends
-    readmits_ended: bool  # a restarted kubelet admits pods that have ended, and fails those without room
-    admits_by_cached_node: bool  # affinity is judged by the node as it was, without another look
+    admission: AdmissionFeatures
+    sidecar_probes: SidecarProbes
     workload_resource_claims: bool
     optional_node_operations: bool
     tells_failed_preparation: bool  # by an event
@@ -140,6 +171,7 @@ class KubeletFeatures:
     dra_unprepares_for_strangers: bool  # a claim that the pod never got to use
     dra_shares_unpreparing: bool  # a claim that is being unprepared gets a new user
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
+    forgets_pending_devices: bool  # those for which a plugin is being asked may be given again
     device_plugins_apart: bool  # distinguishes two plugins for one resource
     zero_capacity_is_inactive: bool  # a resource without healthy devices may be DRA's (pull request 133784)
     empty_allocate_response: str  # how Go prints it
@@ -195,10 +227,8 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=extended,
-        delegated_to_dra=_since(_DELEGATED_TO_DRA, minor) if extended else DelegatedToDRA.NOTHING,
-        forgets_rejected=gates.bugs.present("k8s-118497"),
-        readmits_ended=gates.bugs.present("k8s-126343"),
-        admits_by_cached_node=gates.bugs.present("k8s-134445"),
+        admission=AdmissionFeatures.of(minor, gates),
+        sidecar_probes=SidecarProbes.of(gates),
         workload_resource_claims=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
         tells_failed_preparation=not gates.bugs.present("k8s-118578"),
@@ -218,6 +248,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dra_unprepares_for_strangers=gates.bugs.present("k8s-140212"),
         dra_shares_unpreparing=gates.bugs.present("k8s-140527"),
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
+        forgets_pending_devices=gates.bugs.present("k8s-137534"),
         device_plugins_apart=minor >= 37,  # pull request 135437
         zero_capacity_is_inactive=extended and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
@@ -240,6 +271,13 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         restores_missing_as_zero=gates.bugs.present("k8s-117589"),
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )
+
+
+def _delegated_to_dra(minor: int, gates: FeatureGates) -> DelegatedToDRA:
+    """Returns what may be DRA's: since pull request 135725 the pod's status says so, before the node did."""
+    if not gates.bugs.present("k8s-135669"):
+        return DelegatedToDRA.MAPPED
+    return DelegatedToDRA.ABSENT if minor == 35 else DelegatedToDRA.UNNAMED
 
 
 def _cpu_state(minor: int, *, pod_level: bool) -> CPUStateFormats:

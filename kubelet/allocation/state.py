@@ -5,6 +5,7 @@ allocation manager, which also keeps what containers were started or resized wit
 Without the gate nothing is read or written.
 """
 
+import logging
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsSta
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import StateFiles
+
+log = logging.getLogger(__name__)
 
 STATUS_MANAGER = "pod_status_manager_state"
 ALLOCATED, ACTUATED = "allocated_pods_state", "actuated_pods_state"
@@ -66,6 +69,7 @@ class PodAllocations:
         """The files are in `directory`."""
         self._form = features.allocation_form
         self._zeros = features.restores_missing_as_zero
+        self._goes_on = features.admission.goes_on_unwritten
         kept = state_files(directory, features, files)
         self._allocated, self._actuated = [*kept, None, None][:2]
         self._given: dict[str, Mapping[str, Resources]] = {}  # what this kubelet was last told, by pod UID
@@ -101,20 +105,32 @@ class PodAllocations:
         self._allocated.save()
 
     def give(self, pod: Object) -> None:
-        """Stores that the containers are given what the pod asks for now."""
+        """Stores that the containers are given what the pod asks for now.
+
+        Raises OSError if that cannot be written, and nothing is given then; by a bug (issue 141206) it is all
+        the same, and not written until the next change.
+        """
         if self._allocated is None:
             return
         uid, resources = pod_spec.uid_of(pod), resources_of(pod, self._allocated.form)
         if self._given.get(uid) == resources:
             return
-        self._given[uid] = resources
         allocated = self._allocated.state.allocated
         known = allocated.get(uid, {})
         allocated[uid] = {
             name: _with_zeros(asked) if self._zeros and name in known else asked
             for name, asked in resources.items()
         }
-        self._allocated.save()
+        try:
+            self._allocated.save()
+        except OSError as error:
+            if not self._goes_on:
+                allocated[uid] = known
+                if not known:
+                    del allocated[uid]
+                raise
+            log.error("cannot write what pod %s was given: %s", uid, error)
+        self._given[uid] = resources
 
     def actuate(self, pod: Object, container: Object) -> None:
         """Stores that a container has what it was given."""

@@ -34,7 +34,14 @@ class Allocator:
         metrics: KubeletMetrics,
         active_pods: Callable[[], set[str]],
         no_containers: str,
+        *,
+        forgets_pending: bool = False,
     ) -> None:
+        """`forgets_pending`: devices for which a plugin is being asked become free when others are taken back
+        (pull request 137534).
+        """
+        self._forgets_pending = forgets_pending
+        self._pending: dict[str, set[str]] = {}  # devices for which plugins are being asked
         self.allocations = allocations
         self.allocated = allocations.by_resource()
         self.running: Collection[tuple[str, str]] = ()
@@ -73,7 +80,16 @@ class Allocator:
         gone = self.allocations.pods() - self._active_pods()
         if gone:
             self.allocations.delete(gone)
-            self.allocated = self.allocations.by_resource()
+            self._count_anew()
+
+    def _free(self, resource: str, devices: Collection[str]) -> None:
+        self._pending[resource].difference_update(devices)
+        self._count_anew()
+
+    def _count_anew(self) -> None:
+        self.allocated = self.allocations.by_resource()
+        for resource, devices in ({} if self._forgets_pending else self._pending).items():
+            self.allocated.setdefault(resource, set()).update(devices)
 
     async def _allocate(self, pod_uid: str, container: Object) -> bool:
         given = collected = False
@@ -86,19 +102,24 @@ class Allocator:
             devices = await self._choose(pod_uid, container["name"], resource, required)
             if devices:
                 given = True
-                await self._give(pod_uid, container["name"], resource, devices)
+                pending = self._pending.setdefault(resource, set())
+                pending.update(devices)
+                try:
+                    await self._give(pod_uid, container["name"], resource, devices)
+                finally:
+                    pending.difference_update(devices)
         return given
 
     async def _give(self, pod_uid: str, container: str, resource: str, devices: Collection[str]) -> None:
         endpoint = self._inventory.endpoints.get(resource)
         if endpoint is None:
-            self.allocated = self.allocations.by_resource()
+            self._free(resource, devices)
             raise DeviceError(f"unknown Device Plugin {resource}")
         began = self._clock.monotonic()
         try:
             response = await endpoint.allocate(devices)
         except (RpcError, EndpointStoppedError) as error:
-            self.allocated = self.allocations.by_resource()
+            self._free(resource, devices)
             raise DeviceError(str(error)) from error
         finally:
             seconds = self._clock.monotonic() - began

@@ -69,6 +69,7 @@ class DevicePluginManager:
             metrics,
             surroundings.active_pods,
             features.empty_allocate_response,
+            forgets_pending=features.forgets_pending_devices,
         )
         self._is_new = not directory.is_dir()
 

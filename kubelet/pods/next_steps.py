@@ -21,23 +21,32 @@ class PodActions:
 
 
 def next_steps(
-    pod: Object, sandbox: Sandbox, now: datetime, features: KubeletFeatures, stopped: Collection[str] = ()
+    pod: Object,
+    sandbox: Sandbox,
+    now: datetime,
+    features: KubeletFeatures,
+    stopped: Collection[str] = (),
+    unstarted: Collection[str] = (),
 ) -> PodActions:
     """Returns the steps: init containers in order, sidecars running from their place on, then all regular
     ones.
 
     `stopped` are the ids of containers that were stopped to be started again, whatever the restart policy
-    says.
+    says. `unstarted` are the names of those whose startup probe has not succeeded: until a regular container
+    runs, what comes after such a sidecar waits.
     """
     steps = PodActions()
     # Ephemeral containers begin whatever the others do, and are never started again.
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
-    begun = any(sandbox.latest(spec["name"]) is not None for spec in pod_spec.containers(pod))
+    regular = [sandbox.latest(spec["name"]) for spec in pod_spec.containers(pod)]
+    begun = any(container is not None for container in regular)
+    if any(container is not None and container.running(now) for container in regular):
+        unstarted = ()
     for spec in pod_spec.init_containers(pod):
         sidecar = features.sidecars and is_sidecar(spec)
         if begun and not sidecar:
             continue
-        if not _init_step(pod, spec, sandbox, now, steps, sidecar=sidecar):
+        if not _init_step(pod, spec, sandbox, now, steps, sidecar=sidecar) or spec["name"] in unstarted:
             return steps
     for spec in pod_spec.containers(pod):
         latest = sandbox.latest(spec["name"])

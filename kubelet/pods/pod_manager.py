@@ -140,7 +140,7 @@ class PodManager:
             lambda wanted: self._verdict(wanted, alone=True),
         )
         self._workers[uid] = worker
-        admits = worker.active or self._services.features.readmits_ended
+        admits = worker.active or self._services.features.admission.readmits_ended
         if admits and not self._spares_admission(pod):
             self._waiting.add(uid)
             self._arrivals.put_nowait(worker)
@@ -149,7 +149,7 @@ class PodManager:
 
     def _spares_admission(self, pod: Object) -> bool:
         """Returns whether the pod is to go anyway. Upstream refuses such pods first, and then ends them."""
-        return pod_spec.is_deleted(pod) and not self._services.features.forgets_rejected
+        return pod_spec.is_deleted(pod) and not self._services.features.admission.forgets_rejected
 
     def _forget_namesakes(self, pod: Object) -> None:
         """Forgets pods with the name of a new one: they are gone, even if no event said so."""
@@ -178,11 +178,18 @@ class PodManager:
             return  # nothing of the pod has begun
         pod = worker.allocated_pod
         rejection = await self._without_devices(pod) or await self._fresh_verdict(pod)
+        rejection = rejection or self._unwritten(pod)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
             worker.reject(rejection.reason, rejection.message)
-        else:
+
+    def _unwritten(self, pod: Object) -> Rejection | None:
+        """Gives the pod its resources; returns why they cannot be kept."""
+        try:
             self._services.allocations.give(pod)
+        except OSError as error:
+            return Rejection("UnexpectedAdmissionError", f"Failed to store the pod's allocation: {error}")
+        return None
 
     async def _without_devices(self, pod: Object) -> Rejection | None:
         """Allocates plugin devices, exclusive CPUs and memory to the pod; returns why that failed."""
@@ -200,7 +207,7 @@ class PodManager:
     async def _fresh_verdict(self, pod: Object) -> Rejection | None:
         """Returns why the node refuses a pod; its affinity is judged by the node as it is now."""
         rejection = self._verdict(pod, alone=False)
-        cached = self._services.features.admits_by_cached_node
+        cached = self._services.features.admission.by_cached_node
         if rejection is None or rejection.reason != NODE_AFFINITY or cached:
             return rejection
         try:
@@ -215,7 +222,7 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [worker.allocated_pod for worker in workers if worker.active and worker.uid not in besides]
-        left = self._services.features.delegated_to_dra
+        left = self._services.features.admission.delegated_to_dra
         plugged = self._services.plugins.allocated_for(pod)
         return admit(pod, self._node(), others, delegated_to_dra=left, plugged=plugged)
 

@@ -58,7 +58,9 @@ class PodWorker:
         self._killer = PodKiller(services)
         known = services.allocations.of(pod) if services.features.resizes else None
         self._resizer = Resizer(known)
-        self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
+        self._prober = Prober(
+            services.runtime, services.clock, services.recorder, self.wake, services.features
+        )
         self._meter = UsageMeter(services.runtime, services.recorder)
         self.fit_check: FitCheck | None = None  # the node's answer to the pod's resources
         self._held_back: dict[str, WaitingReason] = {}
@@ -105,7 +107,7 @@ class PodWorker:
         """Marks the pod as refused by the node (before `run`)."""
         self._rejected = self._done = True
         services = self._services
-        self._forgotten = services.features.forgets_rejected and pod_spec.is_deleted(self.pod)
+        self._forgotten = services.features.admission.forgets_rejected and pod_spec.is_deleted(self.pod)
         services.metrics.admission_rejections.labels(reason).inc()
         services.recorder.event(self.pod, "Warning", reason, message)
         services.statuses.put(self.pod, rejected_status(self.pod, reason, message, services.clock.now()))
@@ -233,7 +235,14 @@ class PodWorker:
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
         """Starts what is due; returns whether the status changes."""
-        steps = next_steps(self.pod, sandbox, now, self._services.features, self._killer.replaced)
+        steps = next_steps(
+            self.pod,
+            sandbox,
+            now,
+            self._services.features,
+            self._killer.replaced,
+            self._prober.awaited,
+        )
         for container in steps.replace:
             self._killer.replace(self.pod, sandbox, container)
         started, held_back = await self._starter.start(self.pod, sandbox, steps)

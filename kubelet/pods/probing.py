@@ -1,13 +1,14 @@
 """Runs probes that are commands in a container (pkg/kubelet/prober, 1.36); all other probes succeed."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from datetime import timedelta
 from typing import Any
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import run_program
 from kubeskew.kubelet.containers.execution.driving import drive
@@ -15,6 +16,7 @@ from kubeskew.kubelet.containers.execution.process import BytesInput
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.shell import lookup
+from kubeskew.kubelet.features import KubeletFeatures
 
 _MOST_OUTPUT = 10 << 10
 _TIMED_OUT = -1
@@ -63,8 +65,19 @@ class Prober:
     """The probes of one pod. `changed` is called when a container became ready, unready or started."""
 
     def __init__(
-        self, runtime: FakeRuntime, clock: Clock, recorder: EventRecorder, changed: Callable[[], None]
+        self,
+        runtime: FakeRuntime,
+        clock: Clock,
+        recorder: EventRecorder,
+        changed: Callable[[], None],
+        features: KubeletFeatures,
     ) -> None:
+        self._begun_at = clock.now()
+        self._features = features
+        self._given_up: set[str] = set()  # names of sidecars whose startup nobody probes any more
+        self._unseeded: set[str] = (
+            set()
+        )  # names of sidecars of which an earlier kubelet knew that they started
         self._runtime = runtime
         self._clock = clock
         self._recorder = recorder
@@ -73,6 +86,11 @@ class Prober:
         self.unready: set[str] = set()  # names of containers
         self.unstarted: set[str] = set()
 
+    @property
+    def awaited(self) -> Collection[str]:
+        """Returns the names of containers that are not known to have started."""
+        return self.unstarted | self._unseeded
+
     def follow(self, pod: Object, sandbox: Sandbox) -> None:
         """Begins to probe running containers that are not probed yet."""
         now = self._clock.now()
@@ -80,6 +98,7 @@ class Prober:
             container = sandbox.latest(spec["name"])
             if container is None or container.id in self._tasks or not container.running(now):
                 continue
+            self._find_unseeded(spec, container)
             probes = {
                 kind: command_of(spec.get(f"{kind}Probe")) for kind in ("startup", "readiness", "liveness")
             }
@@ -95,8 +114,35 @@ class Prober:
                 self.unready.add(spec["name"])
             if probes["startup"] and not was_ready:
                 self.unstarted.add(spec["name"])
+            if spec["name"] in self._given_up:
+                if self._is_kept_back(pod, spec):
+                    continue
+                self._given_up.discard(spec["name"])
             work = self._probe(pod, sandbox, container, spec, probes)
             self._tasks[container.id] = asyncio.create_task(work, name=f"probes of {spec['name']}")
+
+    def _find_unseeded(self, spec: Object, container: Container) -> None:
+        """Notes a sidecar that ran before this kubelet did, whose startup probe it does not run again."""
+        self._unseeded.discard(spec["name"])
+        probed = is_sidecar(spec) and spec.get("startupProbe") is not None
+        if self._features.sidecar_probes.forgotten and probed and container.started_at < self._begun_at:
+            self._unseeded.add(spec["name"])
+
+    def _is_kept_back(self, pod: Object, spec: Object) -> bool:
+        """Returns whether a startup probe that ended does not begin again: those before it go on."""
+        for other in [*pod_spec.containers(pod), *filter(is_sidecar, pod_spec.init_containers(pod))]:
+            if other["name"] == spec["name"]:
+                return False
+            if other.get("startupProbe") is not None and other["name"] not in self._given_up:
+                return True
+        return False
+
+    def _end_startup(self, pod: Object, sandbox: Sandbox, container: Container) -> None:
+        """Gives a sidecar up that is not running when its turn comes, as if its pod decided of restarts."""
+        latest = sandbox.latest(container.name)
+        ended = latest is not None and not latest.running(self._clock.now())
+        if self._features.sidecar_probes.given_up and ended and pod_spec.restart_policy(pod) == "Never":
+            self._given_up.add(container.name)
 
     def stop(self) -> None:
         """Stops all probes."""
@@ -146,7 +192,7 @@ class Prober:
         """Probes again and again; `verdict` is called when a threshold is reached, and returns whether to
         go on."""
         kind, probe, argv = asked
-        clock = self._clock
+        clock, period = self._clock, float(probe.get("periodSeconds") or 10)
         begins = container.started_at + timedelta(seconds=probe.get("initialDelaySeconds") or 0)
         await clock.sleep((begins - clock.now()).total_seconds())
         last, count = True, 0
@@ -155,7 +201,8 @@ class Prober:
             seconds = float(probe.get("timeoutSeconds") or 1)
             code, output = await run_in_container(self._runtime, clock, sandbox, container, argv, seconds)
             if not container.running(clock.now()):
-                return
+                await clock.sleep(period)
+                break
             succeeds = code == 0
             count = count + 1 if succeeds == last else 1
             last = succeeds
@@ -174,7 +221,9 @@ class Prober:
                 self._changed()
                 if not goes_on:
                     return
-            await clock.sleep(float(probe.get("periodSeconds") or 10))
+            await clock.sleep(period)
+        if kind == "startup":
+            self._end_startup(pod, sandbox, container)
 
     def _restart(self, pod: Object, sandbox: Sandbox, container: Container, kind: str) -> None:
         text = f"Container {container.name} failed {kind} probe, will be restarted"

@@ -45,6 +45,7 @@ class Plugin:
         self.fails = {}  # method → text
         self.answers = True
         self.asked = []
+        self.holds = {}  # devices → until when their allocation is not answered
         self.ends = asyncio.Event()
 
     async def start(self):
@@ -87,6 +88,8 @@ class Plugin:
     async def _allocate(self, request):
         [one] = request.container_requests
         self._asked("allocate", list(one.devices_ids))
+        if ",".join(one.devices_ids) in self.holds:
+            await self.holds[",".join(one.devices_ids)].wait()
         response = AllocateResponse()
         if self.answers:
             added = response.container_responses.add(envs={"GPUS": ",".join(one.devices_ids)})
@@ -101,9 +104,9 @@ class Plugin:
 class Side:
     """The kubelet's side: a manager with its server, and what they tell the node."""
 
-    def __init__(self, directory, clock, version="1.36"):
+    def __init__(self, directory, clock, version="1.36", bugs=None):
         parsed = Version.parse(version)
-        features = features_of(parsed, FeatureGates(parsed))
+        features = features_of(parsed, FeatureGates(parsed, bugs=bugs))
         self.clock = clock
         self.registry = CollectorRegistry()
         self.active = set()
@@ -161,6 +164,30 @@ async def side(directory, clock):
     await found.server.start()
     yield found
     await found.server.stop()
+
+
+@pytest.mark.parametrize(("bug", "given"), [(True, "gpu-0,gpu-1"), (False, "gpu-0,gpu-2")])
+async def test_a_device_that_a_plugin_is_being_asked_for_may_be_given_again(directory, clock, bug, given):
+    """While the plugin answers for one pod, the end of another one has the devices counted anew."""
+    side = Side(directory, clock, bugs={"k8s-137534": bug})
+    await side.server.start()
+    plugin = Plugin(side.directory / "gpu.sock")
+    await plugin.start()
+    await side.register()
+    await side.capacity(4, 4)
+    await side.admit("old", using(1))
+    plugin.holds["gpu-1"] = asyncio.Event()
+    slow = asyncio.create_task(side.admit("slow", using(1)))
+    await until(lambda: plugin.asked[-1] == ("allocate", ["gpu-1"]))
+    side.active.discard("old")
+    pod = await side.admit("next", using(2))
+    plugin.holds["gpu-1"].set()
+    await slow
+    found = await side.manager.for_container(pod, using(2))
+    await plugin.server.stop(None)
+    await side.server.stop()
+
+    assert found.default_env == {"GPUS": given}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from kubeskew.kubelet.checkpoints import pod_allocations
 from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsState
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.features import features_of
-from kubeskew.kubelet.files import UNJOURNALLED
+from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 EXAMPLE = PodsState({"p-1": {"c": {"requests": {"cpu": "500m"}}}})
 GATE = "InPlacePodVerticalScaling"
@@ -244,3 +244,39 @@ def test_a_restarted_kubelet_goes_on_from_what_was_given():
     assert resizer.allocated(wanted)["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "500m"}}
     assert resizer.resize(wanted, None) == []
     assert Resizer({}).allocated(wanted) is wanted
+
+
+class _FullDisk(StateFiles):
+    """Files on a disk that is full for a while."""
+
+    full = False
+
+    def write(self, path, content):
+        if self.full:
+            raise OSError(28, "No space left on device")
+        super().write(path, content)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_what_cannot_be_written_counts_all_the_same_where_a_kubelet_goes_on(tmp_path, goes_on):
+    """It is in the file after another change only, and so not where the kubelet restarts before."""
+    version = Version(36)
+    features = features_of(version, FeatureGates(version, bugs={"k8s-141206": goes_on}))
+    files = _FullDisk()
+    found = PodAllocations(tmp_path, features, files)
+    found.load()
+    found.give(pod("p-1"))
+    files.full = True
+    if goes_on:
+        found.give(pod("p-2"))
+    else:
+        with pytest.raises(OSError, match="No space left"):
+            found.give(pod("p-2"))
+
+    assert bool(found.of(pod("p-2"))) is goes_on
+    assert not allocations(tmp_path, 36).of(pod("p-2"))
+    files.full = False
+    found.give(pod("p-2"))
+    assert bool(allocations(tmp_path, 36).of(pod("p-2"))) is not goes_on
+    found.give(pod("p-3"))
+    assert allocations(tmp_path, 36).of(pod("p-2"))

@@ -18,6 +18,8 @@ SHOWN_ELSEWHERE = {
     "k8s-136269": "tests/scheduler/test_gathering.py",
     "k8s-137210": "tests/controllers/test_job_controller.py",
     "k8s-141329": "tests/controllers/test_job_controller.py",
+    "k8s-137534": "tests/kubelet/test_device_plugin_calls.py",
+    "k8s-141206": "tests/kubelet/test_pod_allocations.py",
     "k8s-141694": "tests/scheduler/test_preemption.py",
     "k8s-139186": "tests/scheduler/test_scheduler_queue.py",
     "k8s-136734": "tests/scheduler/test_scheduler_plugins.py",
