@@ -166,6 +166,8 @@ class KubeletFeatures:
     dra_inverts_errors: bool  # in a metric that came with pull request 131641
     dra_notes_late: bool  # a claim comes into the checkpoint when drivers have prepared it, not before
     dra_trusts_names: bool  # takes a new claim for the one of its name that it holds
+    dra_adds_prepared: bool  # what a driver prepares once more, to what it has prepared before
+    dra_health_by_entry: bool  # the name that a pod has for a claim is taken for the claim's
     dra_stops_at_prepared: bool  # at a pod's first claim that another has prepared, it leaves out all others
     dra_unprepares_by_status: bool  # what the pod's status names, not what the kubelet holds for it
     dra_unprepares_for_strangers: bool  # a claim that the pod never got to use
@@ -243,6 +245,8 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dra_inverts_errors=gates.bugs.present("k8s-135227"),
         dra_notes_late=gates.bugs.present("k8s-116411") or semantic,
         dra_trusts_names=gates.bugs.present("k8s-131513"),
+        dra_adds_prepared=gates.bugs.present("k8s-140274"),
+        dra_health_by_entry=gates.bugs.present("k8s-134875"),
         dra_stops_at_prepared=gates.bugs.present("k8s-135901"),
         dra_unprepares_by_status=gates.bugs.present("k8s-139772"),
         dra_unprepares_for_strangers=gates.bugs.present("k8s-140212"),

@@ -12,11 +12,17 @@ from kubeskew.kubelet.dra.pod_claims import pod_claims
 
 
 def add_health(
-    pod: Object, status: Object, claims: ClaimCache, health: HealthCache, *, with_message: bool
+    pod: Object,
+    status: Object,
+    claims: ClaimCache,
+    health: HealthCache,
+    *,
+    with_message: bool,
+    by_entry: bool = False,
 ) -> None:
     """Adds health to the regular containers' statuses, beside that of device plugins.
 
-    Upstream's order is random.
+    Upstream's order is random. `by_entry`: a claim is looked for by the name that the pod has for it.
     """
     names = _claim_names(pod)
     specs = {spec["name"]: spec for spec in pod_spec.containers(pod)}
@@ -24,7 +30,7 @@ def add_health(
         uses = (specs[container["name"]].get("resources") or {}).get("claims") or []
         found = {entry["name"]: entry for entry in container.get("allocatedResourcesStatus") or []}
         for use in uses:
-            claim = names.get(use["name"])
+            claim = use["name"] if by_entry else names.get(use["name"])
             info = claims.get(pod_spec.namespace_of(pod), claim) if claim else None
             if info is not None:
                 request = use.get("request") or ""

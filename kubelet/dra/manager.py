@@ -182,7 +182,8 @@ class DRAManager:
     async def _call_prepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_prepare_resources([info.ref for info in infos])
         async for info, answer in claim_answers(self._texts, PREPARE, answering, infos):
-            info.set_devices(plugin.driver, answer)
+            before = info.devices[plugin.driver] if self._features.dra_adds_prepared else []
+            info.set_devices(plugin.driver, [*before, *answer])
 
     # -- use
 
@@ -207,7 +208,14 @@ class DRAManager:
 
     def add_health(self, pod: Object, status: Object) -> None:
         if self._tells_health:
-            add_health(pod, status, self._cache, self._health, with_message=self._tells_message)
+            add_health(
+                pod,
+                status,
+                self._cache,
+                self._health,
+                with_message=self._tells_message,
+                by_entry=self._features.dra_health_by_entry,
+            )
 
     # -- unprepare
 

@@ -43,7 +43,7 @@ async def health(clock, tmp_path):
     return cache
 
 
-def told(claims, health, *uses, known=(), with_message=True, made=True):
+def told(claims, health, *uses, known=(), with_message=True, made=True, by_entry=False):
     entry = {"name": "entry", "resourceClaimTemplateName": "t"}
     resources = {"claims": list(uses)}
     pod = {
@@ -52,7 +52,8 @@ def told(claims, health, *uses, known=(), with_message=True, made=True):
         "status": {"resourceClaimStatuses": [{"name": "entry", "resourceClaimName": "c"}]} if made else {},
     }
     container = {"name": "main"} | ({"allocatedResourcesStatus": list(known)} if known else {})
-    add_health(pod, {"containerStatuses": [container]}, claims, health, with_message=with_message)
+    status = {"containerStatuses": [container]}
+    add_health(pod, status, claims, health, with_message=with_message, by_entry=by_entry)
     return container.get("allocatedResourcesStatus")
 
 
@@ -113,3 +114,8 @@ async def test_health_that_cannot_be_read_is_unknown(clock, tmp_path, content, c
     (tmp_path / "health").write_text(content)
     assert restarted(clock, tmp_path).get(DRIVER, "pool", "gpu-0") == ("Unknown", "")
     assert "Failed to load health checkpoint, proceeding with empty cache" in caplog.text
+
+
+async def test_a_release_looks_for_claims_by_the_pods_name_for_them(claims, health):
+    """A kubelet with bug 134875 finds none that has another name."""
+    assert told(claims, health, {"name": "entry"}, by_entry=True) is None

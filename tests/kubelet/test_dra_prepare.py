@@ -36,6 +36,20 @@ async def test_a_restarted_manager_asks_the_driver_again(make):
     assert node.plugin.prepare_calls == [["a"], ["a"]]
 
 
+@pytest.mark.parametrize(("minor", "times"), [(36, 2), (37, 1)])
+async def test_a_claim_that_is_prepared_once_more_has_its_devices(make, minor, times):
+    """A second answer takes the place of the first; kubelets with bug 140274 add it."""
+    node = make(minor)
+    await node.claim("a", "p")
+    await node.manager.prepare(pod("a"))
+    (info,) = node.cache.infos()
+    once = list(info.devices[DRIVER])
+    info.prepared = False
+    await node.manager.prepare(pod("a"))
+
+    assert info.devices == {DRIVER: once * times}
+
+
 ERRORS = {
     "no claim": 'fetch ResourceClaim missing: resourceclaims.resource.k8s.io "missing" not found',
     "not reserved": "pod pod (p) is not allowed to use ResourceClaim foreign ({uid})",
