@@ -63,6 +63,23 @@ class TextFeatures(NamedTuple):
         )
 
 
+class DRAFaults(NamedTuple):
+    """Decides what the DRA manager of a release gets wrong."""
+
+    inverts_errors: bool = False  # in a metric that came with pull request 131641
+    adds_prepared: bool = False  # what a driver prepares once more, to what it has prepared before
+    health_by_entry: bool = False  # the name that a pod has for a claim is taken for the claim's
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "DRAFaults":
+        bugs = gates.bugs
+        return cls(
+            inverts_errors=bugs.present("k8s-135227"),
+            adds_prepared=bugs.present("k8s-140274"),
+            health_by_entry=bugs.present("k8s-134875"),
+        )
+
+
 class PodLevelFeatures(NamedTuple):
     """Decides what managers do with pods that ask for resources as a whole.
 
@@ -163,11 +180,9 @@ class KubeletFeatures:
     dra_asks_for_resources: bool  # 1.30 and 1.29+kep4381: drivers tell the kubelet, which publishes slices
     semantic_parameters: bool  # KEP-4381 as drafted: what drivers tell has counters and metadata
     dra_validates_first: bool  # checks all claims of a pod before it remembers any
-    dra_inverts_errors: bool  # in a metric that came with pull request 131641
+    dra_faults: DRAFaults
     dra_notes_late: bool  # a claim comes into the checkpoint when drivers have prepared it, not before
     dra_trusts_names: bool  # takes a new claim for the one of its name that it holds
-    dra_adds_prepared: bool  # what a driver prepares once more, to what it has prepared before
-    dra_health_by_entry: bool  # the name that a pod has for a claim is taken for the claim's
     dra_stops_at_prepared: bool  # at a pod's first claim that another has prepared, it leaves out all others
     dra_unprepares_by_status: bool  # what the pod's status names, not what the kubelet holds for it
     dra_unprepares_for_strangers: bool  # a claim that the pod never got to use
@@ -242,11 +257,9 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         dra_asks_for_resources=gate("DynamicResourceAllocation") and (minor == 30 or semantic),
         semantic_parameters=semantic,
         dra_validates_first=minor >= 34,
-        dra_inverts_errors=gates.bugs.present("k8s-135227"),
+        dra_faults=DRAFaults.of(gates),
         dra_notes_late=gates.bugs.present("k8s-116411") or semantic,
         dra_trusts_names=gates.bugs.present("k8s-131513"),
-        dra_adds_prepared=gates.bugs.present("k8s-140274"),
-        dra_health_by_entry=gates.bugs.present("k8s-134875"),
         dra_stops_at_prepared=gates.bugs.present("k8s-135901"),
         dra_unprepares_by_status=gates.bugs.present("k8s-139772"),
         dra_unprepares_for_strangers=gates.bugs.present("k8s-140212"),

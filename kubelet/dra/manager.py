@@ -72,7 +72,7 @@ class DRAManager:
         self._tells_health = features.dra_reports_health
         self._tells_message = features.resource_health_message
         self._texts = texts
-        self._inverts_errors = features.dra_inverts_errors
+        self._inverts_errors = features.dra_faults.inverts_errors
         self._clock = clock
         self._metrics = metrics
 
@@ -182,7 +182,7 @@ class DRAManager:
     async def _call_prepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_prepare_resources([info.ref for info in infos])
         async for info, answer in claim_answers(self._texts, PREPARE, answering, infos):
-            before = info.devices[plugin.driver] if self._features.dra_adds_prepared else []
+            before = info.devices[plugin.driver] if self._features.dra_faults.adds_prepared else []
             info.set_devices(plugin.driver, [*before, *answer])
 
     # -- use
@@ -214,7 +214,7 @@ class DRAManager:
                 self._cache,
                 self._health,
                 with_message=self._tells_message,
-                by_entry=self._features.dra_health_by_entry,
+                by_entry=self._features.dra_faults.health_by_entry,
             )
 
     # -- unprepare
