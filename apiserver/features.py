@@ -56,6 +56,7 @@ class PodFeatures:
 
     # --- rules and texts that no old pod changes
     unknown_init_panics: bool = known_bug("k8s-124906")  # tables of pods do, at their statuses
+    marks_once_too_often: bool = known_bug("k8s-116554")  # evictions mark pods in a dry run, and before a 409
     empty_budgets_select_none: bool = known_bug("k8s-119732")  # of the pods that are to be evicted
     templates_without_image: bool = known_bug("k8s-135989")  # their image volumes need no reference
     image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths

@@ -52,7 +52,7 @@ class SchedulerFeatures:
     victims_unsorted: bool  # those that violate a budget come first, and so count as the most important
     victims_get_other_status: bool  # the patch of a victim's status has the QoS class of its preemptor
     disruption_condition: bool  # victims get a condition with the reason
-    preemptor_in_condition: bool  # 1.26 named the preemptor there (from memory)
+    preemptor_in_condition: bool  # it names the preemptor
     preemptor_in_event: bool  # 1.27+ (from memory)
     observed_generation: bool  # conditions say which generation of the pod they are about
     match_label_keys: bool  # of topology spread constraints
@@ -106,7 +106,7 @@ class SchedulerFeatures:
             victims_unsorted=gates.bugs.present("k8s-128307"),
             victims_get_other_status=gates.bugs.present("k8s-126644"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),
-            preemptor_in_condition=version.minor <= 26,
+            preemptor_in_condition=version.minor <= 25 or gates.bugs.present("k8s-114914"),
             preemptor_in_event=version.minor >= 27,
             observed_generation=gates.enabled("PodObservedGenerationTracking"),
             match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),

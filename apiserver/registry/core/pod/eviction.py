@@ -136,11 +136,12 @@ class Eviction:
 
     async def _delete(self, how: Object) -> None:
         """Adds the condition of the eviction to the pod's status, and deletes the pod."""
-        registry = self._scope.registry
-        if not self._dry_run and self._scope.services.features.pods.disruption_condition:
-            marked = await self._mark(how)
+        registry, features = self._scope.registry, self._scope.services.features.pods
+        careless = features.marks_once_too_often
+        if features.disruption_condition and (careless or not self._dry_run):
+            marked = await self._mark({} if careless else how)
             preconditions = how.get("preconditions") or {}
-            if preconditions.get("resourceVersion"):
+            if preconditions.get("resourceVersion") and not careless:
                 how = {**how, "preconditions": {**preconditions, "resourceVersion": str(marked.revision)}}
         await generic_delete.delete(registry, self._name, how, self._write())
 
@@ -156,7 +157,9 @@ class Eviction:
             pod = registry.object(entry)
             if not _set_target(pod, now, tracked=tracked):
                 return WriteResult(pod, entry.revision, entry.value)
-            return await commit(registry, entry.key, pod, self._write(), entry)
+            write = self._write()
+            write.dry_run = False  # else none marks a pod
+            return await commit(registry, entry.key, pod, write, entry)
 
         return await guaranteed_update(registry.services.store, registry.key(namespace, self._name), attempt)
 

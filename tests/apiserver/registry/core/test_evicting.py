@@ -202,3 +202,23 @@ async def test_a_release_overlooks_empty_selectors(version: str, status: int):
         assert (await evict(api)).status == status
     finally:
         await close_server(server)
+
+
+@pytest.mark.parametrize(("version", "careless"), [("1.26.3", True), ("1.26.4", False)])
+async def test_a_release_marks_pods_once_too_often(version: str, careless: bool):
+    """An eviction in a dry run marks the pod, and one at a revision is refused, where bug 116554 is."""
+    server = await open_server(Version.parse(version))
+    try:
+        api = Caller(server)
+        await running(api)
+        assert (await evict(api, "?dryRun=All")).status == 201
+        pod = (await api.get(f"{PODS}/p")).body
+        marked = [each for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+        assert bool(marked) is careless
+
+        await api.patch(f"{PODS}/p/status", {"status": {"conditions": None}})
+        pod = (await api.get(f"{PODS}/p")).body
+        pinned = {"preconditions": {"resourceVersion": pod["metadata"]["resourceVersion"]}}
+        assert (await evict(api, deleteOptions=pinned)).status == (409 if careless else 201)
+    finally:
+        await close_server(server)
