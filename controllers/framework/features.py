@@ -18,6 +18,7 @@ class DisruptionFeatures(NamedTuple):
     """Decides how controllers say in a pod's status why they delete it."""
 
     told: bool  # before they delete it
+    marks_ended: bool  # the collector of pods says so of those that have ended, too
     applied: bool  # by server-side apply, which refuses pods whose lists repeat a key
 
     @classmethod
@@ -25,5 +26,6 @@ class DisruptionFeatures(NamedTuple):
         """Returns the decisions for a controller with these gates."""
         return cls(
             told=gates.enabled("PodDisruptionConditions"),
+            marks_ended=gates.bugs.present("k8s-115056"),
             applied=gates.bugs.present("k8s-121103"),
         )

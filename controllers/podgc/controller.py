@@ -43,10 +43,12 @@ class PodGarbageCollector(Controller):
         if pod is None:
             return
         node = pod["spec"].get("nodeName") or ""
-        if not pods.is_terminal(pod):
-            if not node or not await self._is_gone(node):
+        over = pods.is_terminal(pod)
+        if not over or self._disruption.marks_ended:
+            orphaned = bool(node) and await self._is_gone(node)
+            if not over and not orphaned:
                 return
-            if self._disruption.told:
+            if orphaned and self._disruption.told:
                 await self._mark_failed(pod)
         uid = pod["metadata"]["uid"]
         try:
@@ -99,7 +101,8 @@ class PodGarbageCollector(Controller):
             "message": "PodGC: node no longer exists",
             "lastTransitionTime": timestamp(self.clock.now()),
         }
-        status = {"phase": "Failed", "conditions": [condition]}
+        phase = {} if pods.is_terminal(pod) else {"phase": "Failed"}
+        status = {**phase, "conditions": [condition]}
         try:
             await write_status(self.client, pod, status, self._disruption, _FIELD_MANAGER)
         except StatusError as error:

@@ -288,6 +288,24 @@ async def test_pods_of_a_deleted_node_are_collected_after_the_quarantine(cluster
     assert await remaining(cluster) == ["stays"]
 
 
+@pytest.mark.parametrize(("version", "marked"), [("1.26.0", True), ("1.26.2", False), ("1.36", False)])
+async def test_a_pod_that_has_ended_is_collected_as_it_is(make_cluster, version, marked):
+    """A node that goes disrupts no pod that has ended; controllers with bug 115056 say so all the same."""
+    cluster = make_cluster(Version.parse(version))
+    ended = pod("ended", node_name="gone")
+    ended["status"]["phase"] = "Succeeded"
+    ended["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(PODS, ended)
+    await cluster.start(PodGarbageCollector)
+    await asyncio.sleep(70)
+
+    left = await cluster.client.get(PODS, "ended", "ns")
+    kinds = [condition["type"] for condition in left["status"]["conditions"]]
+    assert left["metadata"]["deletionTimestamp"]
+    assert left["status"]["phase"] == "Succeeded"
+    assert ("DisruptionTarget" in kinds) is marked
+
+
 async def test_a_node_unknown_to_the_informer_is_looked_up(cluster):
     """The server has the last word before a pod is removed."""
     await cluster.client.create(PODS, pod("p", node_name="late"))
