@@ -24,6 +24,7 @@ SHOWN_ELSEWHERE = {
     "k8s-139186": "tests/scheduler/test_scheduler_queue.py",
     "k8s-136734": "tests/scheduler/test_scheduler_plugins.py",
     "k8s-139236": "tests/controllers/test_service_controllers.py",
+    "k8s-140325": "tests/scheduler/test_allocator_repairs.py",
 }
 BUILT = [bug.id for bug in known_bugs().values() if bug.switch and bug.id not in SHOWN_ELSEWHERE]
 
