@@ -43,6 +43,28 @@ class QuotaRecount(NamedTuple):
     what: str = "recount"  # never equal to a quota's key
 
 
+class Stored:
+    """Holds the informers of what quotas are measured by."""
+
+    def __init__(self, pods: Informer) -> None:
+        """Begins with the pods that claims are made for, which need not be counted."""
+        self.pods = pods
+        self.classes: Informer | None = None  # where names of classes count
+        self.counted: dict[GroupResource, Informer] = {}
+
+    def device_classes(self) -> DeviceClasses:
+        return DeviceClasses.of(self.classes.list() if self.classes is not None else ())
+
+    def claims(self, namespace: str) -> Iterable[Object]:
+        informer = self.counted.get(GroupResource("resource.k8s.io", "resourceclaims"))
+        return informer.list(namespace) if informer is not None else ()
+
+    def listing(self, resource: GroupResource, namespace: str) -> Iterable[Object] | None:
+        """Returns the objects that are counted; None if they are not known."""
+        informer = self.counted.get(resource)
+        return informer.list(namespace) if informer is not None and informer.has_synced else None
+
+
 class ResourceQuotaController(Controller):
     name = "resourcequota-controller"
     component = "resourcequota-controller"
@@ -51,19 +73,20 @@ class ResourceQuotaController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._context = context
-        self._monitors: dict[GroupResource, Informer] = {}
         self._own: list[Informer] = []  # those that nobody else has
         self._resting: dict[QuotaRecount, str] = {}  # the quota's revision at the last sync
         self._quotas = context.informer(RESOURCE_QUOTAS)
         self._quotas.add_handler(self.enqueue, self._quota_changed)
-        self._pods = context.informer(PODS)
-        self._classes: Informer | None = None
-        gates, facts = self.environment.gates, ClaimFacts(self._device_classes, self._pods.get, self._claims)
+        self._stored = stored = Stored(context.informer(PODS))
+        gates, facts = (
+            self.environment.gates,
+            ClaimFacts(stored.device_classes, stored.pods.get, stored.claims),
+        )
         self._evaluators = Evaluators(gates, self.clock, facts)
         if QuotaFeatures.of(self.environment.version, gates).counts_implicit_names:
-            self._classes = context.informer(dra_refs(self.environment.version).device_classes)
+            stored.classes = context.informer(dra_refs(self.environment.version).device_classes)
             changed = self._class_changed
-            self._classes.add_handler(changed, lambda _, new: changed(new), changed)
+            stored.classes.add_handler(changed, lambda _, new: changed(new), changed)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._resync()]
@@ -103,25 +126,14 @@ class ResourceQuotaController(Controller):
 
     # --- what there is -------------------------------------------------------------------------------------
 
-    def _device_classes(self) -> DeviceClasses:
-        return DeviceClasses.of(self._classes.list() if self._classes is not None else ())
-
-    def _claims(self, namespace: str) -> Iterable[Object]:
-        monitor = self._monitors.get(GroupResource("resource.k8s.io", "resourceclaims"))
-        return monitor.list(namespace) if monitor is not None else ()
-
-    def _listing(self, resource: GroupResource, namespace: str) -> Iterable[Object] | None:
-        monitor = self._monitors.get(resource)
-        return monitor.list(namespace) if monitor is not None and monitor.has_synced else None
-
     async def _follow(self, evaluators: Iterable[Evaluator]) -> bool:
         """Watches what is not watched yet; returns whether all of it is known."""
-        missing = [evaluator for evaluator in evaluators if evaluator.resource not in self._monitors]
+        missing = [evaluator for evaluator in evaluators if evaluator.resource not in self._stored.counted]
         if missing:
             await self._monitor(missing)
         known = True
         for evaluator in evaluators:
-            monitor = self._monitors.get(evaluator.resource)
+            monitor = self._stored.counted.get(evaluator.resource)
             if monitor is not None:
                 await monitor.settled()
             if monitor is None or monitor.is_unserved:
@@ -136,7 +148,7 @@ class ResourceQuotaController(Controller):
         }
         for evaluator in evaluators:
             ref = self._ref(evaluator, served)
-            if ref is None or evaluator.resource in self._monitors:
+            if ref is None or evaluator.resource in self._stored.counted:
                 continue
             if type(evaluator) is Evaluator:
                 monitor = Informer(
@@ -147,7 +159,7 @@ class ResourceQuotaController(Controller):
                 monitor = self._context.informers.informer(ref)
             gone = partial(self._replenish, evaluator)
             monitor.add_handler(None, partial(self._object_changed, evaluator), gone)
-            self._monitors[evaluator.resource] = monitor
+            self._stored.counted[evaluator.resource] = monitor
             monitor.start()
 
     def _ref(self, evaluator: Evaluator, served: dict[GroupResource, Ref]) -> Ref | None:
@@ -172,7 +184,7 @@ class ResourceQuotaController(Controller):
         quota = self._quotas.get(key.namespace, key.name)
         if quota is None or quota["spec"].get("hard", {}) != hard:
             return  # it has been queued again
-        stored = await self._write(quota, self._listing)
+        stored = await self._write(quota, self._stored.listing)
         if stored is not quota:
             self._recount_after_rest(QuotaRecount(*key), stored)
 
@@ -209,7 +221,7 @@ class ResourceQuotaController(Controller):
         """Lists everything that the quota counts, from the server."""
         found: dict[GroupResource, list[Object]] = {}
         for evaluator in self._evaluators.for_names(quota["spec"].get("hard") or {}):
-            monitor = self._monitors.get(evaluator.resource)
+            monitor = self._stored.counted.get(evaluator.resource)
             if monitor is not None and monitor.has_synced and not monitor.is_unserved:
                 only_counted = type(evaluator) is Evaluator
                 listed = await self.client.list(

@@ -28,12 +28,17 @@ class Cluster:
         clock, entropy = LoopClock(), SeededEntropy(7)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
-        environment = self.environment = Environment(
-            self.version, FeatureGates(self.version, gates, bugs), clock, entropy
-        )
-        self.registry = CollectorRegistry()
+        self.environment = Environment(self.version, FeatureGates(self.version, gates, bugs), clock, entropy)
         self.connection = self.server.client()  # the scheduler's
-        self.service = SchedulerService(environment, self.connection, self.registry, settings=settings)
+        self._settings = settings
+        self.begin()
+
+    def begin(self):
+        """Makes the scheduler anew, as each term in which it leads does."""
+        self.registry = CollectorRegistry()
+        self.service = SchedulerService(
+            self.environment, self.connection, self.registry, settings=self._settings
+        )
 
     async def node(self, name="n0", devices=0, labels=None, **allocatable):
         resources = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}

@@ -207,6 +207,7 @@ async def test_a_second_term_goes_on_where_the_first_ended():
             await cluster.pod(f"p{number}")
         await cluster.node_of("p0")  # the rest is under way when the term ends
     await cluster.pod("late")
+    cluster.begin()
     async with running(cluster):
         assert [await cluster.node_of(f"p{number}") for number in range(20)] == ["n0"] * 20
         assert await cluster.node_of("late") == "n0"
