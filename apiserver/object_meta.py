@@ -19,6 +19,8 @@ STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
 _ONE_CONTROLLER = "Only one reference can have Controller set to true"
 _GRACE = "deletionGracePeriodSeconds"
+# What the client cannot give a new object (rest.WipeObjectMetaSystemFields).
+SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", _GRACE, "selfLink")
 _FROZEN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", _GRACE)
 
 

@@ -63,7 +63,7 @@ class SerialTask(asyncio.Task[T]):
 
 
 class _Soon(asyncio.Handle):
-    """A callback that is due. Made as asyncio makes one, without what only its debug mode needs."""
+    """Holds a callback that is due, as asyncio does, without what only its debug mode needs."""
 
     __slots__ = ()
 

@@ -3,7 +3,7 @@
 Source: k8s.io/component-base/metrics/prometheus/workqueue, k8s.io/client-go/util/workqueue/metrics.go, 1.36.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ class QueueMetrics:
         from prometheus_client import Counter, Gauge, Histogram
 
         self.clock = clock
-        self.meters: list[QueueMeter] = []
+        self.meters: dict[str, QueueMeter] = {}  # of each name the newest
         registry.register(_Idle(self.meters))  # comes first, and so is asked first
         label = ["name"]
         self.adds = Counter("workqueue_adds", "Items added.", label, registry=registry)
@@ -62,7 +62,7 @@ class _Idle:
     A hundred queues have 2,500 values, which take a component's start longer than anything else of metrics.
     """
 
-    def __init__(self, meters: "list[QueueMeter]") -> None:
+    def __init__(self, meters: "Mapping[str, QueueMeter]") -> None:
         self._meters = meters
 
     def describe(self) -> list["Metric"]:
@@ -70,7 +70,7 @@ class _Idle:
 
     def collect(self) -> list["Metric"]:
         """Returns nothing of its own."""
-        for meter in self._meters:
+        for meter in self._meters.values():
             _ = meter.series
         return []
 
@@ -91,7 +91,7 @@ class QueueMeter:
         self._clock = metrics.clock
         self._added_at: dict[Hashable, float] = {}
         self._begun_at: dict[Hashable, float] = {}
-        metrics.meters.append(self)
+        metrics.meters[name] = self
 
     @cached_property
     def series(self) -> _Series:

@@ -62,7 +62,8 @@ class WorkQueue(Generic[Item]):
         self._dirty.add(item)
         if item not in self._working:
             self._ready.append(item)
-            self._wake_one()
+            if not self._wake_one():
+                self._hire()
 
     def add_after(self, item: Item, seconds: float) -> None:
         """Adds an item later; if added several times, the earliest time counts."""
@@ -127,8 +128,8 @@ class WorkQueue(Generic[Item]):
     async def work(self, process: Callable[[Item], Awaitable[None]], workers: int = 1) -> None:
         """Has items processed until the queue shuts down, by up to so many workers.
 
-        Each works on one item after the other. There are only as many as there were items at a time: most
-        queues of a cluster never have more than one.
+        Each works on one item after the other. A further one begins when an item comes for which none waits:
+        most queues of a cluster never have more than one.
         """
         hired: list[asyncio.Task[None]] = []
 
@@ -137,6 +138,8 @@ class WorkQueue(Generic[Item]):
                 hired.append(asyncio.create_task(self._work(process)))
 
         self._hire = hire
+        for _ in range(len(self._ready) - 1):
+            hire()
         try:
             await self._work(process)
             await asyncio.gather(*hired)
@@ -152,8 +155,6 @@ class WorkQueue(Generic[Item]):
                 item = await self.get()
             except ShutDown:
                 return
-            if self._ready:
-                self._hire()
             try:
                 await process(item)
             finally:
@@ -175,13 +176,14 @@ class WorkQueue(Generic[Item]):
         self._delayed.pop(item, None)
         self.add(item)
 
-    def _wake_one(self) -> None:
+    def _wake_one(self) -> bool:
+        """Wakes a worker that waits for an item; returns whether there is one."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                return
-        self._hire()
+                return True
+        return False
 
 
 def _nobody() -> None:

@@ -29,8 +29,10 @@ CONVERTERS: Converters = MappingProxyType(
 
 
 def converters(*, zero_metric_values: bool) -> Converters:
-    """Returns how a server converts: with `zero_metric_values` autoscalers have a value 0 where
-    autoscaling/v1 has one because it must."""
+    """Returns how a server converts.
+
+    With `zero_metric_values` autoscalers have a value 0 where autoscaling/v1 has one because it must.
+    """
     return {**CONVERTERS, **autoscaling.CONVERTERS_WITH_ZEROS} if zero_metric_values else CONVERTERS
 
 

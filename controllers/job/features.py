@@ -8,7 +8,6 @@ from kubeskew.controllers.framework.features import waits_for_own_writes
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
-_SUCCESS_GATE_UNTIL = 35
 # Until then finalizers count only the jobs that the API server has marked.
 _MARKED_UNTIL = 26
 
@@ -27,8 +26,7 @@ class JobFeatures:
     gives_orphans_up: bool  # once it failed to remove the finalizers of a deleted job's pods
     none_active_in_backoff: bool  # while a new pod is to wait, whatever runs; 1.32's API server refuses that
     forgets_ended: bool  # a job counts as going on until the informer has its end
-    # Pods that succeeded may end a job before all have. The gate came in 1.30; once it is removed it is on.
-    success_policies: bool
+    success_policies: bool  # pods that succeeded may end a job before all have
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
 
     @classmethod
@@ -45,8 +43,6 @@ class JobFeatures:
             gives_orphans_up=gates.bugs.present("k8s-141329"),
             none_active_in_backoff=gates.bugs.present("k8s-139457"),
             forgets_ended=gates.bugs.present("k8s-130333"),
-            success_policies=gates.enabled("JobSuccessPolicy")
-            or gates.bugs.present("k8s-125429")
-            or version.minor > _SUCCESS_GATE_UNTIL,
+            success_policies=gates.enabled("JobSuccessPolicy") or gates.bugs.present("k8s-125429"),
             counts_marked=version.minor <= _MARKED_UNTIL,
         )

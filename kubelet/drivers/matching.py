@@ -35,10 +35,6 @@ class Library:
     indexed_names: bool
     single_matches: bool
     keeps_last_time_alone: bool  # of the taints that a device has had before
-    keeps_created: (
-        bool  # takes a slice that it made within a minute for present, and looks once after the sync
-    )
-    keeps_updated: bool  # takes a slice that it changed within a minute for present, and does not look again
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "Library":
@@ -47,8 +43,6 @@ class Library:
             indexed_names=minor >= _FIRST_WITH_INDEX,
             single_matches=minor >= _FIRST_WITH_SINGLE,
             keeps_last_time_alone=gates.bugs.present("k8s-141107"),
-            keeps_created=gates.bugs.present("k8s-132683"),
-            keeps_updated=gates.bugs.present("k8s-140063"),
         )
 
     def generate_name(self, index: int, count: int, driver: str, owner: str) -> str:

@@ -75,15 +75,7 @@ class SlicePublisher:
         self._queue: WorkQueue[PoolKey] = WorkQueue(
             clock, base_delay=_BASE_DELAY_SECONDS, max_delay=_MAX_DELAY_SECONDS
         )
-        self.stored = StoredSlices(
-            client,
-            clock,
-            slices,
-            driver,
-            self._interfered,
-            keeps_created=self._library.keeps_created,
-            keeps_updated=self._library.keeps_updated,
-        )
+        self.stored = StoredSlices(client, clock, slices, driver, self._interfered)
         self._tasks: list[asyncio.Task[None]] = []
 
     def update(self, pools: Mapping[str, Pool]) -> None:
@@ -155,7 +147,6 @@ class SlicePublisher:
     async def _process(self, key: PoolKey) -> None:
         wanted = self._wanted.get(key)
         changes = wanted.changes if wanted is not None else 0
-        created = self._created.get(key)
         try:
             if wanted is not None:
                 check_pool(self._release, self._driver, key.pool, wanted.pool)
@@ -177,8 +168,7 @@ class SlicePublisher:
             return
         self._queue.forget(key)
         self._settle(key, wanted, changes, "")
-        if not self._library.keeps_created or created != self._created.get(key):
-            self._look_again(key)
+        self._look_again(key)
 
     def _settle(self, key: PoolKey, wanted: _Wanted | None, changes: int, error: str) -> None:
         """Notes how a sync ended that knew of so many changes; the next sync sees later ones."""

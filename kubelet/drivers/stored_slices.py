@@ -2,8 +2,7 @@
 
 A slice just written counts before the watch shows it, for a minute at most (upstream's mutation cache): a
 slice deleted before anybody saw it must not be assumed to exist for ever. It does not count either once the
-watch has passed the write's revision. Libraries with known bugs have it count for its minute, though the
-watch has seen it go: up to 1.33 a slice that they made (132683), up to 1.36 one that they changed (140063).
+watch has passed the write's revision.
 """
 
 from collections.abc import Callable
@@ -29,39 +28,18 @@ class PoolKey(NamedTuple):
     pool: str
 
 
-class _Written(NamedTuple):
-    """A write: when it was, what the server answered, and whether it counts whatever the watch shows."""
-
-    when: float
-    obj: Object
-    kept: bool
-
-
 class StoredSlices:
     """Reads and writes slices in the shape of v1, whatever version the server speaks."""
 
     def __init__(
-        self,
-        client: APIClient,
-        clock: Clock,
-        ref: Ref,
-        driver: str,
-        changed: Callable[[PoolKey], None],
-        *,
-        keeps_created: bool = False,
-        keeps_updated: bool = False,
+        self, client: APIClient, clock: Clock, ref: Ref, driver: str, changed: Callable[[PoolKey], None]
     ) -> None:
-        """`changed` is called with every pool in which the watch saw a change.
-
-        `keeps_created` and `keeps_updated`: slices that were just made or changed count for their minute.
-        """
-        self._keeps_created = keeps_created
-        self._keeps_updated = keeps_updated
+        """`changed` is called with every pool in which the watch saw a change."""
         self._client = client
         self._clock = clock
         self._ref = ref
         self._changed = changed
-        self._written: dict[PoolKey, dict[str, _Written]] = {}  # by uid
+        self._written: dict[PoolKey, dict[str, tuple[float, Object]]] = {}  # by uid
         self.informer = Informer(client, ref, clock, "", f"spec.driver={driver}")
         self.informer.add_index("pool", lambda obj: [_index(pool_key(obj))])
         self.informer.add_handler(self._seen, lambda _, new: self._seen(new), self._gone)
@@ -71,8 +49,8 @@ class StoredSlices:
         found = {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
         oldest = self._clock.monotonic() - WRITTEN_SECONDS
         seen = int(self.informer.resource_version or 0)
-        for uid, (when, obj, kept) in [*self._written.get(key, {}).items()]:
-            if when < oldest or (_revision(obj) <= seen and not kept):
+        for uid, (when, obj) in [*self._written.get(key, {}).items()]:
+            if when < oldest or _revision(obj) <= seen:
                 del self._written[key][uid]
             elif uid not in found or _revision(obj) > _revision(found[uid]):
                 found[uid] = obj
@@ -84,10 +62,10 @@ class StoredSlices:
         return {pool_key(obj) for obj in self.informer.list()}
 
     async def create(self, obj: Object) -> Object:
-        return self._note(await self._client.create(self._ref, self._spoken(obj)), kept=self._keeps_created)
+        return self._note(await self._client.create(self._ref, self._spoken(obj)))
 
     async def update(self, obj: Object) -> Object:
-        return self._note(await self._client.update(self._ref, self._spoken(obj)), kept=self._keeps_updated)
+        return self._note(await self._client.update(self._ref, self._spoken(obj)))
 
     async def delete(self, obj: Object) -> None:
         """Deletes a slice; raises StatusError if it changed meanwhile, or is gone."""
@@ -96,28 +74,24 @@ class StoredSlices:
         await self._client.delete(self._ref, metadata["name"], preconditions=preconditions)
         self._written.get(pool_key(obj), {}).pop(metadata["uid"], None)
 
-    def _note(self, stored: Object, *, kept: bool) -> Object:
+    def _note(self, stored: Object) -> Object:
         written = self._written.setdefault(pool_key(stored), {})
-        written[stored["metadata"]["uid"]] = _Written(self._clock.monotonic(), stored, kept)
+        written[stored["metadata"]["uid"]] = (self._clock.monotonic(), stored)
         return self._common(stored)
 
     def _seen(self, obj: Object) -> None:
         key, uid = pool_key(obj), obj["metadata"]["uid"]
         written = self._written.get(key, {}).get(uid)
-        if written is not None and _revision(written.obj) <= _revision(obj):
-            own = _revision(written.obj) == _revision(obj)
-            if not written.kept:
-                del self._written[key][uid]
+        if written is not None and _revision(written[1]) <= _revision(obj):
+            own = _revision(written[1]) == _revision(obj)
+            del self._written[key][uid]
             if own:
                 return  # there was no other change
         self._changed(key)
 
     def _gone(self, obj: Object) -> None:
         key = pool_key(obj)
-        written = self._written.get(key, {})
-        uid = obj["metadata"]["uid"]
-        if uid in written and not written[uid].kept:
-            del written[uid]
+        self._written.get(key, {}).pop(obj["metadata"]["uid"], None)
         self._changed(key)
 
     def _common(self, obj: Object) -> Object:

@@ -134,7 +134,16 @@ BREACHES = [
         for bug, pod, claim in (("k8s-140212", "first", "shared"), ("k8s-140527", "second", "claim"))
     ),
     (
-        "known-bugs/k8s-141041/1.36/False",
+        "known-bugs/k8s-135669/1.34",
+        failed(
+            "known-bugs-k8s-135669/pod",
+            "kubelet/node 1.34",
+            "OutOfexample.com/gpu: Pod was rejected: Node didn't have enough resource: example.com/gpu, "
+            "requested: 1, used: 0, capacity: 0",
+        ),
+    ),
+    (
+        "known-bugs/k8s-141041/1.36/open",
         failed("known-bugs-k8s-141041/once", "kubelet/once 1.36", AGAIN.format(NO_CPUS)),
     ),
     (

@@ -148,7 +148,7 @@ async def test_a_node_that_registers_late_has_its_slices_soon(client, clock):
 
 async def test_what_others_do_is_undone(client, server, publish):
     """A slice that is deleted or changed comes back; then there is peace."""
-    publisher = await publish(pool("a", "b"), minor=37)
+    publisher = await publish(pool("a", "b"))
     first, _ = await stored(client)
     await client.delete(SLICES, first["metadata"]["name"])
     await asyncio.sleep(1)

@@ -14,6 +14,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.apply.managedfields.entries import keep_times_of_no_change
 from kubeskew.apiserver.caching.offload import offload
+from kubeskew.apiserver.object_meta import SYSTEM_METADATA
 from kubeskew.apiserver.registry.generic import checks, manager_versions
 from kubeskew.apiserver.registry.generic import create as generic_create
 from kubeskew.apiserver.registry.generic.commit import commit, commit_removal
@@ -28,8 +29,8 @@ from kubeskew.apiserver.storage.records import Entry, Key
 Transform = Callable[[Object | None], Awaitable[Object]]
 
 # What a new object is not given by a client that updates or applies it: an end only by a bug.
-_NEVER_GIVEN = ("resourceVersion", "uid", "creationTimestamp", "selfLink")
-_NOT_GIVEN = (*_NEVER_GIVEN, "deletionTimestamp", "deletionGracePeriodSeconds")
+_NOT_GIVEN = (*SYSTEM_METADATA, "resourceVersion")
+_OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 async def update(
@@ -69,8 +70,9 @@ async def _create(
         raise errors.not_found(registry.requested_resource(write), name)
     new = await transform(None)
     kept = registry.services.features.requests.keeps_given_deletion
-    for field_name in _NEVER_GIVEN if kept else _NOT_GIVEN:
-        new["metadata"].pop(field_name, None)
+    for field_name in _NOT_GIVEN:
+        if not (kept and field_name in _OF_DELETION):
+            new["metadata"].pop(field_name, None)
     return await generic_create.create(registry, new, write)
 
 

@@ -12,14 +12,12 @@ from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.decoding import decoder, protobuf
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import BodyBrokenError, BodyTooLargeError, Request
+from kubeskew.apiserver.object_meta import SYSTEM_METADATA
 from kubeskew.apiserver.registry.requests.scope import Scope
 
 _DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 MAX_BYTES = 3 * 1024 * 1024
 _Made = TypeVar("_Made")
-
-# What the client cannot give a new object (rest.WipeObjectMetaSystemFields).
-_SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
@@ -119,5 +117,5 @@ def check_name(obj: Object, name: str) -> None:
 
 def wipe_system_metadata(obj: Object) -> None:
     """Removes metadata that only the server sets."""
-    for name in _SYSTEM_METADATA:
+    for name in SYSTEM_METADATA:
         obj["metadata"].pop(name, None)

@@ -199,3 +199,14 @@ async def test_all_workers_end_with_the_work(queue):
     await asyncio.sleep(5)
 
     assert (done, queue.idle) == ([], True)
+
+
+async def test_of_queues_of_one_name_the_newest_is_told_of(clock):
+    """A controller that leads again has another queue; the one of its former term does not count."""
+    registry = CollectorRegistry()
+    metrics = QueueMetrics(registry, clock)
+    QueueMeter(metrics, "job")
+    meter = QueueMeter(metrics, "job")
+    meter.added("a")
+
+    assert registry.get_sample_value("workqueue_depth", {"name": "job"}) == 1
