@@ -22,7 +22,7 @@ from kubeskew.controllers.devicetaints.rule_status import RuleStatus
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.device_pools import Pool, pool_of, results, selects
-from kubeskew.controllers.framework.features import DisruptionFeatures
+from kubeskew.controllers.framework.features import DisruptionMarks
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated, extended_claim_name
@@ -54,7 +54,7 @@ class DeviceTaintEvictionController(Controller):
         refs = dra_refs(version)
         self._features = features = DeviceTaintFeatures.of(version, gates)
         self._claim_features = ResourceClaimFeatures.of(version, gates)
-        self._disruption = DisruptionFeatures.of(gates)
+        self._disruption = DisruptionMarks.of(gates)
         self._due: dict[Work, Eviction] = {}
         self._evicted: dict[str, None] = {}  # uids of pods that are deleted or done, oldest first
         self._tainted: dict[Pool, dict[str, list[Object]]] = {}

@@ -14,7 +14,7 @@ def waits_for_own_writes(gates: FeatureGates, gate: str, bug: str = "") -> bool:
     return gates.enabled(gate) and (without or not bug) if gates.knows(gate) else without
 
 
-class DisruptionFeatures(NamedTuple):
+class DisruptionMarks(NamedTuple):
     """Decides how controllers say in a pod's status why they delete it."""
 
     told: bool  # before they delete it
@@ -22,7 +22,7 @@ class DisruptionFeatures(NamedTuple):
     applied: bool  # by server-side apply, which refuses pods whose lists repeat a key
 
     @classmethod
-    def of(cls, gates: FeatureGates) -> "DisruptionFeatures":
+    def of(cls, gates: FeatureGates) -> "DisruptionMarks":
         """Returns the decisions for a controller with these gates."""
         return cls(
             told=gates.enabled("PodDisruptionConditions"),

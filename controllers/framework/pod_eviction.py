@@ -8,7 +8,7 @@ from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework.features import DisruptionFeatures
+from kubeskew.controllers.framework.features import DisruptionMarks
 
 _TARGET = "DisruptionTarget"
 
@@ -19,7 +19,7 @@ async def mark_and_delete(
     pod: Object,
     reason: str,
     message: str,
-    features: DisruptionFeatures,
+    features: DisruptionMarks,
     manager: str,
 ) -> None:
     """Writes the condition, then deletes the pod; raises 404 or 409 if it is gone or was replaced
@@ -37,7 +37,7 @@ async def mark_and_delete(
 
 
 async def write_status(
-    client: APIClient, pod: Object, status: Object, features: DisruptionFeatures, manager: str
+    client: APIClient, pod: Object, status: Object, features: DisruptionMarks, manager: str
 ) -> None:
     """Writes what the status is to have beside what it has, as the field manager `manager` if it is applied.
 

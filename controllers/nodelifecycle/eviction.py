@@ -7,7 +7,7 @@ from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
-from kubeskew.controllers.framework.features import DisruptionFeatures
+from kubeskew.controllers.framework.features import DisruptionMarks
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.nodelifecycle import taints
 from kubeskew.controllers.nodelifecycle.health import node_names
@@ -23,7 +23,7 @@ class TaintEvictionController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._disruption = DisruptionFeatures.of(context.environment.gates)
+        self._disruption = DisruptionMarks.of(context.environment.gates)
         self._due: dict[Key, float] = {}  # when the pod has to go; monotonic
         self._nodes = context.informer(NODES)
         self._pods = context.informer(PODS)

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
-from kubeskew.controllers.framework.features import DisruptionFeatures
+from kubeskew.controllers.framework.features import DisruptionMarks
 from kubeskew.controllers.framework.pod_eviction import write_status
 
 _PERIOD_SECONDS = 20.0
@@ -29,7 +29,7 @@ class PodGarbageCollector(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._disruption = DisruptionFeatures.of(context.environment.gates)
+        self._disruption = DisruptionMarks.of(context.environment.gates)
         self._nodes = context.informer(NODES)
         self._pods = context.informer(PODS)
         self._missing: dict[str, float] = {}  # node names without a node, and since when

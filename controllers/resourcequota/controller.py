@@ -43,7 +43,7 @@ class QuotaRecount(NamedTuple):
     what: str = "recount"  # never equal to a quota's key
 
 
-class Stored:
+class CountedObjects:
     """Holds the informers of what quotas are measured by."""
 
     def __init__(self, pods: Informer) -> None:
@@ -77,7 +77,7 @@ class ResourceQuotaController(Controller):
         self._resting: dict[QuotaRecount, str] = {}  # the quota's revision at the last sync
         self._quotas = context.informer(RESOURCE_QUOTAS)
         self._quotas.add_handler(self.enqueue, self._quota_changed)
-        self._stored = stored = Stored(context.informer(PODS))
+        self._stored = stored = CountedObjects(context.informer(PODS))
         gates, facts = (
             self.environment.gates,
             ClaimFacts(stored.device_classes, stored.pods.get, stored.claims),
