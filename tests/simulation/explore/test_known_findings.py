@@ -41,12 +41,20 @@ TAINTED = (
 )
 SILENT = "is not bound: nothing is said about it; the scheduler is not ready: informers:"
 KEPT = "found ResourceClaim t/c: (metadata.finalizers != null): expected False, found True"
+ALL_DEVICES = (
+    'Pod t/p fits node n and is not bound: running "DynamicResources" filter plugin: claim t/c, request r:'
+)
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
 
 
 @pytest.mark.parametrize(
     ("entry", "invariant", "found", "neighbour"),
     [
+        (
+            *("a-claim-for-all-devices-fails-by-another-nodes-pool", "I04"),
+            f"{ALL_DEVICES} asks for all devices, but resource pool gpu.com/m is currently being updated",
+            f"{ALL_DEVICES} has too many devices",
+        ),
         (
             *("pods-wait-for-an-extended-claim-that-is-left", "assertion", f"{LEFT} [Errno 111] refused"),
             LEFT.replace("cannot schedule extended resource claim", "Insufficient cpu"),
