@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 from kubeskew.simulation.connections import Connections
 from kubeskew.simulation.processes import CURRENT, Process
@@ -50,7 +50,7 @@ class BrokenOffError(Exception):
 
 
 class SerialTask(asyncio.Task[T]):
-    """A task with a number of its own, by which it hashes."""
+    """A task with a number of its own, by which it hashes and is sorted."""
 
     def __init__(self, serial: int, work: Coroutine[Any, Any, T], **options: Any) -> None:
         self.serial = serial  # its hash is asked for while it is made
@@ -61,8 +61,11 @@ class SerialTask(asyncio.Task[T]):
     def __hash__(self) -> int:
         return self.serial
 
+    def __lt__(self, other: "SerialTask[Any]") -> bool:
+        return self.serial < other.serial
 
-class _Soon(asyncio.Handle):
+
+class _ReadyHandle(asyncio.Handle):
     """Holds a callback that is due, as asyncio does, without what only its debug mode needs."""
 
     __slots__ = ()
@@ -81,12 +84,6 @@ class _Soon(asyncio.Handle):
         self._cancelled = False
         self._repr = None
         self._source_traceback = None
-
-
-def _serial(task: Any) -> int:
-    """Returns the number of a task, which `create_task` has given it."""
-    serial: int = task.serial
-    return serial
 
 
 class SimulatedLoop(Connections):
@@ -130,7 +127,7 @@ class SimulatedLoop(Connections):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        handle = _Soon(callback, args, self, context)
+        handle = _ReadyHandle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -174,8 +171,7 @@ class SimulatedLoop(Connections):
 
     def _all_tasks(self) -> list[SerialTask[Any]]:
         """Returns the tasks that have not ended, in the order in which they were made."""
-        made: list[Any] = sorted(asyncio.all_tasks(self), key=_serial)  # type: ignore[set-order]  # unique
-        return made
+        return sorted(cast("set[SerialTask[Any]]", asyncio.all_tasks(self)))
 
     def time(self) -> float:
         return self._now

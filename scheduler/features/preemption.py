@@ -11,9 +11,7 @@ class PreemptionFeatures:
 
     evicts_leaving: bool  # also victims that are being deleted already
     forgets_last_victim: bool  # in the background: while it is evicted its preemptor may be tried again
-    leaves_preemptor: (
-        bool  # in the background: when the last victim was gone already, nobody wakes its preemptor
-    )
+    leaves_preemptor: bool  # in the background: nobody wakes it if its last victim was gone already
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "PreemptionFeatures":
