@@ -176,6 +176,13 @@ class KnownBugs:
         bug = known_bugs()[id_]
         return self._settings.get(id_, bug.affects(self._version))
 
+    def mended(self, id_: str) -> bool:
+        """Returns whether the component does what the fix does. Raises KeyError as `present`.
+
+        Previews of drafts, which have no bugs, are older than all fixes.
+        """
+        return not self.present(id_) and not self._version.preview
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KnownBugs):
             return NotImplemented

@@ -48,7 +48,7 @@ def known_bug(id_: str) -> Any:
 
 def repaired(id_: str) -> Any:
     """Makes a field that is true where the server is without that known bug; previews have the bug."""
-    return decided(lambda gates: not gates.bugs.present(id_) and not gates.version.preview)
+    return decided(lambda gates: gates.bugs.mended(id_))
 
 
 def preview(name: str) -> Any:

@@ -13,4 +13,4 @@ class GarbageCollectorFeatures:
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "GarbageCollectorFeatures":
-        return cls(waits_for_all=gates.bugs.present("k8s-125796") or bool(gates.version.preview))
+        return cls(waits_for_all=not gates.bugs.mended("k8s-125796"))

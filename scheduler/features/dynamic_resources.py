@@ -63,7 +63,7 @@ class DynamicResourcesFeatures:
             groups=gates.enabled("DRAWorkloadResourceClaims"),
             owner_capitalized=minor >= 36,
             deletion_helps=minor >= 32 and not gates.bugs.present("k8s-140831"),
-            slices_help=minor >= 31 and not version.preview and not gates.bugs.present("k8s-126807"),
+            slices_help=minor >= 31 and gates.bugs.mended("k8s-126807"),
             allocatable_helps=minor >= 34,
             refuses_controllers=minor == 31 and not gates.enabled("DRAControlPlaneController"),
             idle_reason="no new claims to deallocate" if speaks else "",
