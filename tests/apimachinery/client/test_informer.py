@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import weakref
 
 import aiohttp
 import pytest
@@ -360,3 +361,20 @@ async def test_a_factory_follows_for_a_while(client, clock, server):
     factory.unfollow(refused)
     await factory.stop()
     assert [task for task in asyncio.all_tasks() if "informer" in task.get_name()] == []
+
+
+async def test_a_stopped_informer_lets_go_of_who_heard_it(informer):
+    """A component frees what it had when it stops, without the garbage collector."""
+
+    class Listener:
+        def hear(self, _obj):
+            """Does nothing."""
+
+    listener = Listener()
+    informer.add_handler(listener.hear)
+    held = weakref.ref(listener)
+    del listener
+    assert held() is not None
+    await informer.stop()
+
+    assert held() is None

@@ -77,3 +77,14 @@ async def test_a_resumed_session_is_verified_no_less(server, authority):
     for _ in range(2):
         with pytest.raises(ssl.SSLCertVerificationError):
             await transport(Request("GET", "/", timeout=5.0))
+
+
+def test_servers_with_the_same_files_share_what_is_made_of_them(authority, context, tmp_path):
+    """A file that has changed is read anew."""
+    files = [str(tmp_path / name) for name in ("crt", "key", "ca")]
+    assert serving_context(*files) is context
+    pair = authority.serving()
+    (tmp_path / "crt").write_bytes(pair.certificate)
+    (tmp_path / "key").write_bytes(pair.key)
+
+    assert serving_context(*files) is not context
