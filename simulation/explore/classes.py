@@ -29,15 +29,20 @@ _BUG = "k8s-"  # begins the ids of known bugs
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Holds what entries ask of a run: the kinds of the faults that fired, at which versions components ran,
-    and the known bugs that are switched."""
+    """Holds what entries ask of a run: the faults that fired, by kind and each in a line, at which versions
+    components ran, and the known bugs that are switched."""
 
-    faults: Collection[str]
+    faults: Mapping[str, Sequence[str]]
     versions: Sequence[Version]
     bugs: Mapping[str, bool]
 
     def has(self, bug: KnownBug) -> bool:
         return any(KnownBugs(version, self.bugs).present(bug.id) for version in self.versions)
+
+    def fired(self, fault: str) -> bool:
+        """Returns whether one fired that an entry names by its kind, or by `KIND: WORDS` of its line."""
+        kind, _, words = fault.partition(": ")
+        return any(words in line for line in self.faults.get(kind, ()))
 
 
 def _fits(
@@ -49,7 +54,7 @@ def _fits(
         return False
     if invariant != entry.invariant or not entry.message.search(message):
         return False
-    if any(kind not in run.faults for kind in entry.faults):
+    if entry.faults and not any(run.fired(fault) for fault in entry.faults):
         return False
     if entry.beside and not any(name in others for name in entry.beside):
         return False
@@ -107,8 +112,8 @@ def read_entries(path: Path = FINDINGS) -> list[KnownFinding]:
     """Returns the entries of a file, in its order. Raises ScenarioError that says what is wrong with it."""
     entries = read_findings(path)
     for index, entry in enumerate(entries):
-        for kind in entry.faults:
-            check_kind(kind, f"{path}: findings[{index}]: faults")
+        for fault in entry.faults:
+            check_kind(fault.partition(": ")[0], f"{path}: findings[{index}]: faults")
     return entries
 
 

@@ -224,7 +224,7 @@ class Exploration:
             "virtualSeconds": ran.virtual_seconds,
             "seconds": round(self.seconds, 1),
             "drawn": dict(ran.drawn),
-            "fired": dict(ran.fired),
+            "fired": ran.fired,
             "points": list(ran.points),
             "findings": findings,
         }

@@ -37,7 +37,7 @@ class FinishJob:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of one run. `drawn` and `fired` count faults by kind."""
+    """The result of one run. `drawn` counts faults by kind; `acted` has those that fired, each in a line."""
 
     seed: int
     log_hash: str
@@ -46,18 +46,22 @@ class Ran:
     faults: tuple[str, ...]  # the plan, each in a line
     calls: Calls | None = None  # of a run without faults
     drawn: Mapping[str, int] = field(default_factory=dict)
-    fired: Mapping[str, int] = field(default_factory=dict)
+    acted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     points: Sequence[str] = ()  # of coverage
     versions: Sequence[Version] = ()  # at which components ran
     failures: Sequence[Failure] = ()
+
+    @property
+    def fired(self) -> dict[str, int]:
+        """Returns how many faults fired, by kind."""
+        return {kind: len(lines) for kind, lines in self.acted.items()}
 
     def classed(
         self, entries: Sequence[KnownFinding], bugs: Mapping[str, bool]
     ) -> list[tuple[Failure, Verdict]]:
         """Returns each failure with what the scenario, or else an entry, says of it."""
-        fired = [kind for kind, count in self.fired.items() if count]
         found = [(failure.invariant, failure.message) for failure in self.failures]
-        verdicts = classify(entries, found, Circumstances(fired, self.versions, bugs))
+        verdicts = classify(entries, found, Circumstances(self.acted, self.versions, bugs))
         return [
             (failure, failure.mark or verdict)
             for failure, verdict in zip(self.failures, verdicts, strict=True)

@@ -130,12 +130,15 @@ def _same(finding: Finding, failures: Sequence[Failure]) -> Failure | None:
 
 def _ran(plan: Plan, seed: int, ran: Simulated) -> Ran:
     played = _played(ran)
-    kinds = {fault.name: fault.kind.value for fault in plan.faults}
+    acted: dict[str, list[str]] = {}
+    for fault in plan.faults:
+        if played.fired.get(fault.name):
+            acted.setdefault(fault.kind.value, []).append(str(fault))
     return Ran(
         *(seed, ran.log_hash, ran.virtual_seconds, plan.as_json(), tuple(map(str, plan.faults))),
         calls=None if plan.faults else played.calls,
-        drawn=Counter(kinds.values()),
-        fired=Counter(kinds[name] for name, count in played.fired.items() if count and name in kinds),
+        drawn=Counter(fault.kind.value for fault in plan.faults),
+        acted=acted,
         points=played.points,
         versions=sorted({Version.parse(each.version) for each in ran.result.components if each.version}),
         failures=_failures(ran),

@@ -28,11 +28,12 @@ def entries(tmp_path: Path, *changes: dict[str, object]) -> Path:
 
 
 def test_the_first_that_fits_decides(tmp_path: Path):
-    """Invariant, message, kinds of faults and minors decide which entry it is; none is unknown."""
+    """Invariant, message, faults (by kind, or by words of their line) and minors decide which entry it is;
+    none is unknown."""
     known = read_entries(
         entries(
             tmp_path,
-            {"id": "lost", "faults": ["lost-answer"], "class": "known:123"},
+            {"id": "lost", "faults": ["lost-answer", "error: update resourcequotas/"], "class": "known:123"},
             {"id": "old", "versions": "1.30..1.32", "class": "defect"},
             {},
         )
@@ -40,9 +41,11 @@ def test_the_first_that_fits_decides(tmp_path: Path):
     text = "ResourceQuota a/b says that 3 of pods is used; it is 2"
 
     def classed(invariant: str, message: str, faults: tuple[str, ...], minor: int) -> Verdict:
-        return classify(known, [(invariant, message)], Circumstances(faults, [Version(minor)], {}))[0]
+        fired = {kind: [f"{kind}-1: quota: update resourcequotas/status, call 1"] for kind in faults}
+        return classify(known, [(invariant, message)], Circumstances(fired, [Version(minor)], {}))[0]
 
     assert classed("I09", text, ("crash", "lost-answer"), 31).class_ == "known:123"
+    assert classed("I09", text, ("error",), 31).class_ == "known:123"
     assert classed("I09", text, ("crash",), 31).class_ == "defect"
     assert classed("I09", text, (), 33) == Verdict(
         "upstream", "stale-cache", ENTRY["reason"], ENTRY["source"]
@@ -58,7 +61,7 @@ def test_a_bug_that_a_release_does_not_have_is_not_what_was_found(tmp_path: Path
 
     def classed(version: str, **bugs: bool) -> str:
         settings = {name.replace("_", "-"): on for name, on in bugs.items()}
-        run = Circumstances((), [Version.parse(version)], settings)
+        run = Circumstances({}, [Version.parse(version)], settings)
         return classify(known, [("I09", text)], run)[0].class_
 
     assert classed("1.29.8") == "known:126343"
@@ -72,7 +75,7 @@ def test_what_follows_from_another_finding_needs_that_in_its_run(tmp_path: Path)
     known = read_entries(
         entries(tmp_path, {"id": "cause", "message": "cause"}, {"id": "effect", "with": ["cause"]})
     )
-    run = Circumstances((), [Version(35)], {})
+    run = Circumstances({}, [Version(35)], {})
 
     def ids(*messages: str) -> list[str]:
         return [each.entry for each in classify(known, [("I09", text) for text in messages], run)]

@@ -23,6 +23,10 @@ SCHEDULED = "condition PodScheduled was True since T, became False since T for a
 CONDITION = (
     "found Pod t/p: status.(conditions[?type == 'PodScheduled'].reason): expected 1 items, found nothing"
 )
+PREEMPTION = (
+    "FailedScheduling of Pod p: 0/1 nodes are available: 1 Insufficient cpu. preemption: {}. (written"
+)
+LACKS = "FailedScheduling of Pod p: 0/2 nodes are available: 1 Insufficient {}, 1 node(s) didn't match. no"
 TWO = "found 2: ResourceClaim t/p-extended-resources-x (last written by kube-scheduler 1.35), ResourceClaim"
 CONTEXT = "expected no PodSchedulingContext of this kind; found PodSchedulingContext t/p (last written by"
 CHARGED = "3 of r is used; it is 2: kube-apiserver 1.35 charged it last, at revision 5, before"
@@ -45,6 +49,12 @@ ALL_DEVICES = (
     'Pod t/p fits node n and is not bound: running "DynamicResources" filter plugin: claim t/c, request r:'
 )
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
+
+
+def fired(fault: str) -> dict[str, list[str]]:
+    """Returns the fault of an entry as a run has it."""
+    kind, _, words = fault.partition(": ")
+    return {kind: [f"{kind}-1: {words}, call 1"]}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +107,15 @@ SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim 
         ),
         (
             *("scheduler-does-not-set-a-condition-again", "assertion"),
-            *(f"{CONDITION} (x); FailedScheduling of Pod p: 0/1", f"{CONDITION} (x)"),
+            *(f"{CONDITION} (x)", f"{CONDITION.replace('nothing', '2')} (x)"),
+        ),
+        (
+            *("scheduler-does-not-try-a-preemption-again", "assertion"),
+            *(PREEMPTION.format("Connection reset by peer"), PREEMPTION.format("0/1 nodes are available")),
+        ),
+        (
+            *("pods-wait-after-a-class-with-their-resource-has-come", "assertion"),
+            *(LACKS.format("example.com/gpu"), LACKS.format("cpu")),
         ),
         (
             *("claim-controller-selects-a-node-for-a-claim-that-has-one", "assertion"),
@@ -145,11 +163,12 @@ SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim 
 def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str, neighbour: str) -> None:
     """A message as a run had it is of the entry; one with another pod, writer or number is of none."""
     (own,) = [each for each in KNOWN if each.id == entry]
-    run = Circumstances(own.faults, [Version(own.minors[0] if own.minors else 35)], {})
+    versions = [Version(own.minors[0] if own.minors else 35)]
 
-    assert [each.entry for each in classify(KNOWN, [(invariant, found)], run)] == [entry]
-    assert entry not in [each.entry for each in classify(KNOWN, [(invariant, neighbour)], run)]
-    for fault in own.faults:
-        others = [each for each in own.faults if each != fault]
-        without = Circumstances(others, run.versions, {})
+    for fault in own.faults or ("none",):
+        run = Circumstances(fired(fault), versions, {})
+        assert [each.entry for each in classify(KNOWN, [(invariant, found)], run)] == [entry]
+        assert entry not in [each.entry for each in classify(KNOWN, [(invariant, neighbour)], run)]
+    if own.faults:
+        without = Circumstances(fired("none: get leases"), versions, {})
         assert classify(KNOWN, [(invariant, found)], without)[0].class_ == "unknown"
