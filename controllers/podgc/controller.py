@@ -66,13 +66,14 @@ class PodGarbageCollector(Controller):
             await self.clock.sleep(_PERIOD_SECONDS)
 
     def _orphaned(self) -> list[Object]:
-        """Returns the pods whose node has been missing for the quarantine time."""
+        """Returns the pods whose node has been missing for the quarantine time, which then begins anew."""
         now = self.clock.monotonic()
         bound = [pod for pod in self._pods.list() if pod["spec"].get("nodeName")]
         absent = {pod["spec"]["nodeName"] for pod in bound}
         absent = {name for name in absent if self._nodes.get("", name) is None}
         self._missing = {name: self._missing.get(name, now) for name in sorted(absent)}
         gone = {name for name, since in self._missing.items() if now - since >= _QUARANTINE_SECONDS}
+        self._missing |= dict.fromkeys(sorted(gone), now)
         return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
 
     def _terminated(self) -> list[Object]:

@@ -306,6 +306,25 @@ async def test_a_pod_that_has_ended_is_collected_as_it_is(make_cluster, version,
     assert ("DisruptionTarget" in kinds) is marked
 
 
+async def test_a_pod_that_stays_is_collected_again_after_another_quarantine(cluster):
+    """A node that is gone is looked up again when it has been missing for 40 seconds more."""
+    held = pod("held", node_name="gone")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.client.create(PODS, held)
+    deletions = []
+
+    def note(request):
+        if request.method == "DELETE":
+            deletions.append(asyncio.get_running_loop().time())
+
+    cluster.server.outage = note
+    began = asyncio.get_running_loop().time()
+    await cluster.start(PodGarbageCollector)
+    await asyncio.sleep(130)
+
+    assert [round(time - began) for time in deletions] == [40, 80, 120]
+
+
 async def test_a_node_unknown_to_the_informer_is_looked_up(cluster):
     """The server has the last word before a pod is removed."""
     await cluster.client.create(PODS, pod("p", node_name="late"))
