@@ -10,7 +10,7 @@ from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.component_runs import drivers_of, version_at
 from kubeskew.conformance.evidence.inside import DevicesInside
-from kubeskew.conformance.evidence.log import KUBELET, ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.log import BRANCHED, FAULT, KUBELET, ComponentChange, Logged, Write
 from kubeskew.conformance.evidence.nodes import NodeRecords
 
 _OWN_CLIENT = "kubeskew"
@@ -22,6 +22,7 @@ _EVENTS = frozenset({"events", "events.events.k8s.io"})
 _PICKED = re.compile(r"(?P<list>\w+)\[\?(?P<key>\w+) *== *'(?P<of>[^']*)'\]")  # conditions[?type == 'Ready']
 _WARNINGS_SHOWN = 2
 _PODS_SHOWN = 2
+_FAILED = "failed"  # of a component that ended with an error, also while it started
 _NOT_RESERVED = "not reserved for it, "
 
 
@@ -146,7 +147,8 @@ def value_at(obj: Any, path: str) -> Any:
 def background(
     log: Sequence[Logged], kind: str, namespace: str, name: str, since: int, shown: Sequence[ObjectView]
 ) -> str:
-    """Returns what led to a failed check: deletions of the kind, warnings of components, who placed the pods.
+    """Returns what led to a failed check: deletions of the kind, warnings of components, which of them have
+    failed, who placed the pods.
 
     What was written up to the revision `since` counts only for placing pods: clocks may have been set back
     since then. `shown` are the objects that were found; without any, the deletion of the object of the `name`
@@ -156,7 +158,7 @@ def background(
     uids = [str(obj["metadata"].get("uid")) for obj in shown if obj.get("kind") == "Pod"]
     uids = list(dict.fromkeys([*uids, *(uid for uid, _ in warned)]))[:_PODS_SHOWN]
     happened = deletions(log, kind, namespace, name, since) + [text for _, text in warned]
-    happened += filter(None, (placing(log, uid) for uid in uids))
+    happened += [*failures(log), *filter(None, (placing(log, uid) for uid in uids))]
     return "".join(f"; {text}" for text in happened)
 
 
@@ -193,6 +195,23 @@ def _warning(write: Write, log: Sequence[Logged]) -> Iterator[tuple[tuple[str, s
         (uid, str(reason)),
         f"{reason} of {about.get('kind')} {about.get('name')}: {message} ({named}{written(write)})",
     )
+
+
+def failures(log: Sequence[Logged]) -> list[str]:
+    """Returns which components have failed and did not start since then, each with its error."""
+    last: dict[str, ComponentChange] = {}
+    for entry in log:
+        if not isinstance(entry, ComponentChange) or entry.what.startswith(FAULT):
+            continue
+        if entry.what in BRANCHED:
+            last.clear()
+        else:
+            last[entry.component] = entry
+    return [
+        f"{' '.join(filter(None, (change.component, change.version)))} failed: {change.detail}"
+        for change in last.values()
+        if change.what == _FAILED
+    ]
 
 
 def _drivers(log: Sequence[Logged], pod_uid: str) -> list[str]:

@@ -10,7 +10,9 @@ from cell_in_memory import Control, run
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.conformance.evidence.authors import (
     attributed,
+    background,
     deletions,
+    failures,
     last_written,
     placing,
     running,
@@ -243,6 +245,24 @@ def test_warnings_of_components_are_told():
         ("1", "FailedPrepare of Pod a: m (written by kubelet/n 1.36 at revision 8)"),
     ]
     assert warnings(log, "other", 2) == []
+
+
+def test_components_that_failed_and_are_not_back_are_told():
+    """A component that was started again is not told of; a fault of it is no start."""
+    log = [
+        ComponentChange(1, time(1), "kubelet/n", "started", "1.27.0", ""),
+        ComponentChange(2, time(2), "kubelet/n", "crashed", "1.27.0", "", "late: crash after"),
+        ComponentChange(2, time(3), "kubelet/n", "failed", "1.27.0", "", "checkpoint is corrupted"),
+        ComponentChange(2, time(4), "kubelet/n", "fault-cleared", "1.27.0", "", "late: crash after"),
+    ]
+    again = ComponentChange(2, time(5), "kubelet/n", "started", "1.28.0", "")
+    forked = ComponentChange(2, time(5), "", "forked", "", "")
+    told = "kubelet/n 1.27.0 failed: checkpoint is corrupted"
+
+    assert failures(log) == [told]
+    assert background(log, "Pod", "t", "", 0, ()) == f"; {told}"
+    assert failures([*log, again]) == []
+    assert failures([*log, forked]) == []
 
 
 def test_cdi_devices_that_are_not_there_are_laid_to_the_driver():
