@@ -142,7 +142,8 @@ class _Chance:
 
     def error(self) -> dict[str, Any]:
         many = {"times": self._stream.randint(2, 6)} if self._stream.random() < 0.3 else {}
-        return {**self._write(), "answer": self._stream.choice(_CODES), **many}
+        write, code = self._write(), self._stream.choice(_CODES)
+        return {**write, "answer": 500 if code == 409 and _creates(write) else code, **many}
 
     def lost_request(self) -> dict[str, Any]:
         return {**self._write_or_call(), "drop": "request"}
@@ -229,6 +230,12 @@ def _write_or_call_of(call: str) -> tuple[str, str] | None:
     """Returns verb and resource if a kind of call is one of such writes, or of a kubelet's to a driver."""
     verb, _, resource = call.partition(" ")
     return (verb, resource) if verb in PLUGIN_CALLS else _write_of(call)
+
+
+def _creates(write: Mapping[str, Any]) -> bool:
+    """Returns whether a write may be a creation. No server answers that an object exists already which does
+    not, and a controller that believes it waits for the object for ever."""
+    return "create" in write["verb"] and "/" not in write.get("resource", "")
 
 
 _WRITES = ("create", "update", "patch", "delete")

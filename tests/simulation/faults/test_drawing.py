@@ -41,6 +41,21 @@ def test_what_is_drawn_of_a_recorded_run_can_happen():
     assert {fault.when["nth"] for fault in crashes} <= {1, 2, 3, 4}
 
 
+def test_no_creation_is_answered_that_the_object_exists():
+    """Updates conflict, and so do writes of subresources; creations are refused otherwise."""
+    calls = {
+        "scheduler": {"create events.k8s.io": 3, "create pods/binding": 3, "update resourceclaims/status": 3}
+    }
+    clusters = [CLUSTER, ClusterDescription(("scheduler",), calls)]
+    faults = [fault for each in clusters for seed in range(400) for fault in draw(seed, each).faults]
+    errors = [fault.parameters for fault in faults if fault.kind is Kind.ERROR]
+
+    refused = {(str(each["verb"]), each.get("resource")) for each in errors if each["answer"] == 409}
+    assert refused == {("create", "pods/binding"), ("update", "resourceclaims/status")}
+    created = {each["answer"] for each in errors if each["verb"] == "create"}
+    assert created == {409, 429, 500, 503, 504}
+
+
 def test_a_fault_taken_away_leaves_the_others_as_they_are():
     """A part of a plan has the same faults, with the names and the seed that decide what they draw."""
     plan = next(plan for seed in range(50) if len((plan := draw(seed, CLUSTER)).faults) > 3)
