@@ -59,7 +59,6 @@ CORRUPTED = (
 )
 
 
-
 def fired(fault: str) -> dict[str, list[str]]:
     """Returns the fault of an entry as a run has it."""
     kind, _, words = fault.partition(": ")
