@@ -145,16 +145,22 @@ def value_at(obj: Any, path: str) -> Any:
 
 
 def background(
-    log: Sequence[Logged], kind: str, namespace: str, name: str, since: int, shown: Sequence[ObjectView]
+    log: Sequence[Logged],
+    kind: str,
+    namespace: str,
+    name: str,
+    since: int,
+    shown: Sequence[ObjectView],
+    lacking: ObjectView | None = None,
 ) -> str:
     """Returns what led to a failed check: deletions of the kind, warnings of components, which of them have
     failed, who placed the pods.
 
     What was written up to the revision `since` counts only for placing pods: clocks may have been set back
     since then. `shown` are the objects that were found; without any, the deletion of the object of the `name`
-    counts.
+    counts. Warnings of an object that is `lacking` are told before those of others.
     """
-    warned = warnings(log, namespace, since)
+    warned = warnings(log, namespace, since, lacking)
     uids = [str(obj["metadata"].get("uid")) for obj in shown if obj.get("kind") == "Pod"]
     uids = list(dict.fromkeys([*uids, *(uid for uid, _ in warned)]))[:_PODS_SHOWN]
     happened = deletions(log, kind, namespace, name, since) + [text for _, text in warned]
@@ -162,8 +168,11 @@ def background(
     return "".join(f"; {text}" for text in happened)
 
 
-def warnings(log: Sequence[Logged], namespace: str, since: int) -> list[tuple[str, str]]:
-    """Returns the last warnings of components in a namespace after a revision, but for what is gone.
+def warnings(
+    log: Sequence[Logged], namespace: str, since: int, lacking: ObjectView | None = None
+) -> list[tuple[str, str]]:
+    """Returns the last warnings of components in a namespace after a revision, but for what is gone; those of
+    the object that is `lacking` count as the last.
 
     Each with the UID of the object that it is about.
     """
@@ -177,7 +186,10 @@ def warnings(log: Sequence[Logged], namespace: str, since: int) -> list[tuple[st
             for key, text in _warning(entry, log):
                 found.pop(key, None)
                 found[key] = text
-    return [(uid, text) for (uid, _), text in found.items() if alive.get(uid, True)][-_WARNINGS_SHOWN:]
+    told = [(uid, text) for (uid, _), text in found.items() if alive.get(uid, True)]
+    if lacking is not None:
+        told.sort(key=lambda pair: pair[0] == lacking["metadata"].get("uid"))
+    return told[-_WARNINGS_SHOWN:]
 
 
 def _warning(write: Write, log: Sequence[Logged]) -> Iterator[tuple[tuple[str, str], str]]:

@@ -13,6 +13,7 @@ from kubeskew.conformance.evidence.inside import DevicesInside
 from kubeskew.conformance.evidence.nodes import DriverCall
 from kubeskew.conformance.invariants.cluster import Change, Cluster, controller, is_terminal, named, uid_of
 from kubeskew.conformance.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.lives import PodLives
 from kubeskew.conformance.invariants.pools import Device, PoolDevices, device_of
 from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 
@@ -169,8 +170,10 @@ class ClaimReleased:
 
     def __init__(self) -> None:
         self._was_reserved: set[str] = set()
+        self._lives = PodLives()
 
     def see(self, change: Change, cluster: Cluster) -> Iterable[str]:
+        self._lives.see(change)
         if change.write.resource == CLAIMS and reserved_for(change.write.value):
             self._was_reserved.add(uid_of(change.write.value))
         return ()
@@ -200,7 +203,8 @@ class ClaimReleased:
             }:
                 continue
             if pod is None or is_terminal(pod):
-                state = "gone" if pod is None else "finished"
+                gone = f"gone{self._lives.lasted(str(consumer.get('uid')))}"
+                state = gone if pod is None else "finished"
                 yield f"{named(claim)} is reserved for Pod {consumer.get('name')}, which is {state}"
         owner = controller(claim)
         if owner.get("kind") == "Pod" and owner.get("uid") not in pods:

@@ -19,6 +19,7 @@ from kubeskew.conformance.invariants.cluster import (
 )
 from kubeskew.conformance.invariants.devices import CLAIMS
 from kubeskew.conformance.invariants.invariant import Evidence
+from kubeskew.conformance.invariants.lives import PodLives
 from kubeskew.conformance.invariants.preparing import PreparedWhileUsed
 from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 
@@ -52,12 +53,14 @@ class RunningUndisturbed:
         self._lives: dict[str, _Life] = {}
         self._skew = tolerance.clock_skew
         self._prepared = PreparedWhileUsed(tolerance.clock_skew)
+        self._pods = PodLives()
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         write, before = change.write, change.before
+        self._pods.see(change)
         if write.resource == CLAIMS:
             self._prepared.see(write.value)
-            yield from _taken_off(change, cluster)
+            yield from _taken_off(change, cluster, self._pods)
         if write.resource != "pods":
             return
         pod = write.value
@@ -174,7 +177,7 @@ def _phase(pod: ObjectView) -> str:
     return str((pod.get("status") or {}).get("phase"))
 
 
-def _taken_off(change: Change, cluster: Cluster) -> Iterator[str]:
+def _taken_off(change: Change, cluster: Cluster, pods: PodLives) -> Iterator[str]:
     """Yields pods that lose a claim which a component takes from them while they have a node."""
     if change.now is None or not change.write.by.startswith("kube-"):
         return
@@ -186,7 +189,8 @@ def _taken_off(change: Change, cluster: Cluster) -> Iterator[str]:
         if consumer.get("uid") in left or pod is None or uid_of(pod) != consumer.get("uid"):
             continue
         if (pod.get("spec") or {}).get("nodeName") and not is_terminal(pod):
-            yield f"{change.text} is not reserved any more for {named(pod)}, which uses it{others}"
+            more = f"{others}{pods.former(pod, change.write.time)}"
+            yield f"{change.text} is not reserved any more for {named(pod)}, which uses it{more}"
 
 
 def _failed_by_kubelet(pod: ObjectView) -> bool:

@@ -76,7 +76,10 @@ async def _until_found(
             left = _found(kind_name, matching, closest, log, count)
         shown = matching or ([closest[0]] if closest else [])
         name = bind((expected.get("metadata") or {}).get("name", ""), ctx.bindings)
-        left += background(log, kind_name, ctx.namespace, "" if shown else name, ctx.step.revisions[0], shown)
+        named = "" if shown else name
+        lacking_one = closest[0] if closest and matching else None
+        since = ctx.step.revisions[0]
+        left += background(log, kind_name, ctx.namespace, named, since, shown, lacking_one)
         raise StepError(what if count is None else f"{count} {kind_name} as asserted", left)
     if matching:
         bind_outputs(ctx, operation, matching[0])
@@ -85,14 +88,19 @@ async def _until_found(
 def _found(
     kind: str, matching: list[Object], closest: Closest, log: Sequence[Logged], count: int | None
 ) -> str:
-    """Says which objects matched, or what the closest lacks, and who wrote that as far as the log tells."""
-    if matching:
-        names = ", ".join(describe(obj) + last_written(obj, log) for obj in matching)
-        return f"{len(matching)}: {names}" if count is not None else names
-    if closest is None:
-        return f"no {kind} at all"
-    obj, lacks = closest
-    return "; ".join(f"{describe(obj)}: {text}" for text in attributed(obj, lacks, log))
+    """Says which objects matched, what the closest of the others lacks where that is too few, and who wrote
+    that as far as the log tells."""
+    lacking = []
+    if closest is not None:
+        obj, lacks = closest
+        lacking = [f"{describe(obj)}: {text}" for text in attributed(obj, lacks, log)]
+    if not matching:
+        return "; ".join(lacking) or f"no {kind} at all"
+    names = ", ".join(describe(obj) + last_written(obj, log) for obj in matching)
+    if count is None:
+        return names
+    found = f"{len(matching)}: {names}"
+    return f"{found}; not {'; '.join(lacking)}" if lacking and len(matching) < count else found
 
 
 def _selection(ctx: CellContext, expected: Object) -> Selection:
@@ -116,13 +124,13 @@ def _names_a_label(key: str) -> bool:
 
 
 def _matching(ctx: CellContext, expected: Object, candidates: list[Object]) -> tuple[list[Object], Closest]:
-    """The objects that match; without any, the closest and what it lacks."""
+    """The objects that match; of the others the closest and what it lacks."""
     differing = [(list(mismatches(expected, obj, ctx.bindings)), obj) for obj in candidates]
     matching = [obj for missing, obj in differing if not missing]
-    if matching or not differing:
-        return matching, None
-    missing, obj = min(differing, key=lambda pair: len(pair[0]))
-    return [], (obj, missing)
+    missing, closest = min(
+        (pair for pair in differing if pair[0]), key=lambda pair: len(pair[0]), default=([], None)
+    )
+    return matching, (closest, missing) if closest is not None else None
 
 
 async def wait(ctx: CellContext, operation: Operation) -> None:

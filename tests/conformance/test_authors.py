@@ -263,6 +263,12 @@ def test_components_that_failed_and_are_not_back_are_told():
     assert background(log, "Pod", "t", "", 0, ()) == f"; {told}"
     assert failures([*log, again]) == []
     assert failures([*log, forked]) == []
+def test_warnings_of_what_is_lacking_are_told_first_of_all():
+    """The warnings of the object that is lacking are among the few that are told, though others are newer."""
+    log = [event(second, str(second), "FailedScheduling", "kube-scheduler 1.36") for second in (1, 2, 3)]
+
+    assert [uid for uid, _ in warnings(log, "t", 0)] == ["2", "3"]
+    assert [uid for uid, _ in warnings(log, "t", 0, {"metadata": {"uid": "1"}})] == ["3", "1"]
 
 
 def test_cdi_devices_that_are_not_there_are_laid_to_the_driver():

@@ -101,6 +101,24 @@ async def test_an_assertion_may_count(count: int, failure: str):
 
 
 @pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (2, "found 1: Pod t/b; not Pod t/a: metadata.(labels.app == 'b'): expected True, found False"),
+        (0, "found 1: Pod t/b"),
+    ],
+)
+async def test_an_assertion_that_finds_too_few_says_what_another_lacks(count: int, told: str):
+    """Of the objects that do not match the closest is told with what it lacks, unless too many match."""
+    wanted = "{apiVersion: v1, kind: Pod, metadata: {(labels.app == 'b'): true}}"
+    other = "{apiVersion: v1, kind: Pod, metadata: {name: b, labels: {app: b}}}"
+    failed = await one(
+        f"apply: {{resource: {other}}}}}, {{assert: {{resource: {wanted}, count: {count}}}", Control()
+    )
+
+    assert failed.partition("as asserted; ")[2] == told
+
+
+@pytest.mark.parametrize(
     ("components", "calls"),
     [
         (", components: [scheduler]", [({"A": True}, ["scheduler"])]),

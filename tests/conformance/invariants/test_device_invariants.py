@@ -105,6 +105,15 @@ def test_claims_of_pods_that_are_gone_are_released():
     assert log.broken() == []
 
 
+def test_of_a_pod_that_is_gone_its_life_is_told():
+    """I02 says of a pod that the log has seen come and go how long it was there."""
+    log = History(*ALL).write("pods", "p").write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
+    log.delete("pods", "p")
+    assert log.broken() == [
+        "I02: ResourceClaim default/a is reserved for Pod p, which is gone, 2.0 s after it was created"
+    ]
+
+
 def test_an_unused_claim_is_deallocated():
     """I02 tells of a claim that was used, is used by nobody, and has its devices still."""
     log = History(*ALL).write("pods", "p").write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))

@@ -47,6 +47,19 @@ def test_what_was_bound_is_admitted():
     assert log.broken() == []
 
 
+def test_a_pod_that_loses_its_claim_is_told_with_the_former_one_of_its_name():
+    """I06 tells of a reservation that is taken from a pod, and when the former pod of its name went."""
+    log = History(*ALL).write("pods", "p", metadata={"uid": "former"})
+    log.delete("pods", "p", metadata={"uid": "former"})
+    log.write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
+    log.write("pods", "p", spec={"nodeName": "n1"})
+    log.write(CLAIMS, "a", by=MANAGER, status={})
+    taken = f"I06: ResourceClaim default/a (written by {MANAGER} at revision 9) is not reserved any more"
+    assert log.broken() == [
+        f"{taken} for Pod default/p, which uses it; a former Pod of its name went 3.0 s before"
+    ]
+
+
 def test_a_pod_that_ran_is_refused_once():
     """I06 alone tells of a pod that had run and is refused; how its containers ended belongs to it."""
     refused = {"phase": "Failed", "reason": "OutOfcpu", "message": "no cpu"}

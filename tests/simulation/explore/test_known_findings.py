@@ -48,6 +48,21 @@ KEPT = "found ResourceClaim t/c: (metadata.finalizers != null): expected False, 
 ALL_DEVICES = (
     'Pod t/p fits node n and is not bound: running "DynamicResources" filter plugin: claim t/c, request r:'
 )
+ORPHAN = (
+    "node n holds the devices of ResourceClaim t/c prepared by driver d (since 2026-01-01T00:00:17Z), which"
+)
+SCARCE = (
+    "FailedPrepareDynamicResources of Pod p: Failed to prepare dynamic resources: NodePrepareResources "
+    'failed for claim t/c: claim t/c: counter "RAM" of resource "Card" is not available:'
+)
+FORMER = "ResourceClaim t/c (written by {} 1.35 at 6) is not reserved any more for Pod t/p, which uses it"
+UNSEEN = "ResourceClaim t/c is reserved for Pod p, which is gone, {} s after it was created"
+RESERVED = "found ResourceClaim t/c: (status.reservedFor == null): expected True, found False (written by {}"
+ONE_OF_TWO = (
+    "expected 2 Pod as asserted; found 1: Pod t/q (last written by kube-scheduler 1.34 at revision 7); not "
+    "Pod t/p: status.(conditions[?type == 'PodScheduled'].reason): expected 1 items, found nothing (the "
+    "object was last written by x); FailedScheduling of Pod {}: 0/1 nodes"
+)
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
 
 RESERVED = "ResourceClaim t/claim is reserved for {}, which is gone"
@@ -168,6 +183,23 @@ def fired(fault: str) -> dict[str, list[str]]:
             ),
         ),
         (
+            *("a-kubelet-that-starts-gives-nothing-back-for-a-pod-that-is-gone", "I02"),
+            *(f"{ORPHAN} no pod uses there", f"{ORPHAN} another pod uses"),
+        ),
+        (
+            *("scheduler-does-not-set-a-condition-again", "assertion"),
+            *(ONE_OF_TWO.format("p"), ONE_OF_TWO.format("q")),
+        ),
+        (
+            *("claim-controller-takes-a-pod-for-its-replacement", "I06"),
+            f"{FORMER.format('kube-controller-manager')}; a former Pod of its name went 0.1 s before",
+            FORMER.format("kube-controller-manager"),
+        ),
+        (
+            *("claim-controller-has-never-seen-the-pod", "I02"),
+            *(UNSEEN.format("0.1"), UNSEEN.format("7.5")),
+        ),
+        (
             *("scheduler-takes-another-device-than-in-order", "assertion"),
             *(
                 f"{INSIDE}\ngpu_example_com_r=gpu-2\nHOME=/root",
@@ -188,3 +220,45 @@ def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str
     if own.faults:
         without = Circumstances(fired("none: get leases"), versions, {})
         assert classify(KNOWN, [(invariant, found)], without)[0].class_ == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("cause", "entry", "found", "neighbour"),
+    [
+        (
+            (
+                *("a-kubelet-that-starts-gives-nothing-back-for-a-pod-that-is-gone", "I02"),
+                f"{ORPHAN} no pod uses there",
+            ),
+            "a-pod-waits-for-devices-that-a-kubelet-gives-back-no-more",
+            *(f"{SCARCE} 6 allocated, 4 of 10 left", f"{SCARCE} no such counter"),
+        ),
+        (
+            ("claim-controller-has-never-seen-the-pod", "I02", UNSEEN.format("0.1")),
+            "assertion-after-a-pod-was-never-seen",
+            *(RESERVED.format("kube-scheduler"), RESERVED.format("kube-controller-manager")),
+        ),
+        (
+            (
+                *("claim-controller-takes-a-pod-for-its-replacement", "I06"),
+                f"{FORMER.format('kube-controller-manager')}; a former Pod of its name went 0.1 s before",
+            ),
+            "kubelet-misses-the-claim-of-a-pod-that-was-taken-for-its-replacement",
+            *(MISSING, MISSING.replace("of Pod p", "of Pod q")),
+        ),
+    ],
+)
+def test_an_entry_tells_of_what_follows(
+    cause: tuple[str, str, str], entry: str, found: str, neighbour: str
+) -> None:
+    """A message that follows from another finding is of the entry only beside that."""
+    first, invariant, message = cause
+    (own,) = [each for each in KNOWN if each.id == first]
+    run = Circumstances(fired(own.faults[0]), [Version(30)], {})
+
+    def entries(*failures: tuple[str, str]) -> list[str]:
+        return [each.entry for each in classify(KNOWN, failures, run)]
+
+    assert entries((invariant, message), ("assertion", found)) == [first, entry]
+    assert entries((invariant, message), ("assertion", neighbour)) == [first, ""]
+    assert entries(("assertion", found)) == [""]
