@@ -71,6 +71,15 @@ CORRUPTED = (
     f"{PENDING} at revision 256); kubelet/n 1.27.0 failed: could not restore state from checkpoint: "
     "checkpoint is corrupted, please drain this node and delete pod allocation checkpoint file; "
     "Pod p bound to {} by"
+RESERVED = "ResourceClaim known-bugs-k8s-116411/claim is reserved for Pod {}, which is gone"
+PENDING = "found Pod t/p: status.phase: expected 'Running', found 'Pending' (written by the scenario"
+CORRUPTED = (
+    f"{PENDING} at revision 256); kubelet/n 1.27.0 failed: could not restore state from checkpoint: checkpoint "
+    "is corrupted, please drain this node and delete pod allocation checkpoint file; Pod p bound to {} by"
+)
+MARKED = (
+    "Pod {}/ended (written by kube-controller-manager 1.26 at revision 426) has come back to the same state "
+    "5 times without input"
 )
 
 
@@ -158,6 +167,7 @@ def fired(fault: str) -> dict[str, list[str]]:
         (
             *("a-pod-that-the-claim-controller-never-saw-keeps-its-claim", "I02"),
             *(RESERVED.format("Pod pod"), RESERVED.format("PodGroup pod")),
+            *(RESERVED.format("pod"), RESERVED.format("other")),
         ),
         (
             *("a-kubelet-that-starts-more-often-finds-its-checkpoint-corrupted", "assertion"),
@@ -262,3 +272,13 @@ def test_an_entry_tells_of_what_follows(
     assert entries((invariant, message), ("assertion", found)) == [first, entry]
     assert entries((invariant, message), ("assertion", neighbour)) == [first, ""]
     assert entries(("assertion", found)) == [""]
+def test_a_collector_that_marks_a_pod_again_and_again_has_the_bug() -> None:
+    """The entry counts at releases with bug 115056, and of the scenario's pod."""
+    pods = [("I15", MARKED.format(namespace)) for namespace in ("known-bugs-k8s-115056", "t")]
+
+    def found(release: str) -> list[str]:
+        run = Circumstances({}, [Version.parse(release)], {})
+        return [each.class_ for each in classify(KNOWN, pods, run)]
+
+    assert found("1.26.0") == ["known:115056", "unknown"]
+    assert found("1.26.2") == ["unknown", "unknown"]
