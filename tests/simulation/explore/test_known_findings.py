@@ -74,8 +74,9 @@ CORRUPTED = (
 RESERVED = "ResourceClaim known-bugs-k8s-116411/claim is reserved for Pod {}, which is gone"
 PENDING = "found Pod t/p: status.phase: expected 'Running', found 'Pending' (written by the scenario"
 CORRUPTED = (
-    f"{PENDING} at revision 256); kubelet/n 1.27.0 failed: could not restore state from checkpoint: checkpoint "
-    "is corrupted, please drain this node and delete pod allocation checkpoint file; Pod p bound to {} by"
+    f"{PENDING} at revision 256); kubelet/n 1.27.0 failed: could not restore state from checkpoint: "
+    "checkpoint is corrupted, please drain this node and delete pod allocation checkpoint file; "
+    "Pod p bound to {} by"
 )
 MARKED = (
     "Pod {}/ended (written by kube-controller-manager 1.26 at revision 426) has come back to the same state "
