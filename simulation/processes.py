@@ -194,6 +194,9 @@ class SimulatedProcesses:
         process = self._processes[pid]
         return process.alive or process.returns
 
+    def is_up(self, pid: int, born: str) -> bool:
+        return bool(born) and self.running(pid) is not None
+
     def send(self, pid: int, born: str, number: signal.Signals) -> None:
         if self.alive(pid, born):
             self._processes[pid].send(number)

@@ -178,11 +178,12 @@ async def publish(
 async def _applied(
     directory: StateDir, process: Process, processes: Processes, component: str, revision: int
 ) -> None:
-    """Returns once a component has a plan in effect, or does not run. Raises ClusterError."""
+    """Returns once a component has a plan in effect, or does not run: it reads the plan when it starts. Raises
+    ClusterError."""
     journal = journal_path(directory.faults, component)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _APPLIED_SECONDS
-    while processes.alive(process.pid, process.birth) and read_account(journal).applied < revision:
+    while processes.is_up(process.pid, process.birth) and read_account(journal).applied < revision:
         if loop.time() > deadline:
             log = directory.log(process.name)
             raise ClusterError(f"{component} did not take up its faults: restart it, or see {log}")

@@ -32,7 +32,11 @@ class Processes(Protocol):
         ...
 
     def alive(self, pid: int, born: str) -> bool:
-        """Returns whether the process that had `pid` when it was `born` still runs."""
+        """Returns whether the process that had `pid` when it was `born` still runs, or is started again."""
+        ...
+
+    def is_up(self, pid: int, born: str) -> bool:
+        """Returns whether the process runs just now: one that is alive may have died, and not be back yet."""
         ...
 
     def send(self, pid: int, born: str, number: signal.Signals) -> None:
@@ -51,6 +55,9 @@ class KernelProcesses:
     """Knows and ends processes by what the kernel says of them, however they were started."""
 
     def alive(self, pid: int, born: str) -> bool:
+        return alive(pid, born)
+
+    def is_up(self, pid: int, born: str) -> bool:
         return alive(pid, born)
 
     def send(self, pid: int, born: str, number: signal.Signals) -> None:

@@ -371,6 +371,19 @@ def test_a_scenarios_own_fault_may_find_its_call_taken(fires: bool, tmp_path: Pa
     assert ("never fired" in ran.result.failure, ran.result.passed) == (not fires, fires), ran.result.failure
 
 
+def test_faults_are_not_put_into_what_is_not_back_yet(tmp_path: Path):
+    """A scenario with a fault of its own may end while a component is down: it reads the plan when it starts."""
+    fault = "{component: scheduler, verb: create, resource: pods, subresource: binding, nth: 9, answer: 500}"
+    path = tmp_path / "own.yaml"
+    path.write_text(SCENARIO.read_text().replace("    try:\n", f"    try:\n    - fault: {fault}\n", 1))
+    (own,) = matrix.of_scenarios((str(path),)).cells()
+    plan = {"component": SCHEDULER, "verb": "create", "resource": "pods/binding", "nth": 1}
+
+    ran = play(own, plan_of({"seed": 0, "faults": [{"id": "f", **plan, "crash": "after", "back": "60s"}]}))
+
+    assert moments(ran, SCHEDULER) == ["started", "crashed", "started"]
+
+
 def test_a_fault_that_a_failed_step_has_left_ends_before_what_should_come_about_is_judged(tmp_path: Path):
     """A scenario that fails before it gives the scheduler its lease back leaves a pod that waits: it is bound
     then, and the only thing that is wrong is the step."""
