@@ -372,7 +372,7 @@ def test_a_scenarios_own_fault_may_find_its_call_taken(fires: bool, tmp_path: Pa
 
 
 def test_faults_are_not_put_into_what_is_not_back_yet(tmp_path: Path):
-    """A scenario with a fault of its own may end while a component is down: it reads the plan when it starts."""
+    """A scenario with a fault of its own may end while a component is down, which reads the plan later."""
     fault = "{component: scheduler, verb: create, resource: pods, subresource: binding, nth: 9, answer: 500}"
     path = tmp_path / "own.yaml"
     path.write_text(SCENARIO.read_text().replace("    try:\n", f"    try:\n    - fault: {fault}\n", 1))
