@@ -178,8 +178,8 @@ async def publish(
 async def _applied(
     directory: StateDir, process: Process, processes: Processes, component: str, revision: int
 ) -> None:
-    """Returns once a component has a plan in effect, or does not run: it reads the plan when it starts. Raises
-    ClusterError."""
+    """Returns once a component has a plan in effect, or does not run, and so reads it when it starts.
+    Raises ClusterError."""
     journal = journal_path(directory.faults, component)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _APPLIED_SECONDS

@@ -72,6 +72,10 @@ CORRUPTED = (
     "checkpoint is corrupted, please drain this node and delete pod allocation checkpoint file; "
     "Pod p bound to {} by"
 RESERVED = "ResourceClaim known-bugs-k8s-116411/claim is reserved for Pod {}, which is gone"
+REPLACED = (
+    "FailedPrepareDynamicResources of Pod p: Failed to prepare dynamic resources: NodePrepareResources "
+    "failed: rpc error: code = Unknown desc = get resource claims: claim t/c {} (written by kubelet/n 1.33"
+)
 PENDING = "found Pod t/p: status.phase: expected 'Running', found 'Pending' (written by the scenario"
 CORRUPTED = (
     f"{PENDING} at revision 256); kubelet/n 1.27.0 failed: could not restore state from checkpoint: "
@@ -169,6 +173,10 @@ def fired(fault: str) -> dict[str, list[str]]:
             *("a-pod-that-the-claim-controller-never-saw-keeps-its-claim", "I02"),
             *(RESERVED.format("Pod pod"), RESERVED.format("PodGroup pod")),
             *(RESERVED.format("pod"), RESERVED.format("other")),
+        ),
+        (
+            *("kubelet-asks-again-for-a-former-claim", "assertion"),
+            *(REPLACED.format("got replaced"), REPLACED.format("not allocated")),
         ),
         (
             *("a-kubelet-that-starts-more-often-finds-its-checkpoint-corrupted", "assertion"),
