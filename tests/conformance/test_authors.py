@@ -263,6 +263,8 @@ def test_components_that_failed_and_are_not_back_are_told():
     assert background(log, "Pod", "t", "", 0, ()) == f"; {told}"
     assert failures([*log, again]) == []
     assert failures([*log, forked]) == []
+
+
 def test_warnings_of_what_is_lacking_are_told_first_of_all():
     """The warnings of the object that is lacking are among the few that are told, though others are newer."""
     log = [event(second, str(second), "FailedScheduling", "kube-scheduler 1.36") for second in (1, 2, 3)]

@@ -64,14 +64,6 @@ ONE_OF_TWO = (
     "object was last written by x); FailedScheduling of Pod {}: 0/1 nodes"
 )
 SECOND = "ResourceClaim t/p-c-x (written by {} 1.29) is made for the same claim of a pod as ResourceClaim t/y"
-
-RESERVED = "ResourceClaim t/claim is reserved for {}, which is gone"
-PENDING = "found Pod t/p: status.phase: expected 'Running', found 'Pending' (written by the scenario"
-CORRUPTED = (
-    f"{PENDING} at revision 256); kubelet/n 1.27.0 failed: could not restore state from checkpoint: "
-    "checkpoint is corrupted, please drain this node and delete pod allocation checkpoint file; "
-    "Pod p bound to {} by"
-RESERVED = "ResourceClaim known-bugs-k8s-116411/claim is reserved for Pod {}, which is gone"
 REPLACED = (
     "FailedPrepareDynamicResources of Pod p: Failed to prepare dynamic resources: NodePrepareResources "
     "failed: rpc error: code = Unknown desc = get resource claims: claim t/c {} (written by kubelet/n 1.33"
@@ -81,10 +73,6 @@ CORRUPTED = (
     f"{PENDING} at revision 256); kubelet/n 1.27.0 failed: could not restore state from checkpoint: "
     "checkpoint is corrupted, please drain this node and delete pod allocation checkpoint file; "
     "Pod p bound to {} by"
-)
-MARKED = (
-    "Pod {}/ended (written by kube-controller-manager 1.26 at revision 426) has come back to the same state "
-    "5 times without input"
 )
 
 
@@ -168,11 +156,6 @@ def fired(fault: str) -> dict[str, list[str]]:
         (
             *("a-scheduler-that-starts-waits-for-what-is-not-served", "I04"),
             *(f"{SILENT} the API server cannot list x.y", f"{SILENT} not ready"),
-        ),
-        (
-            *("a-pod-that-the-claim-controller-never-saw-keeps-its-claim", "I02"),
-            *(RESERVED.format("Pod pod"), RESERVED.format("PodGroup pod")),
-            *(RESERVED.format("pod"), RESERVED.format("other")),
         ),
         (
             *("kubelet-asks-again-for-a-former-claim", "assertion"),
@@ -281,13 +264,3 @@ def test_an_entry_tells_of_what_follows(
     assert entries((invariant, message), ("assertion", found)) == [first, entry]
     assert entries((invariant, message), ("assertion", neighbour)) == [first, ""]
     assert entries(("assertion", found)) == [""]
-def test_a_collector_that_marks_a_pod_again_and_again_has_the_bug() -> None:
-    """The entry counts at releases with bug 115056, and of the scenario's pod."""
-    pods = [("I15", MARKED.format(namespace)) for namespace in ("known-bugs-k8s-115056", "t")]
-
-    def found(release: str) -> list[str]:
-        run = Circumstances({}, [Version.parse(release)], {})
-        return [each.class_ for each in classify(KNOWN, pods, run)]
-
-    assert found("1.26.0") == ["known:115056", "unknown"]
-    assert found("1.26.2") == ["unknown", "unknown"]
