@@ -58,6 +58,19 @@ SCARCE = (
 FORMER = "ResourceClaim t/c (written by {} 1.35 at 6) is not reserved any more for Pod t/p, which uses it"
 UNSEEN = "ResourceClaim t/c is reserved for Pod p, which is gone, {} s after it was created"
 RESERVED = "found ResourceClaim t/c: (status.reservedFor == null): expected True, found False (written by {}"
+UNREAD = (
+    "downgrade: expected downgrade to be done; found the kubelet of n does not run: failed to create "
+    "claimInfo cache: error calling GetOrCreate() on checkpoint state: failed to get checkpoint "
+    "dra_manager_state: checkpoint is corrupted"
+)
+UNREADABLE = (
+    'an API server 1.29+kep4381 cannot read Resource{} s: no kind "Resource{}" is registered for version '
+    '"resource.k8s.io/v1alpha2"'
+)
+UNSUITABLE = (
+    "found Pod t/p: status.phase: expected 'Running', found 'Pending' (written by x); FailedScheduling of "
+    "Pod {}: 0/1 nodes are available: 1 resourceclaim cannot be allocated for the node (unsuitable). "
+)
 ONE_OF_TWO = (
     "expected 2 Pod as asserted; found 1: Pod t/q (last written by kube-scheduler 1.34 at revision 7); not "
     "Pod t/p: status.(conditions[?type == 'PodScheduled'].reason): expected 1 items, found nothing (the "
@@ -198,6 +211,19 @@ def fired(fault: str) -> dict[str, list[str]]:
             FORMER.format("kube-controller-manager"),
         ),
         (
+            *("kubelet-misses-the-claim-of-a-pod-that-was-taken-for-its-replacement", "assertion"),
+            f"ContainerCreating; Pod p deleted by kubelet/n 1.35 at revision 4; {MISSING}",
+            f"ContainerCreating; Pod q deleted by kubelet/n 1.35 at revision 4; {MISSING}",
+        ),
+        (
+            *("a-kubelet-does-not-read-what-another-release-noted-of-claims", "assertion"),
+            *(UNREAD, UNREAD.replace("dra_manager_state", "cpu_manager_state")),
+        ),
+        (
+            *("pods-wait-after-a-slice-has-come-again", "assertion"),
+            *(UNSUITABLE.format("p"), UNSUITABLE.format("q")),
+        ),
+        (
             *("claim-controller-has-never-seen-the-pod", "I02"),
             *(UNSEEN.format("0.1"), UNSEEN.format("7.5")),
         ),
@@ -241,12 +267,9 @@ def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str
             *(RESERVED.format("kube-scheduler"), RESERVED.format("kube-controller-manager")),
         ),
         (
-            (
-                *("claim-controller-takes-a-pod-for-its-replacement", "I06"),
-                f"{FORMER.format('kube-controller-manager')}; a former Pod of its name went 0.1 s before",
-            ),
-            "kubelet-misses-the-claim-of-a-pod-that-was-taken-for-its-replacement",
-            *(MISSING, MISSING.replace("of Pod p", "of Pod q")),
+            ("a-kubelet-does-not-read-what-another-release-noted-of-claims", "assertion", UNREAD),
+            "what-a-release-stored-stays-where-the-next-did-not-come-up",
+            *(UNREADABLE.format("Slice", "Slice"), UNREADABLE.format("Claim", "Claim")),
         ),
     ],
 )
@@ -261,6 +284,7 @@ def test_an_entry_tells_of_what_follows(
     def entries(*failures: tuple[str, str]) -> list[str]:
         return [each.entry for each in classify(KNOWN, failures, run)]
 
-    assert entries((invariant, message), ("assertion", found)) == [first, entry]
-    assert entries((invariant, message), ("assertion", neighbour)) == [first, ""]
-    assert entries(("assertion", found)) == [""]
+    (after,) = [each.invariant for each in KNOWN if each.id == entry]
+    assert entries((invariant, message), (after, found)) == [first, entry]
+    assert entries((invariant, message), (after, neighbour)) == [first, ""]
+    assert entries((after, found)) == [""]
