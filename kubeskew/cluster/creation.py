@@ -101,13 +101,12 @@ def _add_unversioned(state: State, ports: Ports, name: str, target: Target) -> N
 
 
 def add_controllers(state: State, ports: Ports) -> list[str]:
-    """Records the controllers that drivers of an older record lack, with the libraries of their plugins;
-    returns their names. Controllers once were no processes of their own."""
+    """Records the controllers that drivers of an older record lack, with their plugins' libraries and
+    known bugs; returns their names. Controllers once were no processes of their own."""
     names = {driver: drivers.controller_component(driver) for driver in drivers.controlled(state.nodes)}
     missing = {driver: name for driver, name in names.items() if name not in state.processes}
     for driver, name in missing.items():
-        version = Version.parse(state.processes[drivers.component(driver)].version)
-        _add_unversioned(state, ports, name, Target(version, {}))
+        _add_unversioned(state, ports, name, Target.of(state.processes[drivers.component(driver)]))
     return [*missing.values()]
 
 

@@ -232,19 +232,22 @@ def test_a_driver_means_its_plugins_and_its_controller(ports, controlled):
 
 @pytest.mark.filterwarnings("ignore:Attribute's length")  # of who reads the certificate here
 def test_a_record_without_controllers_gets_them(tmp_path, ports, controlled):
-    """A cluster from before controllers were processes gets them, with ports and credentials of their own."""
+    """A cluster from before controllers were processes gets them, with ports and credentials of their own, and
+    with the known bugs of their plugins."""
     directory, name = StateDir(tmp_path), f"driver-controller/{DRIVER}"
     now = datetime(2026, 1, 1, tzinfo=UTC)
     credentials.write_credentials(directory, controlled, now)
     account = directory.component_kubeconfig(drivers.user_of(controlled.processes.pop(name)))
     account.unlink()
-    controlled.processes[f"driver/{DRIVER}"].version = "1.28"
+    plugin = controlled.processes[f"driver/{DRIVER}"]
+    plugin.version, plugin.bugs = "1.28", {"k8s-116411": False}
 
     assert creation.add_controllers(controlled, ports) == [name]
     credentials.add_controllers(directory, controlled, now, [name])
     process = controlled.processes[name]
     others = [p.port for p in controlled.processes.values() if p is not process]
     assert (process.kind, process.version, process.port in others) == (CONTROLLER, "1.28", False)
+    assert process.bugs == plugin.bugs
     authority = x509.load_pem_x509_certificate(directory.ca.read_bytes())
     certificate = x509.load_pem_x509_certificate(load_kubeconfig(account).certificate)
     certificate.verify_directly_issued_by(authority)
