@@ -232,8 +232,8 @@ def test_a_driver_means_its_plugins_and_its_controller(ports, controlled):
 
 @pytest.mark.filterwarnings("ignore:Attribute's length")  # of who reads the certificate here
 def test_a_record_without_controllers_gets_them(tmp_path, ports, controlled):
-    """A cluster from before controllers were processes gets them, with ports and credentials of their own, and
-    with the known bugs of their plugins."""
+    """A cluster from before controllers were processes gets them, with ports and credentials of their own and
+    the known bugs of their plugins."""
     directory, name = StateDir(tmp_path), f"driver-controller/{DRIVER}"
     now = datetime(2026, 1, 1, tzinfo=UTC)
     credentials.write_credentials(directory, controlled, now)

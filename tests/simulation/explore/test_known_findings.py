@@ -24,7 +24,7 @@ CONDITION = (
     "found Pod t/p: status.(conditions[?type == 'PodScheduled'].reason): expected 1 items, found nothing"
 )
 PREEMPTION = (
-    "FailedScheduling of Pod p: 0/1 nodes are available: 1 Insufficient cpu. preemption: {}. (written"
+    "FailedScheduling of Pod p: 0/1 nodes are available: 1 Insufficient cpu. preemption: {} (written by x"
 )
 LACKS = "FailedScheduling of Pod p: 0/2 nodes are available: 1 Insufficient {}, 1 node(s) didn't match. no"
 TWO = "found 2: ResourceClaim t/p-extended-resources-x (last written by kube-scheduler 1.35), ResourceClaim"
