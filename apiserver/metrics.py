@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Gauge, Metric
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from kubeskew.apimachinery.metric_series import Gauges, NumberSeries
 from kubeskew.apiserver.http.request_info import RequestInfo
 
 # k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, 1.36.
@@ -56,13 +57,13 @@ class RequestMetrics:
         self._connect_verb = connect_verb
         self.registry = CollectorRegistry()
         self._series: dict[RequestKind, _Series] = {}
-        self._gauges: dict[RequestKind, Gauge] = {}
+        self._open: dict[RequestKind, NumberSeries] = {}
         self.registry.register(self)
-        self._long_running = Gauge(
+        self._long_running = Gauges(
             "apiserver_longrunning_requests",
             "Watches, logs that are followed and upgraded connections that are open.",
             _LABELS,
-            registry=self.registry,
+            self.registry,
         )
 
     def observe(self, info: RequestInfo, code: int, seconds: float) -> None:
@@ -88,11 +89,14 @@ class RequestMetrics:
             yield
             return
         key = _kind(info)
-        gauge = self._gauges.get(key)
-        if gauge is None:
-            gauge = self._gauges[key] = self._long_running.labels(*self.labels(info))
-        with gauge.track_inprogress():
+        series = self._open.get(key)
+        if series is None:
+            series = self._open[key] = self._long_running.labels(*self.labels(info))
+        series.inc()
+        try:
             yield
+        finally:
+            series.inc(-1)
 
     def collect(self) -> Iterator[Metric]:
         """Yields the counts, for the registry."""

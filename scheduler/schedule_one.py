@@ -279,9 +279,8 @@ class Scheduler:
     # -- numbers
 
     def _observe(self, result: str, profile: str, began: float) -> None:
-        labels = {"result": result, "profile": profile}
-        self._metrics.attempts.labels(**labels).inc()
-        self._metrics.attempt_seconds.labels(**labels).observe(self._clock.monotonic() - began)
+        self._metrics.attempts.labels(result, profile).inc()
+        self._metrics.attempt_seconds.labels(result, profile).observe(self._clock.monotonic() - began)
 
     def _observe_point(self, profile: str, point: str, status: Status, began: float) -> None:
         seconds = self._clock.monotonic() - began

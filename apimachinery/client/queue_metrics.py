@@ -3,123 +3,92 @@
 Source: k8s.io/component-base/metrics/prometheus/workqueue, k8s.io/client-go/util/workqueue/metrics.go, 1.36.
 """
 
-from collections.abc import Hashable, Mapping
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.metric_series import Counters, Histograms
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
+    from prometheus_client import CollectorRegistry, Metric
 
-_BUCKETS = [1e-8 * 10**step for step in range(10)]
+_BOUNDS = [1e-8 * 10**step for step in range(10)]
+_LABELS = ["name"]
 
 
 class QueueMetrics:
-    """The metrics of all queues of a process; queues with the same name share their series."""
+    """The metrics of all queues of a process; queues with the same name share what is counted."""
 
     def __init__(self, registry: "CollectorRegistry", clock: Clock) -> None:
-        from prometheus_client import Counter, Gauge, Histogram
-
         self.clock = clock
         self.meters: dict[str, QueueMeter] = {}  # of each name the newest
-        registry.register(_Idle(self.meters))  # comes first, and so is asked first
-        label = ["name"]
-        self.adds = Counter("workqueue_adds", "Items added.", label, registry=registry)
-        self.retries = Counter("workqueue_retries", "Items added for later.", label, registry=registry)
-        self.depth = Gauge("workqueue_depth", "Items that wait.", label, registry=registry)
-        self.waited = Histogram(
-            "workqueue_queue_duration_seconds",
-            "Seconds that items waited.",
-            label,
-            buckets=_BUCKETS,
-            registry=registry,
+        self.adds = Counters("workqueue_adds", "Items added.", _LABELS, registry)
+        self.retries = Counters("workqueue_retries", "Items added for later.", _LABELS, registry)
+        self.waited = Histograms(
+            "workqueue_queue_duration_seconds", "Seconds that items waited.", _LABELS, _BOUNDS, registry
         )
-        self.worked = Histogram(
-            "workqueue_work_duration_seconds",
-            "Seconds of work on an item.",
-            label,
-            buckets=_BUCKETS,
-            registry=registry,
+        self.worked = Histograms(
+            "workqueue_work_duration_seconds", "Seconds of work on an item.", _LABELS, _BOUNDS, registry
         )
-        self.unfinished = Gauge(
+        registry.register(self)
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yields what queues hold now, for the registry."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        depth = GaugeMetricFamily("workqueue_depth", "Items that wait.", labels=_LABELS)
+        unfinished = GaugeMetricFamily(
             "workqueue_unfinished_work_seconds",
             "Seconds that all items in work have taken so far.",
-            label,
-            registry=registry,
+            labels=_LABELS,
         )
-        self.longest = Gauge(
+        longest = GaugeMetricFamily(
             "workqueue_longest_running_processor_seconds",
             "Seconds that the item longest in work has taken so far.",
-            label,
-            registry=registry,
+            labels=_LABELS,
         )
-
-
-class _Idle:
-    """Sees to it that queues in which nothing has been yet have their series, of zeros, when somebody asks.
-
-    A hundred queues have 2,500 values, which take a component's start longer than anything else of metrics.
-    """
-
-    def __init__(self, meters: "Mapping[str, QueueMeter]") -> None:
-        self._meters = meters
-
-    def describe(self) -> list["Metric"]:
-        return []
-
-    def collect(self) -> list["Metric"]:
-        """Returns nothing of its own."""
-        for meter in self._meters.values():
-            _ = meter.series
-        return []
-
-
-class _Series(NamedTuple):
-    adds: "Counter"
-    retries: "Counter"
-    waited: "Histogram"
-    worked: "Histogram"
+        for name, meter in self.meters.items():
+            ages = meter.ages()
+            depth.add_metric([name], meter.depth)
+            unfinished.add_metric([name], sum(ages))
+            longest.add_metric([name], max(ages, default=0.0))
+        yield from (depth, unfinished, longest)
 
 
 class QueueMeter:
     """The metrics of one queue, which reports to it what happens to items."""
 
     def __init__(self, metrics: QueueMetrics, name: str) -> None:
-        self._metrics = metrics
-        self._name = name
         self._clock = metrics.clock
+        self._adds, self._retries = metrics.adds.labels(name), metrics.retries.labels(name)
+        self._waited, self._worked = metrics.waited.labels(name), metrics.worked.labels(name)
         self._added_at: dict[Hashable, float] = {}
         self._begun_at: dict[Hashable, float] = {}
         metrics.meters[name] = self
 
-    @cached_property
-    def series(self) -> _Series:
-        """Returns the queue's series, which are there from now on."""
-        metrics, name = self._metrics, self._name
-        metrics.depth.labels(name).set_function(partial(len, self._added_at))
-        metrics.unfinished.labels(name).set_function(lambda: sum(self._ages()))
-        metrics.longest.labels(name).set_function(lambda: max(self._ages(), default=0.0))
-        counted = metrics.adds.labels(name), metrics.retries.labels(name)
-        return _Series(*counted, metrics.waited.labels(name), metrics.worked.labels(name))
+    @property
+    def depth(self) -> int:
+        """Returns how many items wait."""
+        return len(self._added_at)
+
+    def ages(self) -> list[float]:
+        """Returns for how many seconds each item has been in work."""
+        now = self._clock.monotonic()
+        return [now - begun for begun in self._begun_at.values()]
 
     def added(self, item: Hashable) -> None:
-        self.series.adds.inc()
+        self._adds.inc()
         self._added_at.setdefault(item, self._clock.monotonic())
 
     def begun(self, item: Hashable) -> None:
         now = self._clock.monotonic()
-        self.series.waited.observe(now - self._added_at.pop(item, now))
+        self._waited.observe(now - self._added_at.pop(item, now))
         self._begun_at[item] = now
 
     def ended(self, item: Hashable) -> None:
         begun = self._begun_at.pop(item, None)
         if begun is not None:
-            self.series.worked.observe(self._clock.monotonic() - begun)
+            self._worked.observe(self._clock.monotonic() - begun)
 
     def postponed(self) -> None:
-        self.series.retries.inc()
-
-    def _ages(self) -> list[float]:
-        now = self._clock.monotonic()
-        return [now - begun for begun in self._begun_at.values()]
+        self._retries.inc()

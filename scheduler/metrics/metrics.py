@@ -1,31 +1,19 @@
 """The scheduler's metrics, with upstream's names (k8s.io/kubernetes/pkg/scheduler/metrics, 1.36)."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from kubeskew.apimachinery.metric_series import Counters, Histograms
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.status import Status
 from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Histogram
+    from prometheus_client import CollectorRegistry
 
-_M = TypeVar("_M", "Histogram", "Counter")
 _SECONDS = [0.001 * 2**step for step in range(15)]
 _EXTENSION_SECONDS = [0.0001 * 2**step for step in range(12)]
 _PLUGIN_SECONDS = [0.00001 * 1.5**step for step in range(20)]
 _SLI_SECONDS = [0.01 * 2**step for step in range(20)]
-
-
-class _Children(dict[tuple[str, str, str], _M]):
-    """A metric's children by their labels' values, kept because `labels` is slow."""
-
-    def __init__(self, metric: _M) -> None:
-        self._child: Callable[..., _M] = metric.labels
-
-    def __missing__(self, key: tuple[str, str, str]) -> _M:
-        child = self[key] = self._child(*key)
-        return child
 
 
 class Metrics:
@@ -40,13 +28,13 @@ class Metrics:
         self._size_up(registry, features)
 
     def _count_attempts(self, registry: "CollectorRegistry") -> None:
-        from prometheus_client import Counter, Histogram
+        from prometheus_client import Histogram
 
-        self.attempts = Counter(
+        self.attempts = Counters(
             "scheduler_schedule_attempts",
             "Attempts at pods, by how they ended.",
             ["result", "profile"],
-            registry=registry,
+            registry,
         )
         self.pod_attempts = Histogram(
             "scheduler_pod_scheduling_attempts",
@@ -58,12 +46,12 @@ class Metrics:
     def _time_attempts(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Histogram
 
-        self.attempt_seconds = Histogram(
+        self.attempt_seconds = Histograms(
             "scheduler_scheduling_attempt_duration_seconds",
             "Seconds of an attempt: choosing a node and binding.",
             ["result", "profile"],
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            registry,
         )
         self.algorithm_seconds = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
@@ -71,14 +59,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._points = _Children(
-            Histogram(
-                "scheduler_framework_extension_point_duration_seconds",
-                "Seconds of all plugins of an extension point.",
-                ["extension_point", "status", "profile"],
-                buckets=_EXTENSION_SECONDS,
-                registry=registry,
-            )
+        self._points = Histograms(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Seconds of all plugins of an extension point.",
+            ["extension_point", "status", "profile"],
+            _EXTENSION_SECONDS,
+            registry,
         )
         self.permit_seconds = Histogram(
             "scheduler_permit_wait_duration_seconds",
@@ -96,24 +82,18 @@ class Metrics:
         )
 
     def _time_plugins(self, registry: "CollectorRegistry") -> None:
-        from prometheus_client import Counter, Histogram
-
-        self._plugins = _Children(
-            Histogram(
-                "scheduler_plugin_execution_duration_seconds",
-                "Seconds of a plugin at an extension point, in some of the attempts.",
-                ["plugin", "extension_point", "status"],
-                buckets=_PLUGIN_SECONDS,
-                registry=registry,
-            )
+        self._plugins = Histograms(
+            "scheduler_plugin_execution_duration_seconds",
+            "Seconds of a plugin at an extension point, in some of the attempts.",
+            ["plugin", "extension_point", "status"],
+            _PLUGIN_SECONDS,
+            registry,
         )
-        self._evaluated = _Children(
-            Counter(
-                "scheduler_plugin_evaluation",
-                "Attempts that asked a plugin, by extension point.",
-                ["plugin", "extension_point", "profile"],
-                registry=registry,
-            )
+        self._evaluated = Counters(
+            "scheduler_plugin_evaluation",
+            "Attempts that asked a plugin, by extension point.",
+            ["plugin", "extension_point", "profile"],
+            registry,
         )
 
     def _count_preemption(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
@@ -147,7 +127,7 @@ class Metrics:
             )
 
     def _size_up(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
-        from prometheus_client import Counter, Gauge
+        from prometheus_client import Gauge
 
         self.pending = Gauge(
             "scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry
@@ -160,11 +140,11 @@ class Metrics:
                 ["event"],
                 registry=registry,
             )
-        self.incoming = Counter(
+        self.incoming = Counters(
             "scheduler_queue_incoming_pods",
             "Pods put into a queue, by the event that did it.",
             ["queue", "event"],
-            registry=registry,
+            registry,
         )
         self.unschedulable = Gauge(
             "scheduler_unschedulable_pods",
@@ -181,15 +161,15 @@ class Metrics:
 
     def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
         """Records the time of all plugins of an extension point."""
-        self._points[point, status, profile].observe(seconds)
+        self._points.labels(point, status, profile).observe(seconds)
 
     def observe_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
         """Records the time of one plugin."""
-        self._plugins[plugin, point, status.code.value].observe(seconds)
+        self._plugins.labels(plugin, point, status.code.value).observe(seconds)
 
     def count_evaluations(self, profile: str, plugin: str, point: str, number: int) -> None:
         """Counts calls of a plugin."""
-        self._evaluated[plugin, point, profile].inc(number)
+        self._evaluated.labels(plugin, point, profile).inc(number)
 
     def observe_preemption(self, result: str, seconds: float) -> None:
         """Records an eviction of a pod's victims in the background."""

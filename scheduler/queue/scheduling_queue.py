@@ -323,7 +323,7 @@ class SchedulingQueue:
 
     def _count(self, queue: str, event: str) -> None:
         if self._metrics is not None:
-            self._metrics.incoming.labels(queue=queue, event=event).inc()
+            self._metrics.incoming.labels(queue, event).inc()
 
     def _blame(self, queued: QueuedPod, change: int) -> None:
         """Counts the pod under the plugins that rejected it."""

@@ -1,0 +1,139 @@
+"""Counts in plain numbers, which become metrics of Prometheus when somebody looks.
+
+What the library counts costs more: a histogram of its own is some twenty objects with locks, and an
+observation goes through its bounds one by one. These families are of what is counted for every request, item
+of a queue or plugin. They are used as the library's: `family.labels("a", "b").inc()`.
+"""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Metric
+
+_S = TypeVar("_S")
+
+
+class NumberSeries:
+    """Holds the number that one set of labels has."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def inc(self, amount: float = 1) -> None:
+        """Adds to the number."""
+        self.value += amount
+
+
+class HistogramSeries:
+    """Holds the observations that one set of labels has: how many up to each bound, and their sum."""
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)  # the last: more than all bounds
+        self.total: float = 0
+
+    def observe(self, value: float) -> None:
+        """Adds an observation."""
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+
+class _Family(ABC, Generic[_S]):
+    """The series of one name, by the values of their labels."""
+
+    def __init__(
+        self, name: str, text: str, labels: Sequence[str], registry: "CollectorRegistry | None" = None
+    ) -> None:
+        self._about = (name, text)
+        self._labels = tuple(labels)
+        self._series: dict[tuple[str, ...], _S] = {}
+        if registry is not None:
+            registry.register(self)
+
+    def labels(self, *values: str) -> _S:
+        """Returns the series of these values, which is there from now on."""
+        series = self._series.get(values)
+        if series is None:
+            series = self._series[values] = self._begun()
+        return series
+
+    def describe(self) -> "Iterator[Metric]":
+        """Yields the family without its series, for the registry."""
+        yield self._family({})
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yields the family, for the registry."""
+        yield self._family(self._series)
+
+    @abstractmethod
+    def _begun(self) -> _S: ...
+
+    @abstractmethod
+    def _family(self, series: Mapping[tuple[str, ...], _S]) -> "Metric": ...
+
+
+class Counters(_Family[NumberSeries]):
+    """Numbers that only grow; the library appends `_total` to their name."""
+
+    def _begun(self) -> NumberSeries:
+        return NumberSeries()
+
+    def _family(self, series: Mapping[tuple[str, ...], NumberSeries]) -> "Metric":
+        from prometheus_client.core import CounterMetricFamily
+
+        family = CounterMetricFamily(*self._about, labels=self._labels)
+        for values, found in series.items():
+            family.add_metric(values, found.value)
+        return family
+
+
+class Gauges(_Family[NumberSeries]):
+    """Numbers that grow and shrink."""
+
+    def _begun(self) -> NumberSeries:
+        return NumberSeries()
+
+    def _family(self, series: Mapping[tuple[str, ...], NumberSeries]) -> "Metric":
+        from prometheus_client.core import GaugeMetricFamily
+
+        family = GaugeMetricFamily(*self._about, labels=self._labels)
+        for values, found in series.items():
+            family.add_metric(values, found.value)
+        return family
+
+
+class Histograms(_Family[HistogramSeries]):
+    """Observations, counted by upper bounds."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: Sequence[str],
+        bounds: Sequence[float],
+        registry: "CollectorRegistry | None" = None,
+    ) -> None:
+        self._bounds = tuple(map(float, bounds))
+        super().__init__(name, text, labels, registry)
+
+    def _begun(self) -> HistogramSeries:
+        return HistogramSeries(self._bounds)
+
+    def _family(self, series: Mapping[tuple[str, ...], HistogramSeries]) -> "Metric":
+        from prometheus_client.core import HistogramMetricFamily
+        from prometheus_client.utils import floatToGoString
+
+        family = HistogramMetricFamily(*self._about, labels=self._labels)
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        for values, found in series.items():
+            buckets = list(zip(bounds, accumulate(found.counts), strict=True))
+            family.add_metric(values, buckets, found.total)
+        return family
