@@ -22,9 +22,12 @@ class StateFiles:
 
     def write(self, path: Path, content: bytes) -> None:
         """Replaces the file's content."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
-        temporary.write_bytes(content)
+        try:
+            temporary.write_bytes(content)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary.write_bytes(content)
         temporary.replace(path)
 
     def append(self, path: Path, content: bytes) -> None:

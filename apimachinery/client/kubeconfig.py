@@ -16,8 +16,10 @@ import yaml
 
 from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.resuming import ResumingContext, client_context
+from kubeskew.apimachinery.memoizing import remembered
 
 SERVERS_EXTENSION = "kubeskew.io/servers"  # of a cluster: other servers that may take the place of its own
+_LONGEST = 65536  # characters of a file that is kept as it was parsed
 
 
 class KubeconfigError(ValueError):
@@ -63,7 +65,7 @@ def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
     """Returns the current context of the file, or the one named; raises KubeconfigError."""
     file = Path(path)
     try:
-        document = yaml_files.load(file.read_text())
+        document = _document(file.read_text())
     except OSError as error:
         raise KubeconfigError(f"cannot read kubeconfig {file}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -73,6 +75,9 @@ def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
     if not isinstance(document, dict):
         raise KubeconfigError(f"kubeconfig {file} is not a mapping")
     return _resolve(document, file, context)
+
+
+_document = remembered(64, _LONGEST)(yaml_files.load)  # which is only read
 
 
 def _resolve(document: dict[str, Any], file: Path, context: str) -> Kubeconfig:

@@ -9,7 +9,6 @@ their start: the state at any moment depends only on the clock and on input from
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -271,9 +270,7 @@ class FakeRuntime:
         return self._directory / f"{pod_uid}.json"
 
     def _save(self, sandbox: Sandbox) -> None:
-        self._files.write(
-            self._path(sandbox.pod_uid), orjson.dumps(asdict(sandbox), option=orjson.OPT_INDENT_2)
-        )
+        self._files.write(self._path(sandbox.pod_uid), orjson.dumps(sandbox, option=orjson.OPT_INDENT_2))
 
     def _identifier(self) -> str:
         return (self._entropy.uid() + self._entropy.uid()).replace("-", "")

@@ -43,9 +43,11 @@ def segment_path(journal: Path, number: int) -> Path:
 
 def numbers(journal: Path) -> list[int]:
     """Returns the numbers of the segments that there are, oldest first."""
-    if not journal.is_dir():
+    try:
+        names = [path.name for path in journal.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    stems = (path.name.removesuffix(_SUFFIX) for path in journal.iterdir() if path.suffix == _SUFFIX)
+    stems = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 

@@ -79,8 +79,11 @@ class JournalledFiles(StateFiles):
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Holds the journal against the node's other writers."""
-        self._journal.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self._journal, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            lock = os.open(self._journal, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            self._journal.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self._journal, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

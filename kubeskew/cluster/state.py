@@ -5,7 +5,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -51,6 +51,10 @@ class Process:
     nodes: list[str] = field(default_factory=list)
     bugs: dict[str, bool] = field(default_factory=dict)
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as the cluster's record has it."""
+        return {name: getattr(self, name) for name in _FIELDS}
+
     @property
     def feature_gates(self) -> FeatureGates:
         return FeatureGates(Version.parse(self.version), self.gates, self.bugs)
@@ -64,6 +68,9 @@ class Process:
         """Returns the process's URL; only API servers speak TLS there."""
         scheme = "https" if self.kind == "apiserver" else "http"
         return f"{scheme}://127.0.0.1:{self.port}{path}"
+
+
+_FIELDS = tuple(each.name for each in fields(Process))
 
 
 @dataclass(slots=True)
@@ -292,7 +299,7 @@ class StateDir:
         value = {
             "format": FORMAT,
             "runtimeConfig": state.runtime_config,
-            "processes": [asdict(process) for process in state.processes.values()],
+            "processes": [process.as_json() for process in state.processes.values()],
             "nodes": state.nodes,
             "killedNodes": state.killed_nodes,
             "runtimeDir": state.runtime_dir,
