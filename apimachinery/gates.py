@@ -5,7 +5,7 @@ its `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregat
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,6 +115,19 @@ def parse_overrides(text: str) -> dict[str, bool]:
     return overrides
 
 
+@lru_cache(maxsize=1024)
+def _enabled(version: Version, items: tuple[tuple[str, bool], ...], bugs: KnownBugs) -> Mapping[str, bool]:
+    """Returns whether each gate is on, by name; `items` were set by hand."""
+    overrides = dict(items)
+    enabled = {name: spec.default for name, spec in _specs(version).items()}
+    enabled.update({name: True for name, bug in _ON_WITH.items() if bugs.present(bug)})
+    for special, stage in _SPECIAL.items():
+        if special in overrides:
+            enabled.update(dict.fromkeys(_of_stage(version, stage), overrides[special]))
+    enabled.update(overrides)
+    return enabled
+
+
 class FeatureGates:
     """The gates of one component: the table of its version, and what was set by hand. Immutable, hashable.
 
@@ -133,15 +146,10 @@ class FeatureGates:
         self._version = version
         self.bugs = KnownBugs(version, bugs)
         self._overrides: Mapping[str, bool] = dict(sorted((overrides or {}).items()))
-        self._hash = hash((version, tuple(self._overrides.items()), self.bugs))
+        items = tuple(self._overrides.items())
+        self._hash = hash((version, items, self.bugs))
         self._specs = _specs(version)
-        enabled = {name: spec.default for name, spec in self._specs.items()}
-        enabled.update({name: True for name, bug in _ON_WITH.items() if self.bugs.present(bug)})
-        for special, stage in _SPECIAL.items():
-            if special in self._overrides:
-                enabled.update(dict.fromkeys(_of_stage(version, stage), self._overrides[special]))
-        enabled.update(self._overrides)
-        self._enabled: Mapping[str, bool] = enabled
+        self._enabled = _enabled(version, items, self.bugs)
 
     @classmethod
     def parse(cls, version: Version, text: str, bugs: Mapping[str, bool] | None = None) -> "FeatureGates":

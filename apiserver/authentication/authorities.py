@@ -4,6 +4,7 @@ The transport takes certificates of both. A proxy's certificate makes nobody a c
 """
 
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
@@ -46,15 +47,19 @@ class Authorities:
         return found
 
     def _issuers(self, der: bytes) -> frozenset[Authority]:
-        from cryptography import x509
-
-        certificate = x509.load_der_x509_certificate(der)
         return frozenset(
-            authority
-            for authority, bundle in self._bundles.items()
-            if bundle
-            and any(_is_issued_by(certificate, issuer) for issuer in x509.load_pem_x509_certificates(bundle))
+            authority for authority, bundle in self._bundles.items() if bundle and _is_issued(der, bundle)
         )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _is_issued(der: bytes, bundle: bytes) -> bool:
+    """Returns whether a certificate is issued by one of a bundle. Each start of a server in this process
+    asks anew."""
+    from cryptography import x509
+
+    certificate = x509.load_der_x509_certificate(der)
+    return any(_is_issued_by(certificate, issuer) for issuer in x509.load_pem_x509_certificates(bundle))
 
 
 def _is_issued_by(certificate: "x509.Certificate", authority: "x509.Certificate") -> bool:
