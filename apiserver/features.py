@@ -151,6 +151,8 @@ class ServiceFeatures:
     relaxed_names: bool = gate("RelaxedServiceNameValidation")  # may begin with a digit, also in ingresses
     endpoint_warnings: bool = since(33)  # odd addresses and types are warned of (slices: from memory)
     status_warnings: bool = since(34)  # addresses of balancers are, too
+    headless_warnings: bool = since(34)  # of fields that mean nothing to headless services (132214)
+    warns_without_affinity: bool = known_bug("k8s-134054")  # of sessionAffinity, also where it is None
     prefer_close_deprecated: bool = since(35)
     external_ips_deprecated: bool = since(36)
 

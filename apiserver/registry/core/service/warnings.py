@@ -23,8 +23,8 @@ def _all(service: Object, spec: Object, features: ServiceFeatures) -> Iterator[s
             yield from ip_warnings(index("spec.clusterIPs", position), text)
     headless = spec.get("type") == "ClusterIP" and spec.get("clusterIP") == "None"
     external = spec.get("externalIPs") or []
-    if headless:
-        yield from _headless(spec)
+    if headless and features.headless_warnings:
+        yield from _headless(spec, features)
     for position, text in enumerate(external):
         yield from ip_warnings(index("spec.externalIPs", position), text)
     by_name = spec.get("type") == "ExternalName"
@@ -42,12 +42,12 @@ def _all(service: Object, spec: Object, features: ServiceFeatures) -> Iterator[s
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
-def _headless(spec: Object) -> Iterator[str]:
+def _headless(spec: Object, features: ServiceFeatures) -> Iterator[str]:
     if spec.get("loadBalancerIP"):
         yield "spec.loadBalancerIP is ignored for headless services"
     if spec.get("externalIPs"):
         yield "spec.externalIPs is ignored for headless services"
-    if spec.get("sessionAffinity") != "None":
+    if spec.get("sessionAffinity") != "None" or features.warns_without_affinity:
         yield "spec.SessionAffinity is ignored for headless services"
 
 
