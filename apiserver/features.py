@@ -123,6 +123,7 @@ class PodFeatures:
     authorizes_websockets: bool = gate("AuthorizePodWebsocketUpgradeCreatePermission")  # as "create", too
     disruption_condition: bool = gate("PodDisruptionConditions")  # evicted pods get DisruptionTarget
     observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions the server writes
+    checks_bound_node: bool = repaired("k8s-136776")  # the name of the node that a binding names
     # Budgets may let pods that are not ready go. A release without the gate's name has it for good.
     unhealthy_eviction: bool = decided(
         lambda gates: (

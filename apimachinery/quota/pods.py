@@ -4,6 +4,7 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go, 1.36.
 """
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kubeskew.apimachinery.clock import Clock, parse_timestamp
@@ -28,6 +29,21 @@ _NAMES = frozenset(
 _MUST_SAY = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
 
+@dataclass(frozen=True, slots=True)
+class PodUsageFeatures:
+    """Named decisions of how pods are measured, by an API server as by a controller manager."""
+
+    resized_by_update: bool  # since 1.32 a subresource alone resizes pods
+    sees_scope_changes: bool  # a pod that gets a deadline, or loses it, changes from one scope to the other
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "PodUsageFeatures":
+        return cls(
+            resized_by_update=gates.version.minor <= 31 and gates.enabled("InPlacePodVerticalScaling"),
+            sees_scope_changes=gates.bugs.mended("k8s-130060"),
+        )
+
+
 class PodEvaluator(Evaluator):
     """Measures pods: their resources count until they have ended; `count/pods` counts all of them."""
 
@@ -35,13 +51,13 @@ class PodEvaluator(Evaluator):
         super().__init__(GroupResource("", "pods"))
         self._clock = clock
         self._resources = PodResources.of(gates)
-        self._resized_by_update = resized_by_update(gates)
+        self._features = PodUsageFeatures.of(gates)
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
         if subresource:
             return subresource == "resize" and operation == UPDATE
         if operation == UPDATE and old is not None:
-            return self._resized_by_update or is_terminating(old) != is_terminating(new)
+            return self._features.resized_by_update or self._changes_scope(old, new)
         return operation == CREATE
 
     def matching(self, names: Iterable[str]) -> list[str]:
@@ -92,17 +108,15 @@ class PodEvaluator(Evaluator):
     def freed(self, old: Object, new: Object) -> bool:
         if self.is_charged(old) and not self.is_charged(new):
             return True
-        if is_terminating(old) != is_terminating(new):
+        if self._changes_scope(old, new):
             return True
         resources = self._resources
         return resources.requests(old) != resources.requests(new) or resources.limits(
             old
         ) != resources.limits(new)
 
-
-def resized_by_update(gates: FeatureGates) -> bool:
-    """Decides whether an update of a pod may resize it; since 1.32 its subresource alone does."""
-    return gates.version.minor <= 31 and gates.enabled("InPlacePodVerticalScaling")
+    def _changes_scope(self, old: Object, new: Object) -> bool:
+        return self._features.sees_scope_changes and is_terminating(old) != is_terminating(new)
 
 
 def _has_pod_level(spec: Object) -> bool:

@@ -58,7 +58,7 @@ class ResourceClaimFeatures:
     watches_groups: bool
     checks_groups: bool  # since 1.37 a pod's group must be known before its claims are
     admin_access: bool  # 1.31 had the field without a gate
-    blocks_owner_deletion: bool  # claims do, before pull request 134956
+    blocks_owner_deletion: bool  # claims keep their pods from a deletion in the foreground
     overlooks_changed_claims: bool  # and new ones: their reservations are looked at with their pods alone
     drops_recorded: bool  # from the pod's status, when the names of other claims are written
     trusts_caches: bool  # a claim that neither cache has is made, though the status names it
@@ -94,7 +94,7 @@ class ResourceClaimFeatures:
             watches_groups=group_claims or (minor >= 37 and gates.enabled("GenericWorkload")),
             checks_groups=minor >= 37,
             admin_access=minor <= 31 or gates.enabled("DRAAdminAccess"),
-            blocks_owner_deletion=minor < 35,
+            blocks_owner_deletion=not gates.bugs.mended("k8s-134956"),
             overlooks_changed_claims=gates.bugs.present("k8s-132334"),
             drops_recorded=gates.bugs.present("k8s-138407"),
             trusts_caches=gates.bugs.present("k8s-140217"),

@@ -3,11 +3,12 @@
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST, assignPod), 1.36.
 """
 
-from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery import errors, field, names
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
@@ -35,7 +36,7 @@ async def bind(request: Request, scope: Scope) -> Response:
     binding = await bodies.read_other(request, scope, target, target.schema, options.field_validation)
     binding.setdefault("metadata", {})
     name = binding["metadata"].get("name") or ""
-    _check(binding, request.info.name or name)
+    _check(binding, request.info.name or name, scope.services.features.pods)
     pods = table.resource("", "v1", "pods")
     if pods is None:
         raise errors.unknown_path()
@@ -45,7 +46,7 @@ async def bind(request: Request, scope: Scope) -> Response:
     return Response(201, dumps(SUCCESS) + b"\n")
 
 
-def _check(binding: Object, name: str) -> None:
+def _check(binding: Object, name: str, features: PodFeatures) -> None:
     """Raises 400 or, as upstream, 500 if the binding does not bind the pod `name` to a node."""
     if name != (binding["metadata"].get("name") or ""):
         raise errors.bad_request("name in URL does not match name in Binding object")
@@ -55,6 +56,9 @@ def _check(binding: Object, name: str) -> None:
         problems.append(field.not_supported("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
         problems.append(field.required("target.name"))
+    elif features.checks_bound_node:
+        node = target["name"]
+        problems += [field.invalid("target.name", node, text) for text in names.dns1123_subdomain(node)]
     if problems:
         raise StatusError(500, "", field.listed(problems))
 
