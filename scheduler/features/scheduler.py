@@ -25,8 +25,9 @@ class SchedulerFeatures:
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     loses_names: bool  # a class takes a name away that another one owns
     taint_in_reason: bool  # a pod's status names the taint that it does not tolerate
-    reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
+    reuse_by_init_containers: bool  # else as in the KEP, one request per container and resource
     claims_block_deletion: bool  # their pods' in the foreground
+    classes_unheard: bool  # no pod is woken when a class comes that backs what it asks for
     claims_plugged_too: bool  # 1.34: also what the node's device plugins have, if the claim requests anything
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
     claim_metric: str  # metric of created extended-resource claims (1.35+), without `_total`; "" for none
@@ -80,8 +81,9 @@ class SchedulerFeatures:
             extended_resource_index=version.minor >= 35,
             loses_names=gates.bugs.present("k8s-141110"),
             taint_in_reason=gates.bugs.present("k8s-134740"),
-            reuse_by_init_containers=version.minor >= 35,
+            reuse_by_init_containers=not gates.bugs.present("k8s-134882"),
             claims_block_deletion=gates.bugs.present("k8s-134956"),
+            classes_unheard=gates.bugs.present("k8s-134991"),
             claims_plugged_too=version.minor < 35,
             device_taint_rules=dynamic
             and gates.enabled("DRADeviceTaints")

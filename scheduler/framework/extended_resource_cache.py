@@ -23,12 +23,7 @@ def explicit_name(device_class: Mapping[str, Any] | None) -> str:
 
 
 class ExtendedResources(Protocol):
-    """The lookup as plugins use it; it is called with changes of classes.
-
-    `tells_of_classes`: NodeResourcesFit tries pods again when a class comes or changes its name.
-    """
-
-    tells_of_classes: bool
+    """The lookup as plugins use it; it is called with changes of classes."""
 
     def class_for(self, resource: str) -> Object | None: ...
 
@@ -87,8 +82,6 @@ class IndexedExtendedResources:
     noticed; a class that gives its explicit name up, or goes, takes the name away even from the class that
     owns it now.
     """
-
-    tells_of_classes = True
 
     def __init__(self) -> None:
         self._by_resource: dict[str, Object] = {}
@@ -170,8 +163,6 @@ class ListedExtendedResources:
     not know implicit names yet (pull request 133363), while NodeResourcesFit leaves everything that a node
     does not name to it, if the pod asks for no other extended resource: such a pod runs without devices.
     """
-
-    tells_of_classes = False
 
     def __init__(self) -> None:
         self._classes: dict[str, Object] = {}

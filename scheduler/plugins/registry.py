@@ -60,7 +60,11 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "NodeAffinity": lambda _, args: NodeAffinity(args.get("addedAffinity")),
     "NodePorts": lambda _, __: NodePorts(),
     "NodeResourcesFit": lambda ctx, args: NodeResourcesFit(
-        ctx.extended, args, totals=ctx.totals, always_resolvable=ctx.features.fit_resolvable
+        ctx.extended,
+        args,
+        totals=ctx.totals,
+        always_resolvable=ctx.features.fit_resolvable,
+        waits_for_classes=not ctx.features.classes_unheard,
     ),
     "VolumeRestrictions": lambda ctx, _: VolumeRestrictions(ctx.handle),
     "NodeVolumeLimits": lambda ctx, _: NodeVolumeLimits(ctx.handle),

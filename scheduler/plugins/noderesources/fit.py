@@ -33,11 +33,12 @@ class NodeResourcesFit:
         *,
         totals: DeviceTotals | None = None,
         always_resolvable: bool = False,
+        waits_for_classes: bool = True,
     ) -> None:
         """`extended` is None if DRA backs no extended resources (gate off); `totals` count them for scores.
 
         `args` are NodeResourcesFitArgs. `always_resolvable`: a node too small for the pod counts as one that
-        preemption may help.
+        preemption may help. `waits_for_classes`: pods are tried again when a class comes or changes its name.
         """
         self._extended = extended
         self._totals = totals
@@ -47,12 +48,13 @@ class NodeResourcesFit:
         names = {name for name, _ in self._strategy.resources}
         self._scores_only_size = names <= {"cpu", "memory"}
         self._always_resolvable = always_resolvable
+        self._waits_for_classes = waits_for_classes
 
     def events_to_register(self) -> Sequence[EventHint]:
         pods = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
         hints = [EventHint(pods), EventHint(nodes, self._node_may_fit)]
-        if self._extended is not None and self._extended.tells_of_classes:
+        if self._extended is not None and self._waits_for_classes:
             classes = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
             hints.append(EventHint(classes, class_may_help))
         return hints
