@@ -123,6 +123,8 @@ class PodFeatures:
     authorizes_websockets: bool = gate("AuthorizePodWebsocketUpgradeCreatePermission")  # as "create", too
     disruption_condition: bool = gate("PodDisruptionConditions")  # evicted pods get DisruptionTarget
     observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions the server writes
+    dates_gating: bool = repaired("k8s-122636")  # the condition of a pod that is held back by gates
+    large_users: bool = repaired("k8s-138574")  # containers may have users of 32 bits in their status
     checks_bound_node: bool = repaired("k8s-136776")  # the name of the node that a binding names
     # Budgets may let pods that are not ready go. A release without the gate's name has it for good.
     unhealthy_eviction: bool = decided(
@@ -183,6 +185,7 @@ class DRAFeatures:
 
     consumable_capacity: bool = gate("DRAConsumableCapacity")
     list_attributes: bool = gate("DRAListTypeAttributes")
+    lists_ungated: bool = repaired("k8s-139395")
     fractional_capacity: bool = gate("DRAFractionalCapacityRange")
     partition_types: bool = gate("DRAPartitionableDevicesType")
     granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
@@ -244,7 +247,8 @@ class DRAFeatures:
 
     def selectors(self, *, stored: bool) -> DeviceFeatures:
         """Returns the features that expressions of selectors may use; `stored`: they were accepted before."""
-        return DeviceFeatures(self.consumable_capacity, self.list_attributes, stored, self.expressions)
+        lists, minor = self.list_attributes, self.expressions
+        return DeviceFeatures(self.consumable_capacity, lists, stored, minor, self.lists_ungated)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

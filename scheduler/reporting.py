@@ -63,5 +63,6 @@ class FailureHandler:
             new["observedGeneration"] = generation
         if all(old.get(key) == value for key, value in new.items()):
             return None
-        since = old.get("lastTransitionTime") if old.get("status") == "False" else None
-        return {**new, "lastProbeTime": None, "lastTransitionTime": since or timestamp(self._clock.now())}
+        lasts = old.get("status") == "False"  # then its time stays, even if there is none
+        since = old.get("lastTransitionTime") if lasts else timestamp(self._clock.now())
+        return {**new, "lastProbeTime": None, "lastTransitionTime": since}

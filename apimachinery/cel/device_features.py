@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 
-_SHARING_SINCE, _LISTS_SINCE, _LISTS_STORED_SINCE = 34, 36, 37  # the last: pull request 139395
+_SHARING_SINCE, _LISTS_SINCE = 34, 36
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFeatures:
-    """The features of a selector's environment; `stored` expressions may use all that the server knows."""
+    """The features of a selector's environment; `stored` expressions may use all that the server knows.
+
+    `lists_ungated`: with known bug 139395 repaired, attributes may be lists though the gate is off.
+    """
 
     consumable_capacity: bool = False
     list_attributes: bool = False
     stored: bool = False
     minor: int = 36
+    lists_ungated: bool = False
 
     @property
     def knows_sharing(self) -> bool:
@@ -26,9 +30,13 @@ class DeviceFeatures:
     @property
     def dynamic_attributes(self) -> bool:
         """Returns whether attributes may be lists when an expression is compiled."""
-        return self.list_attributes or (self.stored and self.minor >= _LISTS_STORED_SINCE)
+        return self.list_attributes or (self.stored and self._lists_ungated)
 
     @property
     def list_values(self) -> bool:
         """Returns whether attributes may be lists when an expression is evaluated."""
-        return self.list_attributes or self.minor >= _LISTS_STORED_SINCE
+        return self.list_attributes or self._lists_ungated
+
+    @property
+    def _lists_ungated(self) -> bool:
+        return self.minor >= _LISTS_SINCE and self.lists_ungated

@@ -29,5 +29,10 @@ class DeviceTaintFeatures:
             rules=before or gates.enabled("DRADeviceTaintRules"),
             rule_status=not before,
             rules_name_classes=before,
-            cel=DeviceFeatures(gates.enabled("DRAConsumableCapacity"), False, True, version.minor),
+            cel=DeviceFeatures(
+                consumable_capacity=gates.enabled("DRAConsumableCapacity"),
+                stored=True,
+                minor=version.minor,
+                lists_ungated=gates.bugs.mended("k8s-139395"),
+            ),
         )

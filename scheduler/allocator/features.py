@@ -183,5 +183,6 @@ class AllocatorFeatures:
                 list_attributes=gates.enabled(_LISTS),
                 stored=True,
                 minor=minor,
+                lists_ungated=gates.bugs.mended("k8s-139395"),
             ),
         )

@@ -45,6 +45,7 @@ class SchedulerFeatures:
     nominations_unheard: bool  # no pod is woken when another one is not nominated any more
     # A pod that is added wakes only those with affinity to pods; not those that topology spread rejected.
     spread_sleeps: bool
+    sidecar_ports_overlooked: bool  # host ports of sidecars count as free
     keeps_old_rejections: (
         bool  # a pod still counts as rejected by plugins after an attempt that ends otherwise
     )
@@ -102,6 +103,7 @@ class SchedulerFeatures:
             node_deletions_unheard=gates.bugs.present("k8s-127464"),
             nominations_unheard=gates.bugs.present("k8s-129058"),
             spread_sleeps=gates.bugs.present("k8s-122627"),
+            sidecar_ports_overlooked=gates.bugs.present("k8s-132040"),
             keeps_old_rejections=gates.bugs.present("k8s-120334"),
             gated_sleep=gates.bugs.present("k8s-125527"),
             placement=PlacementFeatures.of(gates),

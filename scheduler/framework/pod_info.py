@@ -83,10 +83,10 @@ def _scored(spec: Mapping[str, Any], requests: Amounts) -> Amounts:
 HostPort = tuple[str, str, int]  # address, protocol, port
 
 
-def host_ports(spec: Mapping[str, Any]) -> frozenset[HostPort]:
+def host_ports(spec: Mapping[str, Any], *, of_sidecars: bool = True) -> frozenset[HostPort]:
     """Returns the ports that the pod takes of its node."""
     containers: Iterable[Mapping[str, Any]] = spec.get("containers") or ()
-    sidecars = filter(is_sidecar, spec.get("initContainers") or ())
+    sidecars = filter(is_sidecar, (of_sidecars and spec.get("initContainers")) or ())
     return frozenset(
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])  # noqa: S104 - upstream's wildcard
         for container in (*containers, *sidecars)

@@ -6,7 +6,7 @@ from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.pod_info import HostPort, PodInfo
+from kubeskew.scheduler.framework.pod_info import HostPort, PodInfo, host_ports
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
 
 NAME = "NodePorts"
@@ -19,6 +19,10 @@ _REJECTED = unschedulable(REASON)
 class NodePorts:
     name = NAME
 
+    def __init__(self, *, overlooks_sidecars: bool = False) -> None:
+        """`overlooks_sidecars`: the ports of sidecars are free for others, and need not be free for them."""
+        self._overlooks_sidecars = overlooks_sidecars
+
     def events_to_register(self) -> Sequence[EventHint]:
         return (
             EventHint(ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)),
@@ -26,13 +30,19 @@ class NodePorts:
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        return PreFilterResult(SUCCESS if pod.host_ports else SKIP)
+        return PreFilterResult(SUCCESS if self._ports(pod) else SKIP)
 
     def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
-        return pod.host_ports
+        return self._ports(pod)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        return _REJECTED if conflicts(pod.host_ports, node.ports) else SUCCESS
+        taken: Iterable[HostPort] = node.ports
+        if self._overlooks_sidecars:
+            taken = (port for other in node.pods.values() for port in sorted(self._ports(other)))
+        return _REJECTED if conflicts(self._ports(pod), taken) else SUCCESS
+
+    def _ports(self, pod: PodInfo) -> frozenset[HostPort]:
+        return host_ports(pod.spec, of_sidecars=False) if self._overlooks_sidecars else pod.host_ports
 
 
 def conflicts(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:

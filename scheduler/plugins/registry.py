@@ -58,7 +58,7 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "NodeName": lambda _, __: NodeName(),
     "TaintToleration": lambda ctx, _: TaintToleration(ctx.features),
     "NodeAffinity": lambda _, args: NodeAffinity(args.get("addedAffinity")),
-    "NodePorts": lambda _, __: NodePorts(),
+    "NodePorts": lambda ctx, _: NodePorts(overlooks_sidecars=ctx.features.sidecar_ports_overlooked),
     "NodeResourcesFit": lambda ctx, args: NodeResourcesFit(
         ctx.extended,
         args,

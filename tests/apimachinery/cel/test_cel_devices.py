@@ -88,7 +88,7 @@ def test_field_of_a_disabled_feature_stays_usable_when_stored():
         ("dyn(true)", {}, "must evaluate to bool or the unknown type, not dyn"),
         ("dyn(true)", {"stored": True}, "must evaluate to bool or the unknown type, not dyn"),
         ("dyn(true)", {"list_attributes": True}, ""),
-        ("dyn(true)", {"stored": True, "minor": 37}, ""),
+        ("dyn(true)", {"stored": True, "minor": 37, "lists_ungated": True}, ""),
         ("dyn(true)", {"minor": 37}, "must evaluate to bool or the unknown type, not dyn"),
         ("1 in [1] ? 1 : 2", {"minor": 37}, "must evaluate to bool or the unknown type, not int"),
         ("!device.allowMultipleAllocations", {"stored": True, "minor": 33}, "undefined field"),
@@ -130,7 +130,7 @@ def test_lists_in_stored_expressions(expression, cost, answer, gate):
     }
 
     def run(minor):
-        features = DeviceFeatures(list_attributes=gate, stored=True, minor=minor)
+        features = DeviceFeatures(list_attributes=gate, stored=True, minor=minor, lists_ungated=minor >= 37)
         selector = compile_selector(expression, features)
         yield selector.most_expensive
         yield selector.matches(device_value("dra.example.com", device, features))

@@ -19,7 +19,9 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
-from kubeskew.apiserver.registry.shared.podtemplate.security import id_errors
+from kubeskew.apiserver.registry.shared.podtemplate.security import MAX_ID, id_errors
+
+_MAX_LINUX_ID = 2**32 - 1
 
 FIELDS = {
     "containerStatuses": "containers",
@@ -90,7 +92,8 @@ def container_status_errors(new: Object, spec: Object, options: PodOptions) -> I
             if status.get("user"):
                 at = index(f"status.{field}", position)
                 where = child(at, "user") if options.features.status_user_path else at
-                yield from _user_errors(status["user"].get("linux"), system, child(where, "linux"))
+                largest = _MAX_LINUX_ID if options.features.large_users else MAX_ID
+                yield from _user_errors(status["user"].get("linux"), system, child(where, "linux"), largest)
     for field, containers in FIELDS.items():
         for position, status in enumerate(new.get(field) or ()):
             if status.get("allocatedResourcesStatus"):
@@ -102,13 +105,13 @@ def container_status_errors(new: Object, spec: Object, options: PodOptions) -> I
             yield from _image_errors(status.get("volumeMounts") or [], at)
 
 
-def _user_errors(user: Object | None, system: str, path: str) -> Iterator[FieldError]:
+def _user_errors(user: Object | None, system: str, path: str, largest: int) -> Iterator[FieldError]:
     if user is None:
         return
     if system == "windows":
         yield forbidden(path, "cannot be set for a windows pod")
         return
-    yield from id_errors(user.get("uid"), child(path, "uid"))
+    yield from id_errors(user.get("uid"), child(path, "uid"), largest)
     yield from id_errors(user.get("gid"), child(path, "gid"))
     for position, number in enumerate(user.get("supplementalGroups") or ()):
         yield from id_errors(number, index(child(path, "supplementalGroups"), position))

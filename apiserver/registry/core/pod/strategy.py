@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
@@ -222,7 +223,7 @@ class PodStrategy(BuiltIn):
                     "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                     "lastProbeTime": None,
-                    "lastTransitionTime": None,
+                    "lastTransitionTime": timestamp(ctx.now) if ctx.features.pods.dates_gating else None,
                 }
             ]
 

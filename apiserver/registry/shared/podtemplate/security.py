@@ -25,7 +25,7 @@ from kubeskew.apiserver.registry.shared.internal_values import seccomp_profile, 
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.windows import windows_errors
 
-_MAX_ID = 2**31 - 1
+MAX_ID = 2**31 - 1
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _PROC_MOUNTS = ("Default", "Unmasked")
 _SYSCTL = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
@@ -40,11 +40,11 @@ _CHOICES = {
 }
 
 
-def id_errors(value: int | None, path: str) -> list[FieldError]:
+def id_errors(value: int | None, path: str, largest: int = MAX_ID) -> list[FieldError]:
     """Checks a user's or group's number."""
-    if value is None or 0 <= value <= _MAX_ID:
+    if value is None or 0 <= value <= largest:
         return []
-    return [invalid(path, value, names.range_text(0, _MAX_ID))]
+    return [invalid(path, value, names.range_text(0, largest))]
 
 
 def pod_security_errors(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
