@@ -186,6 +186,7 @@ class DRAFeatures:
     consumable_capacity: bool = gate("DRAConsumableCapacity")
     list_attributes: bool = gate("DRAListTypeAttributes")
     lists_ungated: bool = repaired("k8s-139395")
+    prices_unsized: bool = known_bug("k8s-129661")  # selectors, as if attributes could be of any size
     fractional_capacity: bool = gate("DRAFractionalCapacityRange")
     partition_types: bool = gate("DRAPartitionableDevicesType")
     granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
@@ -248,7 +249,8 @@ class DRAFeatures:
     def selectors(self, *, stored: bool) -> DeviceFeatures:
         """Returns the features that expressions of selectors may use; `stored`: they were accepted before."""
         lists, minor = self.list_attributes, self.expressions
-        return DeviceFeatures(self.consumable_capacity, lists, stored, minor, self.lists_ungated)
+        ungated, unsized = self.lists_ungated, self.prices_unsized
+        return DeviceFeatures(self.consumable_capacity, lists, stored, minor, ungated, unsized)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -80,7 +80,8 @@ def _device(features: DeviceFeatures) -> Declared:
     known: dict[str, Any] = dict(fields)
     if features.knows_sharing:
         known["allowMultipleAllocations"] = types.BOOL  # upstream's estimate does not know its size
-    return Declared(types.object_type("kubernetes.DRADevice", known), 0, fields)
+    kind = types.object_type("kubernetes.DRADevice", known)
+    return Declared(kind, sized=False) if features.unsized else Declared(kind, 0, fields)
 
 
 class _Domains(Mapping[str, Mapping[str, Any]]):
