@@ -9,8 +9,8 @@ _SHARING_SINCE, _LISTS_SINCE = 34, 36
 class DeviceFeatures:
     """The features of a selector's environment; `stored` expressions may use all that the server knows.
 
-    `lists_ungated`: with known bug 139395 repaired, attributes may be lists though the gate is off. `unsized`:
-    what an expression may cost is estimated without the limits of devices, as if all were of any size.
+    `lists_ungated`: with known bug 139395 repaired, attributes may be lists though the gate is off.
+    `unsized`: what an expression may cost is estimated as if devices had no limits, and were of any size.
     """
 
     consumable_capacity: bool = False
