@@ -35,6 +35,8 @@ class Library:
     indexed_names: bool
     single_matches: bool
     keeps_last_time_alone: bool  # of the taints that a device has had before
+    keeps_written: bool  # takes what it wrote for present, though the watch has shown that it is gone
+    looks_once: bool  # when what it made counts no longer; an earlier look takes the place of that one
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "Library":
@@ -43,6 +45,8 @@ class Library:
             indexed_names=minor >= _FIRST_WITH_INDEX,
             single_matches=minor >= _FIRST_WITH_SINGLE,
             keeps_last_time_alone=gates.bugs.present("k8s-141107"),
+            keeps_written=gates.bugs.present("k8s-140063"),
+            looks_once=gates.bugs.present("k8s-132683"),
         )
 
     def generate_name(self, index: int, count: int, driver: str, owner: str) -> str:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
+_GATHERING_SECONDS = 0.05  # a sync comes so much after what others did at the earliest
+_SOON_SECONDS = 0.001
 _REFUSED_SECONDS = 30.0  # seconds until a pool that the server found invalid is tried again
 
 
@@ -38,13 +40,15 @@ class _NodeMissingError(Exception):
 class _Wanted:
     """A desired pool and its progress: `error` is why the server or the library refuses it.
 
-    `changes` counts changes that others made to its slices, which the next sync has to find.
+    `changes` counts changes that others made to its slices, which the next sync has to find. `awaits_node`
+    is set while its node is missing.
     """
 
     pool: Pool
     settled: bool = False
     error: str = ""
     changes: int = 0
+    awaits_node: bool = False
 
 
 class SlicePublisher:
@@ -61,21 +65,27 @@ class SlicePublisher:
         sync_delay: float,
     ) -> None:
         """`gates` are those of the library's release; `sync_delay` is the time in seconds between another's
-        change to a pool and its sync."""
+        change to a pool and its sync, half of that for which the mutation cache keeps what was written.
+
+        With 0 the sync comes when the changes of a moment are gathered, and the cache hears of the watch.
+        """
         self.ref = slices
         self._client = client
         self._clock = clock
         self._driver = driver
         self._release = gates.version
         self._library = matching.Library.of(gates)
-        self._sync_delay = sync_delay
+        self._sync_delay = max(sync_delay, _GATHERING_SECONDS)
         self._wanted: dict[PoolKey, _Wanted] = {}
         self._owners: dict[str, Object] = {}  # by node
         self._created: dict[PoolKey, float] = {}  # when slices were created last
         self._queue: WorkQueue[PoolKey] = WorkQueue(
             clock, base_delay=_BASE_DELAY_SECONDS, max_delay=_MAX_DELAY_SECONDS
         )
-        self.stored = StoredSlices(client, clock, slices, driver, self._interfered)
+        self.stored = StoredSlices(
+            *(client, clock, slices, driver, self._interfered, self._told),
+            kept_seconds=2 * sync_delay if self._library.keeps_written else 0.0,
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     def update(self, pools: Mapping[str, Pool]) -> None:
@@ -99,8 +109,8 @@ class SlicePublisher:
     def retry(self, node: str) -> None:
         """Retries the node's pools at once: the node exists now."""
         for key, wanted in self._wanted.items():
-            if key.node == node and not wanted.settled:
-                self._queue.add(key)
+            if key.node == node and wanted.awaits_node:
+                self._queue.add_after(key, _SOON_SECONDS)  # in place of the look that is due later
 
     def start(self) -> None:
         self.stored.informer.start()
@@ -140,6 +150,16 @@ class SlicePublisher:
             wanted.settled, wanted.changes = False, wanted.changes + 1
             self._queue.add_after(key, self._sync_delay)
 
+    def _told(self, key: PoolKey, counted: bool) -> None:
+        """Has a later sync find what was written in what the watch shows; up to then it counts.
+
+        `counted`: it was taken for a change that others made.
+        """
+        wanted = self._wanted.get(key)
+        if wanted is not None and counted:
+            wanted.changes -= 1
+        self._queue.add_after(key, self._sync_delay)
+
     async def _work(self) -> None:
         await self.stored.informer.settled()
         await self._queue.work(self._process)
@@ -147,6 +167,7 @@ class SlicePublisher:
     async def _process(self, key: PoolKey) -> None:
         wanted = self._wanted.get(key)
         changes = wanted.changes if wanted is not None else 0
+        created = self._created.get(key)
         try:
             if wanted is not None:
                 check_pool(self._release, self._driver, key.pool, wanted.pool)
@@ -156,6 +177,8 @@ class SlicePublisher:
             self._settle(key, wanted, changes, str(error))
             return
         except _NodeMissingError:
+            if wanted is not None:
+                wanted.awaits_node = True
             self._queue.add_rate_limited(key)  # as upstream, where the look fails as a request does
             return
         except (StatusError, *CONNECTION_ERRORS) as error:
@@ -168,32 +191,35 @@ class SlicePublisher:
             return
         self._queue.forget(key)
         self._settle(key, wanted, changes, "")
-        self._look_again(key)
+        if not self._library.looks_once or created != self._created.get(key):
+            self._look_again(key)
 
     def _settle(self, key: PoolKey, wanted: _Wanted | None, changes: int, error: str) -> None:
         """Notes how a sync ended that knew of so many changes; the next sync sees later ones."""
         current = self._wanted.get(key)
         if current is not None and current is wanted:
             current.settled, current.error = current.changes == changes, error
+            current.awaits_node = False
 
     def _look_again(self, key: PoolKey) -> None:
-        """Schedules a sync for the time when created slices are no longer assumed to exist without having
-        been seen.
+        """Schedules a sync for the time when created slices are no longer assumed to exist: those that the
+        watch has told of, then those that it has not.
 
         Every sync schedules one; the queue keeps the earliest per pool.
         """
         if key not in self._created:
             return
-        left = self._created[key] + WRITTEN_SECONDS - self._clock.monotonic()
-        if left < 0:
-            del self._created[key]
-        else:
-            self._queue.add_after(key, left + 1)
+        age = self._clock.monotonic() - self._created[key]
+        for seconds in (self.stored.kept_seconds, WRITTEN_SECONDS):
+            if age <= seconds:
+                self._queue.add_after(key, seconds - age + 1)
+                return
+        del self._created[key]
 
     # -- one pool
 
     async def _sync(self, key: PoolKey) -> None:
-        present = self.stored.of(key)
+        present = self.stored.compared(key)
         wanted = self._wanted.get(key)
         if wanted is None:
             return await self._remove(present if not key.node else [])

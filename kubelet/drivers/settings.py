@@ -20,7 +20,7 @@ YAML or JSON, read again on SIGHUP:
       switches: {refusePrepare: true}
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -31,7 +31,7 @@ from kubeskew.apimachinery import yaml_files
 from kubeskew.kubelet.drivers.controller_settings import ControllerSettings, parse_settings
 from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 from kubeskew.kubelet.drivers.semantic.resources import read_resources
-from kubeskew.kubelet.drivers.switches import Switches, parse
+from kubeskew.kubelet.drivers.switches import Switches, parse, seconds
 
 APIS = {"v1", "v1beta1", "v1alpha2", "v1alpha3"}
 
@@ -130,6 +130,24 @@ def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(found, list) or not set(found) <= APIS:
         raise ValueError(f"pluginAPIs: expected a list of {', '.join(sorted(APIS))}, found {found!r}")
     return tuple(found)
+
+
+def sync_delay(entry: Mapping[str, Any]) -> float | None:
+    """Returns in seconds what an entry of `drivers` says that the flag --sync-delay is to be, if it says so.
+    Raises ValueError."""
+    try:
+        return seconds(entry["syncDelay"]) if "syncDelay" in entry else None
+    except ValueError as error:
+        raise ValueError(f"syncDelay: {error}") from error
+
+
+def differing_delays(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns the drivers, each one process on all its nodes, of which entries say different delays."""
+    delays: dict[str, set[float]] = {}
+    for entry in found:
+        if (delay := sync_delay(entry)) is not None:
+            delays.setdefault(entry["name"], set()).add(delay)
+    return [name for name, said in delays.items() if len(said) > 1]
 
 
 def offer(node: str, entry: Mapping[str, Any]) -> Offer:

@@ -2,7 +2,8 @@
 
 A slice just written counts before the watch shows it, for a minute at most (upstream's mutation cache): a
 slice deleted before anybody saw it must not be assumed to exist for ever. It does not count either once the
-watch has passed the write's revision.
+watch has passed the write's revision. Up to 1.36 (140063) the cache does not hear of the watch: what was
+written counts, though it is deleted, until its time is over or a sync has found it in what the watch shows.
 """
 
 from collections.abc import Callable
@@ -32,9 +33,24 @@ class StoredSlices:
     """Reads and writes slices in the shape of v1, whatever version the server speaks."""
 
     def __init__(
-        self, client: APIClient, clock: Clock, ref: Ref, driver: str, changed: Callable[[PoolKey], None]
+        self,
+        client: APIClient,
+        clock: Clock,
+        ref: Ref,
+        driver: str,
+        changed: Callable[[PoolKey], None],
+        told: Callable[[PoolKey, bool], None],
+        *,
+        kept_seconds: float = 0.0,
     ) -> None:
-        """`changed` is called with every pool in which the watch saw a change."""
+        """`changed` is called with every pool in which the watch saw a change.
+
+        For so many seconds what was written counts whatever the watch shows; `told` is called then with the
+        pool of an own write of which the watch tells. It is in any case where the watch was quicker than the
+        answer, then with True: the change was taken for another's.
+        """
+        self.kept_seconds = kept_seconds
+        self._told = told
         self._client = client
         self._clock = clock
         self._ref = ref
@@ -46,17 +62,27 @@ class StoredSlices:
 
     def of(self, key: PoolKey) -> list[Object]:
         """Returns the pool's slices, by name."""
-        found = {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
-        oldest = self._clock.monotonic() - WRITTEN_SECONDS
+        found = self._shown(key)
+        now = self._clock.monotonic()
         seen = int(self.informer.resource_version or 0)
         for uid, (when, obj) in [*self._written.get(key, {}).items()]:
-            if when < oldest or _revision(obj) <= seen:
+            lasts = WRITTEN_SECONDS if _revision(obj) > seen else self.kept_seconds
+            if not lasts or now - when > lasts:
                 del self._written[key][uid]
             elif uid not in found or _revision(obj) > _revision(found[uid]):
                 found[uid] = obj
         return [
             self._common(obj) for obj in sorted(found.values(), key=lambda obj: str(obj["metadata"]["name"]))
         ]
+
+    def compared(self, key: PoolKey) -> list[Object]:
+        """Returns the pool's slices for a sync. Own writes which the watch shows do not count any more after
+        that (mutation_cache.go, newerObject)."""
+        written = self._written.get(key, {})
+        for uid, obj in self._shown(key).items():
+            if uid in written and _revision(written[uid][1]) <= _revision(obj):
+                del written[uid]
+        return self.of(key)
 
     def keys(self) -> set[PoolKey]:
         return {pool_key(obj) for obj in self.informer.list()}
@@ -74,9 +100,16 @@ class StoredSlices:
         await self._client.delete(self._ref, metadata["name"], preconditions=preconditions)
         self._written.get(pool_key(obj), {}).pop(metadata["uid"], None)
 
+    def _shown(self, key: PoolKey) -> dict[str, Object]:
+        return {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
+
     def _note(self, stored: Object) -> Object:
-        written = self._written.setdefault(pool_key(stored), {})
-        written[stored["metadata"]["uid"]] = (self._clock.monotonic(), stored)
+        key, uid = pool_key(stored), stored["metadata"]["uid"]
+        shown = self._shown(key).get(uid)
+        if shown is not None and _revision(shown) == _revision(stored):
+            self._told(key, True)
+        written = self._written.setdefault(key, {})
+        written[uid] = (self._clock.monotonic(), stored)
         return self._common(stored)
 
     def _seen(self, obj: Object) -> None:
@@ -84,14 +117,18 @@ class StoredSlices:
         written = self._written.get(key, {}).get(uid)
         if written is not None and _revision(written[1]) <= _revision(obj):
             own = _revision(written[1]) == _revision(obj)
-            del self._written[key][uid]
+            if not self.kept_seconds:
+                del self._written[key][uid]
+            elif own:
+                self._told(key, False)
             if own:
                 return  # there was no other change
         self._changed(key)
 
     def _gone(self, obj: Object) -> None:
         key = pool_key(obj)
-        self._written.get(key, {}).pop(obj["metadata"]["uid"], None)
+        if not self.kept_seconds:
+            self._written.get(key, {}).pop(obj["metadata"]["uid"], None)
         self._changed(key)
 
     def _common(self, obj: Object) -> Object:

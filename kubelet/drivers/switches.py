@@ -117,7 +117,8 @@ def _number(value: Any) -> int:
     return value
 
 
-def _seconds(value: Any) -> float:
+def seconds(value: Any) -> float:
+    """Returns a duration such as 2s in seconds. Raises ValueError."""
     found = _DURATION.fullmatch(str(value))
     if found is None:
         raise ValueError(f"expected a duration such as 500ms or 2s, found {value!r}")
@@ -167,7 +168,7 @@ SWITCHES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "refusePrepare": ("refuse_prepare", _text("simulated PrepareResources failure")),
     "refuseUnprepare": ("refuse_unprepare", _text("simulated UnprepareResources failure")),
     "failCalls": ("fail_calls", _text("simulated failure")),
-    "delay": ("delay", _seconds),
+    "delay": ("delay", seconds),
     "hang": ("hang", _flag),
     "garbage": ("garbage", _garbage),
     "vanish": ("vanish", _flag),

@@ -36,7 +36,7 @@ from kubeskew.cluster.clusterfile.keys import (
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.drivers.profiles import PROFILES
-from kubeskew.kubelet.drivers.settings import offer, plugin_apis
+from kubeskew.kubelet.drivers.settings import differing_delays, offer, plugin_apis, sync_delay
 from kubeskew.kubelet.node import settings as node_settings
 
 DEFAULT_NODES = 3
@@ -198,6 +198,8 @@ def parse(value: Any, source: str) -> ClusterSpec:
         metrics=_switch(cluster.get("metricsServer"), f"{source}: metricsServer"),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
+    if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
+        raise UserError(f"{source}: nodes: driver {differing[0]}: syncDelay differs between nodes")
     names = [node.name for node in spec.nodes]
     for name in names:
         if names.count(name) > 1:
@@ -408,6 +410,7 @@ def _driver(value: Any, where: str) -> dict[str, Any]:
     try:
         made = offer("node", driver)
         plugin_apis(driver)
+        sync_delay(driver)
         parse_settings(driver.get("controller"))
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{where}: driver {driver['name']}: {error}") from error

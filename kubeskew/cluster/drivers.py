@@ -19,7 +19,7 @@ from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import Process, State, StateDir
-from kubeskew.kubelet.drivers import switches
+from kubeskew.kubelet.drivers import settings, switches
 from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.node.layout import NodeLayout
 
@@ -72,10 +72,16 @@ def controlled(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def parameters(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> tuple[str, str] | None:
     """Returns group and kind of the parameters that a driver's controller makes semantic parameters of."""
     for node in nodes.values():
-        settings = parse_settings((entries(node).get(driver) or {}).get("controller"))
-        if settings is not None:
-            return settings.parameters
+        found = parse_settings((entries(node).get(driver) or {}).get("controller"))
+        if found is not None:
+            return found.parameters
     return None
+
+
+def sync_delay(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> float | None:
+    """Returns the seconds after which a driver looks at what others did to its slices, if a node says so."""
+    delays = (settings.sync_delay(entries(node).get(driver) or {}) for node in nodes.values())
+    return next((delay for delay in delays if delay is not None), None)
 
 
 def controller_account(driver: str) -> str:

@@ -168,9 +168,11 @@ def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
 
 def _driver(directory: StateDir, state: State, process: Process) -> list[str]:
     name = drivers.name_of(process)
+    delay = drivers.sync_delay(state.nodes, name)
     return [
         "driver",
         *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
+        *(("--sync-delay", str(delay)) if delay is not None else ()),
         *_driver_files(directory, process),
         *_common(directory, state, process),
     ]

@@ -190,6 +190,7 @@ def cluster_refused(text: str) -> str:
         "components: {apiserver: {version: 1.35.2}, controller-manager: {bugs: {k8s-134773: off}}}",
         "version: 1.25+kep3063",
         "nodes: [{drivers: [{name: d, profile: a100-mig, pluginAPIs: [v1]}], kubeReserved: {cpu: 1}}]",
+        "nodes: [{drivers: [{name: d, syncDelay: 0.5m}]}, {drivers: [{name: d, syncDelay: 30s}, {name: e}]}]",
         "version: '1.30'\nnodes: [{drivers: [{name: d, controller: {shareable: true, userLimit: -1}}]}]",
     ],
 )

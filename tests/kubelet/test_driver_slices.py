@@ -31,8 +31,9 @@ async def publish(client, clock):
     running = []
     await client.create(NODES, {"metadata": {"name": "node-1"}})
 
-    async def start(pools, minor=36, ref=SLICES):
-        publisher = SlicePublisher(client, clock, ref, DRIVER, FeatureGates(Version(minor)), sync_delay=0.05)
+    async def start(pools, minor=36, ref=SLICES, sync_delay=0):
+        gates = FeatureGates(Version(minor))
+        publisher = SlicePublisher(client, clock, ref, DRIVER, gates, sync_delay=sync_delay)
         publisher.update(pools)
         publisher.start()
         running.append(publisher)
@@ -133,7 +134,7 @@ async def test_changes_and_generations(client, publish, minor, before, after, ex
 
 async def test_a_node_that_registers_late_has_its_slices_soon(client, clock):
     """The library looks for a missing Node as it repeats a failed request: soon, then ever later."""
-    publisher = SlicePublisher(client, clock, SLICES, DRIVER, FeatureGates(Version(36)), sync_delay=0.05)
+    publisher = SlicePublisher(client, clock, SLICES, DRIVER, FeatureGates(Version(36)), sync_delay=0)
     publisher.update(pool("a"))
     publisher.start()
     await asyncio.sleep(0.03)
@@ -161,6 +162,56 @@ async def test_what_others_do_is_undone(client, server, publish):
     await asyncio.sleep(200)
     assert len([request for request in server.requests if request.method != "GET"]) == writes
     assert publisher.pending() == []
+
+
+@pytest.mark.parametrize(
+    ("minor", "age", "back"),
+    [
+        # before the library has looked at what it made: since 1.34 it looks again when the minute is over
+        (33, 20, None),
+        (36, 20, 61),
+        (37, 20, 50),
+        # after that
+        (33, 31, 61),
+        (36, 31, 61),
+        (37, 31, 61),
+    ],
+)
+async def test_a_slice_that_is_deleted_soon_after_its_creation(client, clock, publish, minor, age, back):
+    """With upstream's delay of 30 s the slice comes back late, or never (132683)."""
+    began = clock.monotonic()
+    await publish(pool("a"), minor, sync_delay=30)
+    await asyncio.sleep(age)
+    await client.delete(SLICES, (await stored(client))[0]["metadata"]["name"])
+
+    await asyncio.sleep(began + (back or 600) - 1 - clock.monotonic())
+    assert await stored(client) == []
+    if back is not None:
+        await asyncio.sleep(2)
+        assert shape(await stored(client)) == [(["a"], 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("minor", "age", "back"), [(33, 20, None), (36, 20, None), (37, 20, 50), (36, 31, 61), (37, 31, 61)]
+)
+async def test_a_slice_that_is_deleted_soon_after_its_change(client, clock, publish, minor, age, back):
+    """With upstream's delay of 30 s the slice is missed for good up to 1.36 (140063)."""
+    publisher = await publish(pool("a"), minor, sync_delay=30)
+    await asyncio.sleep(100)
+    publisher.update(pool("b"))
+    await settled(publisher)
+    changed = clock.monotonic()
+    await asyncio.sleep(age)
+    await client.delete(SLICES, (await stored(client))[0]["metadata"]["name"])
+    await asyncio.sleep(0.1)
+    state = [*publisher.state()["node-1"]["slices"]]
+
+    await asyncio.sleep(changed + (back or 600) - 1 - clock.monotonic())
+    assert await stored(client) == []
+    assert len(state) == (1 if back is None else 0)
+    if back is not None:
+        await asyncio.sleep(2)
+        assert shape(await stored(client)) == [(["b"], 1, 1)]
 
 
 def around_creation(server, number, *, before=None, after=None):

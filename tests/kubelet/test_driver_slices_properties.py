@@ -121,9 +121,8 @@ async def play(script, minor, latency):
     clock = LoopClock()
     server = Server(clock)
     await _trusted(server).create(NODES, {"metadata": {"name": "node-1"}})
-    publisher = SlicePublisher(
-        server.client(), clock, SLICES, DRIVER, FeatureGates(Version(minor)), sync_delay=0.05
-    )
+    gates = FeatureGates(Version(minor))
+    publisher = SlicePublisher(server.client(), clock, SLICES, DRIVER, gates, sync_delay=0)
     others = Others(server, publisher)
     others.want((("a",),))
     server.latency = latency

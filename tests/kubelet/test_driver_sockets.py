@@ -89,7 +89,7 @@ class Driver:
             options=options,
             reloads=[],
         )
-        self.host = DriverHost(ctx, DRIVER, self.read, sync_delay=0.01)
+        self.host = DriverHost(ctx, DRIVER, self.read, sync_delay=0)
         self._task = asyncio.create_task(self.host.run())
         self._ctx = ctx
         await self.until(lambda: not ctx.health.failing())

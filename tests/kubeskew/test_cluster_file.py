@@ -105,6 +105,14 @@ def test_a_node_goes_through_json():
         ("nodes: [{count: x}]", r"nodes\[0\].count: expected a number"),
         ("nodes: [{name: a}, {name: a}]", "two nodes are named a"),
         ("nodes: [{name: a, drivers: [{devices: 1}]}]", "a driver needs a name"),
+        (
+            "nodes: [{name: a, drivers: [{name: d, syncDelay: 30}]}]",
+            "driver d: syncDelay: expected a duration",
+        ),
+        (
+            "nodes: [{drivers: [{name: d, syncDelay: 30s}]}, {drivers: [{name: d, syncDelay: 1m}]}]",
+            "file: nodes: driver d: syncDelay differs between nodes",
+        ),
         ("nodes: [{devicePlugins: [{resource: gpu}]}]", "a device plugin needs a resource such as"),
         ("nodes: [{devicePlugins: [{devices: 2}]}]", "a device plugin needs a resource such as"),
         (

@@ -177,6 +177,12 @@ DRIVER_KEYS: Keys = {
         {"type": ["array", "null"], "items": {"enum": sorted(APIS)}},
         "pluginAPIs: [v1beta1]",
     ),
+    "syncDelay": Key(
+        "How long its library waits until it looks at what happened to its slices, upstream 30s; the same on "
+        "all nodes. Its mutation cache lasts twice as long. If it is left out, it looks at once.",
+        {"type": "string", "pattern": r"^[0-9]+([.][0-9]+)?(ms|s|m)$"},
+        "syncDelay: 30s",
+    ),
     "controller": Key(
         "A controller that allocates claims, up to 1.31 (classic DRA): true, or its settings.",
         CONTROLLER_SCHEMA,
