@@ -47,6 +47,11 @@ def pruned(obj: Object, resource: Resource) -> Object:
     return coerce(obj, structural, metadata, drop_invalid=True)[0]
 
 
+def is_empty(obj: Object) -> bool:
+    """Decides whether an object has nothing that a webhook could convert (isEmptyUnstructuredObject)."""
+    return obj.keys() <= {"apiVersion", "kind"}
+
+
 class ReviewClient(Protocol):
     """Posts reviews to conversion webhooks, as `WebhookClient` does."""
 
@@ -138,7 +143,10 @@ def _checked(position: int, converted: Any, original: Object, target: Resource, 
         raise _failed(f"{where}: invalid groupVersion {wanted}")
     if kind != original["kind"]:
         raise _failed(f"{where}: invalid kind (expected {original['kind']}, received {kind})")
-    ours, theirs = original["metadata"], converted.get("metadata")
+    ours, theirs = (
+        original.get("metadata") or {},
+        converted.get("metadata"),
+    )  # an apply may have taken all out
     if not isinstance(theirs, dict):
         kind = "null" if theirs is None else type(theirs).__name__
         raise _failed(f"conversion webhook for {what} returned invalid metadata: missing metadata in {kind}")

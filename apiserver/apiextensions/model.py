@@ -22,6 +22,10 @@ class ServedDefinition(Protocol):
     def webhook(self) -> Object | None:
         """Returns the conversion webhook, None if versions differ in their name only."""
 
+    @property
+    def is_terminating(self) -> bool:
+        """Decides whether it is being deleted, and its objects before it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomResource(StructuralResource):

@@ -180,7 +180,9 @@ class Dispatcher:
             raise errors.unknown_path()
         if info.subresource:
             return self._of_subresource(info, resource)
-        if resource.custom and info.verb == "create" and info.verb not in resource.verbs:
+        # Since 1.34 it is refused as what an apply creates is, where admission stands.
+        early = resource.custom and self._services.features.requests.applies_while_terminating
+        if early and info.verb == "create" and info.verb not in resource.verbs:
             raise _terminating(info)
         if (
             info.verb not in (STANDARD_VERBS if resource.custom else resource.verbs)

@@ -20,6 +20,7 @@ from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.conversion import (
     Converter,
     ReviewClient,
+    is_empty,
     pruned,
     relabelled,
     webhook_of,
@@ -112,6 +113,8 @@ class Codec:
         it.
         """
         webhook = webhook_of(resource)
+        if is_empty(obj):
+            return {**obj, "apiVersion": resource.api_version}
         if webhook is None:
             return relabelled(obj, resource)
         (converted,) = await self._converter.convert(webhook, [obj], resource)

@@ -6,6 +6,7 @@ Source: sigs.k8s.io/structured-merge-diff/v6/merge/update.go.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.managedfields import comparing, merging, typed
@@ -178,14 +179,23 @@ class Updater:
             by_version[owned.api_version] = fields.union(owned.fields)
         for api_version in sorted(by_version, key=lambda version: version != pruned.api_version):
             try:
-                whole = self.converted(merged, api_version)
-                kept = self.converted(pruned, api_version)
+                whole = self._converted_to("merged", merged, api_version)
+                kept = self._converted_to("pruned", pruned, api_version)
             except MissingVersionError:
                 continue
             merged = whole
             owned_fields = kept.named_fields().union(whole.with_names(by_version[api_version]))
             pruned = whole.without(whole.named_fields().difference(owned_fields))
         return pruned
+
+    def _converted_to(self, what: str, obj: Versioned, api_version: str) -> Versioned:
+        """Raises MissingVersionError, and StatusError with what the conversion was for."""
+        try:
+            return self.converted(obj, api_version)
+        except StatusError as error:
+            why = f"failed to convert {what} object at version {api_version}: {error.message}"
+            why = f"failed to prune fields: failed add back owned items: {why}"
+            raise StatusError(500, "", why) from None
 
     def _with_dangling(self, merged: Versioned, pruned: Versioned, last: VersionedFieldSet) -> Versioned:
         """Returns `pruned` and what of `merged` was never the applier's to remove."""

@@ -5,6 +5,7 @@ from kubeskew.apimachinery.memoizing import remembered
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.apiextensions.conversion import is_empty
 from kubeskew.apiserver.apply.managedfields import FieldManager
 from kubeskew.apiserver.registry.generic import manager_versions
 from kubeskew.apiserver.registry.generic.services import RegistryServices
@@ -28,6 +29,8 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
         known = manager_versions.converted(obj, target) if target is not None else None
         if known is not None:
             return known
+        if resource.custom and services.features.requests.conversion_wants_metadata:
+            _check_metadata(obj, api_version)
         return services.codec.convert_to(obj, GroupVersionKind(group, version, resource.kind))
 
     return FieldManager(
@@ -36,6 +39,17 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
         blank=not resource.custom,
         refuses_duplicates=services.features.requests.refuses_duplicates,
     )
+
+
+def _check_metadata(obj: Object, api_version: str) -> None:
+    """Raises 500 for an object that lost its metadata on the way, unless it has nothing at all.
+
+    Source: apiextensions-apiserver pkg/apiserver/conversion/converter.go (restoreObjectMeta), 1.27.0, where
+    the object has the new version when its name is told.
+    """
+    if "metadata" not in obj and not is_empty(obj):
+        what = f"conversion for {api_version}, Kind={obj.get('kind')} returned invalid metadata"
+        raise StatusError(500, "", f"{what} in object at index 1: missing metadata in converted object")
 
 
 def manager_name(field_manager_param: str, user_agent: str) -> str:

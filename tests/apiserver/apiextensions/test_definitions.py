@@ -23,7 +23,8 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 def version(name: str = "v1", *, storage: bool = True, fields: str = "size", **more: Any) -> dict[str, Any]:
     properties = {one: {"type": "string"} for one in fields.split()}
     spec = {"type": "object", "description": "What is wanted.", "properties": properties}
-    schema = {"type": "object", "properties": {"spec": spec}}
+    other = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": spec, "other": other}}
     return {
         "name": name,
         "served": True,
@@ -92,6 +93,12 @@ async def deleted(api: Caller, target: str) -> None:
                 return
 
 
+async def applied(api: Caller, obj: dict[str, Any]) -> Any:
+    """The answer to a server-side apply."""
+    target = f"{path('foos')}/{obj['metadata']['name']}?fieldManager=me"
+    return await api.patch(target, obj, "apply")
+
+
 async def define(api: Caller, plural: str, *versions: dict[str, Any], **spec: Any) -> None:
     made = await api.post(DEFINITIONS, definition(plural, *versions, **spec))
     assert made.status == 201, made.raw
@@ -125,9 +132,11 @@ async def test_the_end_of_a_definition(api: Caller):
 
     one = deleted(api, f"{path('foos')}?watch=true")
     await asyncio.gather(one, api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
-    refused = await api.post(path("foos"), thing("late"))
-    assert refused.status == 405
-    assert refused.body["message"] == "create not allowed while custom resource definition is terminating"
+    why = "create not allowed while custom resource definition is terminating"
+    why = f'foos.{GROUP} "late" is forbidden: {why}'
+    for refused in (await api.post(path("foos"), thing("late")), await applied(api, thing("late"))):
+        assert (refused.status, refused.body["message"]) == (403, why)
+    assert (await applied(api, thing("kept", size="1"))).status == 200
     listed = (await api.get(f"/apis/{GROUP}/v1")).body["resources"][0]
     assert "create" not in listed["verbs"]
 
@@ -135,6 +144,51 @@ async def test_the_end_of_a_definition(api: Caller):
     await asyncio.gather(deleted(api, _only("foos")), released)
     answer = await api.get(path("foos"))
     assert (answer.status, answer.raw) == (404, b"404 page not found\n")
+
+
+async def test_the_end_of_a_definition_in_older_releases():
+    """Up to 1.33 only a request to create is refused, and an apply makes a new object (132467)."""
+    server = await open_server(33)
+    api = Caller(server)
+    await define(api, "foos")
+    kept = thing("kept")
+    kept["metadata"]["finalizers"] = ["test.example.com/hold"]
+    await api.post(path("foos"), kept)
+    await asyncio.gather(until(api, "foos", "Terminating"), api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
+
+    refused = await api.post(path("foos"), thing("late"))
+    why = "create not allowed while custom resource definition is terminating"
+    assert (refused.status, refused.body["message"]) == (405, why)
+    assert (await applied(api, thing("late"))).status == 201
+    await close_server(server)
+
+
+@pytest.mark.parametrize("release", ["1.27.0", "1.27.1", "1.36"])
+async def test_an_apply_in_another_version_than_before(release: str):
+    """An apply takes its former fields out, with all metadata, and then converts: not in 1.27.0 (117301)."""
+    server = await open_server(Version.parse(release))
+    api = Caller(server)
+    await define(api, "foos", version(), version("v2", storage=False), version("v3", storage=False))
+    mine = thing("mine", size="1")
+    mine["metadata"]["labels"] = {"app": "mine"}
+    await applied(api, mine)
+    alone = await api.patch(
+        f"{path('foos', 'v3')}/mine?fieldManager=me", {**mine, "apiVersion": f"{GROUP}/v3"}, "apply"
+    )
+    assert alone.status == 200  # nothing else is left in between
+    await applied(api, mine)
+    await api.patch(f"{path('foos', 'v2')}/mine", {"other": {"size": "2"}})
+    answer = await api.patch(
+        f"{path('foos', 'v2')}/mine?fieldManager=me", {**mine, "apiVersion": f"{GROUP}/v2"}, "apply"
+    )
+    await close_server(server)
+
+    what = f"conversion for {GROUP}/v2, Kind=Foo returned invalid metadata in object at index 1"
+    why = (
+        f"failed to convert pruned object at version {GROUP}/v2: {what}: missing metadata in converted object"
+    )
+    failed = (500, f"failed to prune fields: failed add back owned items: {why}")
+    assert (answer.status, answer.body.get("message")) == (failed if release == "1.27.0" else (200, None))
 
 
 async def test_documents_follow(api: Caller):
@@ -282,6 +336,13 @@ async def test_managers_of_versions_that_a_webhook_converts(api: Caller, tmp_pat
         async def applied(served: str, manager: str, **spec: str) -> Any:
             where = f"{path('foos', served)}/a?fieldManager={manager}"
             return await api.patch(where, thing("a", served, **spec), "apply")
+
+        labelled = thing("b", hostPort="h:1")
+        labelled["metadata"]["labels"] = {"app": "b"}
+        for served, spec in (("v1", {"hostPort": "h:1"}), ("v2", {"host": "h", "port": "1"})):
+            obj = {**labelled, "apiVersion": f"{GROUP}/{served}", "spec": spec}
+            where = f"{path('foos', served)}/b?fieldManager=one"
+            assert (await api.patch(where, obj, "apply")).status < 300  # by way of nothing
 
         await applied("v1", "one", hostPort="h:1")
         other = await applied("v2", "two", host="h", port="2")
