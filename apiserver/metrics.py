@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from kubeskew.apimachinery.metric_series import Gauges, NumberSeries
+from kubeskew.apimachinery.metrics.series import Gauges, NumberSeries
 from kubeskew.apiserver.http.request_info import RequestInfo
 
 # k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, 1.36.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.leader import LeaderElector
-from kubeskew.apimachinery.client.queue_metrics import QueueMetrics
 from kubeskew.apimachinery.client.rest import user_agent
 from kubeskew.apimachinery.client.typed import decoder
+from kubeskew.apimachinery.metrics.queues import QueueMetrics
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.controllers.autoscaling.controller import HorizontalController
 from kubeskew.controllers.certificates.approving import ApprovingController

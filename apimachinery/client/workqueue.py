@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from kubeskew.apimachinery.client.queue_metrics import QueueMeter
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.metrics.queues import QueueMeter
 
 Item = TypeVar("Item", bound=Hashable)
 

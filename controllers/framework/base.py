@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.informer_factory import InformerFactory
-from kubeskew.apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.go_panic import Panic, raised
 from kubeskew.controllers.framework.monitors import Monitors

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.metric_series import Counters, Histograms
+from kubeskew.apimachinery.metrics.series import Counters, Histograms
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.status import Status
 from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics

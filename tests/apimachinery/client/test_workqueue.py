@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kubeskew.apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

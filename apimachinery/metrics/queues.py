@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.metric_series import Counters, Histograms
+from kubeskew.apimachinery.metrics.series import Counters, Histograms
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from kubeskew.apimachinery.metric_series import Counters, Gauges, Histograms
+from kubeskew.apimachinery.metrics.series import Counters, Gauges, Histograms
 
 LABELS = ["name", "result"]
 BOUNDS = [0.001, 0.25, 1, 16]
