@@ -144,6 +144,7 @@ class SimulatedProcesses:
         self.supervisor = Supervisor()
         self._processes: dict[int, Process] = {}
         self.started: list[Process] = []  # all that ever were
+        self._left_down: dict[int, Process] = {}  # that faults have killed which nobody heals
 
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
         """Does nothing: all modules are there."""
@@ -182,6 +183,17 @@ class SimulatedProcesses:
         if self.supervisor.takes(fault):
             process.returns = True
             self.supervisor.killed(fault, functools.partial(self._again, process))
+        else:
+            self._left_down[process.pid] = process
+
+    def start_left_down(self, pids: Collection[int]) -> None:
+        """Starts again what faults have killed that are not the supervisor's concern, as far as these pids
+        are still those of components: none that has been started again as another process."""
+        left, self._left_down = self._left_down, {}
+        for pid, former in left.items():
+            if pid in pids:
+                former.returns = True
+                self._again(former)
 
     def _again(self, former: Process) -> None:
         if former.returns:

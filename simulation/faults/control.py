@@ -256,10 +256,13 @@ class FaultyControl(LocalControl):
         self.played.settled = await self._settle()
 
     async def _end_faults_of_the_scenario(self) -> None:
-        """Takes away what the scenario has not cleared, as where a step failed before it came to that: what
-        should come about does not while a component is kept from it."""
+        """Takes away what the scenario has not cleared, as where a step failed before it came to that, and
+        starts what its faults have killed: what should come about does not while a component is kept from it.
+        """
         async with self._healing("faults of the scenario"), self._turn:
             await super().clear_faults(ALL)
+            recorded = self._state_dir.load().processes.values()
+            self._site.processes.start_left_down({each.pid for each in recorded if each.wanted})
 
     @asynccontextmanager
     async def _healing(self, what: str) -> AsyncIterator[None]:

@@ -408,6 +408,30 @@ def test_a_fault_that_a_failed_step_has_left_ends_before_what_should_come_about_
     assert pods[-1].value["status"]["phase"] == "Running"
 
 
+def test_what_a_scenarios_fault_has_killed_is_back_before_what_should_come_about_is_judged(tmp_path: Path):
+    """A scheduler that dies by a fault of the scenario, which does not start it again, has not ended by
+    itself: it is started to be judged, and binds the pod that waits."""
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: late}, spec: {containers: [{name: c, image: busybox}]}}"
+    )
+    binding = "component: scheduler, verb: create, resource: pods, subresource: binding"
+    path = tmp_path / "dead.yaml"
+    path.write_text(
+        f"{SCENARIO.read_text()}  - name: the scheduler dies\n    try:\n"
+        f"    - fault: {{{binding}, nth: 1, crash: before, id: own}}\n"
+        f"    - create: {{resource: {pod}}}\n    - fault: {{await: own, timeout: 10s}}\n"
+        "    - sleep: {duration: 5s}\n"
+    )
+    (dead,) = matrix.of_scenarios((str(path),)).cells()
+
+    ran = play(dead, Plan())
+
+    assert moments(ran, SCHEDULER) == ["started", "crashed", "started"]
+    assert played(ran).violations == []
+    pods = [each for each in played(ran).log if isinstance(each, Write) and each.name == "late"]
+    assert pods[-1].value["status"]["phase"] == "Running"
+
+
 def test_a_fault_that_never_fires_is_told():
     """A fault that waits for a call that never comes is named: it has shown nothing."""
     found = played(run({"component": SCHEDULER, "verb": "create", "resource": "secrets", "answer": 500}))
