@@ -193,6 +193,7 @@ class KubeletFeatures:
     zero_capacity_is_inactive: bool  # a resource without healthy devices may be DRA's (pull request 133784)
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # reported in pods' statuses
+    health_by_name: bool  # whoever has a device of that name is told, of whatever resource
     pod_resources_get: bool
     pod_resources_dynamic_resources: bool
     pod_resources_list_active_pods: bool  # counts active pods only
@@ -270,6 +271,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         zero_capacity_is_inactive=extended and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
+        health_by_name=gates.bugs.present("k8s-140323"),
         pod_resources_get=gate("KubeletPodResourcesGet"),
         pod_resources_dynamic_resources=gate("KubeletPodResourcesDynamicResources"),
         pod_resources_list_active_pods=gate("KubeletPodResourcesListUseActivePods"),

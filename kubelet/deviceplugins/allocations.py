@@ -74,6 +74,19 @@ class Allocations:
         wanted = frozenset(devices)
         return {pod for pod, _, name, allocation in self if name == resource and allocation.ids & wanted}
 
+    def first_with(self, devices: Iterable[str]) -> set[str]:
+        """Returns the pod that has a device of that name, of whatever resource, for each of the devices.
+
+        Upstream takes the first one in the order of Go's maps, which is chance; here it is who came first.
+        """
+        names = [*devices]
+        found = (next((pod for pod in self._pods if name in self._names(pod)), None) for name in names)
+        return {pod for pod in found if pod is not None}
+
+    def _names(self, pod: str) -> set[str]:
+        containers = self._pods[pod].values()
+        return {name for resources in containers for held in resources.values() for name in held.ids}
+
 
 def injected(allocations: Mapping[str, Allocation]) -> ContainerDevices:
     """Returns what a container with these allocations is started with (deviceRunContainerOptions)."""

@@ -122,7 +122,11 @@ class DevicePluginManager:
         """Handles the plugin's list of devices."""
         changed = self._inventory.replace(resource, response.devices)
         if self._features.resource_health and changed:
-            self._surroundings.health_changed(self._allocator.allocations.holders(resource, changed))
+            held = self._allocator.allocations
+            by_name = self._features.health_by_name
+            self._surroundings.health_changed(
+                held.first_with(changed) if by_name else held.holders(resource, changed)
+            )
         self._save()
         self._surroundings.capacity_changed()
 
