@@ -217,7 +217,7 @@ class DRAFeatures:
     limits_sizes: bool = since(32)  # expressions have a length and a cost, parameters a size
     max_reserved: int = of_minor({0: 32, 32: 256})
     node_pointers: bool = since(33)  # an empty node name was no name before
-    canonical_addresses: bool = since(33)  # network addresses; 1.32 took all ways of writing one
+    canonical_addresses: bool = repaired("k8s-129219")  # network addresses are written in one way alone
     slice_warnings: bool = since(34)
     # A list over its limit is told alone, a repeat at the item, a bad part of a name as Invalid; fewer
     # devices with taints or counters fit into a slice.
