@@ -14,6 +14,7 @@ from kubeskew.apiserver.registry.resource.device_taints import binding_errors, t
 from kubeskew.apiserver.registry.resource.resourceslice import request_policies
 from kubeskew.apiserver.registry.resource.resourceslice.node_allocatable import node_resource_errors
 from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared.internal_values import node_term
 from kubeskew.apiserver.registry.shared.semver import NOT_SEMVER, SEMVER
 
 MAX_NAMES = 32
@@ -74,7 +75,7 @@ def device_errors(
             rules,
         )
     yield from _consumed(device.get("consumesCounters"), child(at, "consumesCounters"), around, rules)
-    yield from _device_nodes(device, at, around)
+    yield from _device_nodes(device, at, around, rules)
     yield from binding_errors(device, at, rules)
     yield from node_resource_errors(device, at)
 
@@ -194,7 +195,19 @@ def _known(consumed: list[Object], path: str, around: SliceContext) -> Iterator[
         yield from (invalid(child(at, "counters"), counter, text) for counter in unknown)
 
 
-def _device_nodes(device: Object, path: str, around: SliceContext) -> Iterator[FieldError]:
+def one_term_errors(selector: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
+    """Checks a selector of nodes that must have exactly one term."""
+    yield from selectors.node_selector_errors(selector, path)
+    terms = selector.get("nodeSelectorTerms") or []
+    if len(terms) != 1:
+        kind = "node selector" if rules.current_wording else "selector"
+        shown = [node_term(term) for term in terms]
+        yield invalid(child(path, "nodeSelectorTerms"), shown, f"must have exactly one {kind} term")
+
+
+def _device_nodes(
+    device: Object, path: str, around: SliceContext, rules: DRAFeatures
+) -> Iterator[FieldError]:
     if not around.per_device_nodes:
         if any(device.get(name) is not None for name in _NODES):
             yield invalid(path, None, _NO_NODES)
@@ -206,7 +219,11 @@ def _device_nodes(device: Object, path: str, around: SliceContext) -> Iterator[F
     elif name is not None:
         yield from devices.subdomain(name, child(path, "nodeName"))
     if device.get("nodeSelector") is not None:
-        yield from selectors.node_selector_errors(device["nodeSelector"], child(path, "nodeSelector"))
+        at, selector = child(path, "nodeSelector"), device["nodeSelector"]
+        if rules.several_device_terms:
+            yield from selectors.node_selector_errors(selector, at)
+        else:
+            yield from one_term_errors(selector, at, rules)
     if device.get("allNodes") is False:
         yield invalid(child(path, "allNodes"), False, "must be either unset or set to true")
     if not used:

@@ -14,10 +14,9 @@ from kubeskew.apiserver.registry.resource.resourceslice.device_validation import
     SliceContext,
     any_counter,
     device_errors,
+    one_term_errors,
 )
 from kubeskew.apiserver.registry.resource.skipped_operations import skipped_operation_errors
-from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.internal_values import node_term
 
 MAX_DEVICES = 128
 MAX_ADVANCED_DEVICES = 64
@@ -94,7 +93,7 @@ def _nodes(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
     elif name == "" and pointers:
         yield invalid("spec.nodeName", name, "must be either unset or set to a non-empty string")
     if selector is not None:
-        yield from _one_term(selector, "spec.nodeSelector", rules)
+        yield from one_term_errors(selector, "spec.nodeSelector", rules)
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field) is False and pointers:
             yield invalid(child("spec", field), False, "must be either unset or set to true")
@@ -103,15 +102,6 @@ def _nodes(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
         yield required("spec", text)
     elif len(used) > 1:
         yield invalid("spec", f"{{{', '.join(used)}}}", f"{text}, but multiple fields are set")
-
-
-def _one_term(selector: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    yield from selectors.node_selector_errors(selector, path)
-    terms = selector.get("nodeSelectorTerms") or []
-    if len(terms) != 1:
-        kind = "node selector" if rules.current_wording else "selector"
-        shown = [node_term(term) for term in terms]
-        yield invalid(child(path, "nodeSelectorTerms"), shown, f"must have exactly one {kind} term")
 
 
 def _counters(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
