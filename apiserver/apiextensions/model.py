@@ -5,8 +5,10 @@ from itertools import count
 from typing import Protocol
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.json_path import JSONPath
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
+from kubeskew.apiserver.features import RequestFeatures
 from kubeskew.apiserver.storage.interfaces import Watch
 from kubeskew.apiserver.structuralschema.resources import StructuralResource
 
@@ -24,7 +26,11 @@ class ServedDefinition(Protocol):
 
     @property
     def is_terminating(self) -> bool:
-        """Decides whether it is being deleted, and its objects before it."""
+        """Decides whether its objects are being deleted before it, as a condition says."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Decides whether somebody has deleted it; finalizers keep it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,3 +49,12 @@ class CustomResource(StructuralResource):
     @property
     def list_kind(self) -> str:
         return self.list_name
+
+
+def takes_nothing_new(resource: Resource, features: RequestFeatures) -> bool:
+    """Decides whether no object of a resource may be created, as its definition goes
+    (customresource_handler.go, `terminating`)."""
+    if not isinstance(resource, CustomResource) or resource.definition is None:
+        return False
+    definition = resource.definition
+    return definition.is_terminating or (definition.is_deleted and not features.new_after_cleanup)

@@ -67,6 +67,10 @@ class Definition:
         return self.is_true("Terminating")
 
     @property
+    def is_deleted(self) -> bool:
+        return bool(self.obj["metadata"].get("deletionTimestamp"))
+
+    @property
     def is_served(self) -> bool:
         """Decides whether requests are answered: a moment before discovery lists the resource."""
         return self.is_established or self.is_true("NamesAccepted")

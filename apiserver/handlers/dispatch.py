@@ -7,6 +7,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
 from kubeskew.apiserver.aggregation.services import AggregationServices
+from kubeskew.apiserver.apiextensions.model import takes_nothing_new
 from kubeskew.apiserver.deprecations import deprecation_warning
 from kubeskew.apiserver.handlers import (
     accepted_media_types,
@@ -181,8 +182,12 @@ class Dispatcher:
         if info.subresource:
             return self._of_subresource(info, resource)
         # Since 1.34 it is refused as what an apply creates is, where admission stands.
-        early = resource.custom and self._services.features.requests.applies_while_terminating
-        if early and info.verb == "create" and info.verb not in resource.verbs:
+        features = self._services.features.requests
+        if (
+            info.verb == "create"
+            and features.applies_while_terminating
+            and takes_nothing_new(resource, features)
+        ):
             raise _terminating(info)
         if (
             info.verb not in (STANDARD_VERBS if resource.custom else resource.verbs)

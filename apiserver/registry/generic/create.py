@@ -11,7 +11,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.model import takes_nothing_new
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http.request_info import RequestInfo
@@ -57,11 +57,8 @@ async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteR
 def _check_definition(registry: Registry, write: WriteRequest, name: str) -> None:
     """Raises 403 if the definition of a custom resource is being deleted (customresource_handler.go,
     forbidCreateAdmission). Up to 1.33 that is told of requests to create alone, before they get here."""
-    resource = registry.resource
-    if not isinstance(resource, CustomResource) or resource.definition is None:
-        return
-    allowed = registry.services.features.requests.applies_while_terminating
-    if resource.definition.is_terminating and not allowed:
+    features = registry.services.features.requests
+    if not features.applies_while_terminating and takes_nothing_new(registry.resource, features):
         why = "create not allowed while custom resource definition is terminating"
         raise errors.forbidden(registry.requested_resource(write), name, why)
 

@@ -163,6 +163,24 @@ async def test_the_end_of_a_definition_in_older_releases():
     await close_server(server)
 
 
+@pytest.mark.parametrize(("minor", "made"), [(33, 201), (36, 201), (37, 403)])
+async def test_a_definition_without_objects_that_stays(minor: int, made: int):
+    """A finalizer keeps a deleted definition, of which new objects are made up to 1.36 (137604)."""
+    server = await open_server(minor)
+    api = Caller(server)
+    held = definition("foos")
+    held["metadata"]["finalizers"] = ["test.example.com/hold"]
+    await api.post(DEFINITIONS, held)
+    await until(api, "foos", "Established")
+    await api.delete(f"{DEFINITIONS}/foos.{GROUP}")
+    status = await until(api, "foos", "Terminating", "False")
+    assert status["conditions"]["Terminating"]["reason"] == "InstanceDeletionCompleted"
+
+    assert (await api.post(path("foos"), thing("late"))).status == made
+    assert (await applied(api, thing("later"))).status == made
+    await close_server(server)
+
+
 @pytest.mark.parametrize("release", ["1.27.0", "1.27.1", "1.36"])
 async def test_an_apply_in_another_version_than_before(release: str):
     """An apply takes its former fields out, with all metadata, and then converts: not in 1.27.0 (117301)."""
