@@ -331,6 +331,7 @@ class RequestFeatures:
     exempt_levels: bool = since(28)  # exempt priority levels have shares
     keeps_given_deletion: bool = known_bug("k8s-138908")  # of objects that an update or apply creates
     refuses_duplicates: bool = known_bug("k8s-121575")  # no apply to objects whose lists repeat a key
+    whole_patches: bool = repaired("k8s-120327")  # JSON patches may replace and test the object as a whole
     new_after_cleanup: bool = known_bug("k8s-137604")  # objects, once all of a deleted definition are gone
     conversion_wants_metadata: bool = known_bug("k8s-117301")  # of a custom resource, by name only
     applies_while_terminating: bool = known_bug("k8s-132467")  # objects of a definition that is being deleted

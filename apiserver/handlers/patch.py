@@ -84,7 +84,8 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
 
     def plain(live: Object) -> Object:
         live = _sorted(live) if scope.resource.custom else live
-        value, strict = patched_objects.patched(live, body, content_type, validation)
+        whole = scope.services.features.requests.whole_patches
+        value, strict = patched_objects.patched(live, body, content_type, validation, whole=whole)
         if scope.resource.custom and content_type == MERGE_PATCH:
             value = _sorted(value)
         return patched_objects.decoded(request, scope, value, validation, strict)

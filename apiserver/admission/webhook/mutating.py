@@ -88,7 +88,8 @@ class MutatingAdmissionWebhook(Plugin):
             why = f'unsupported patch type "{response.patch_type}"'
             raise CallingError(f'failed calling webhook "{hook.name}": {why}')
         try:
-            patched = apply_json_patch(current, operations)
+            whole = self._services.features.requests.whole_patches
+            patched = apply_json_patch(current, operations, whole=whole)
         except PatchError as error:
             raise errors.internal(error.why) from None
         return await versioned.replace(invocation, patched)

@@ -7,6 +7,7 @@ words.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery import errors
@@ -39,11 +40,19 @@ class _StepError(Exception):
     """Tells that an operation failed."""
 
 
-def apply_json_patch(doc: Any, patch: bytes | Any) -> Any:
-    """Applies the operations of `patch` (bytes, or their JSON value) to `doc`; raises PatchError."""
+def apply_json_patch(doc: Any, patch: bytes | Any, *, whole: bool = True) -> Any:
+    """Applies the operations of `patch` (bytes, or their JSON value) to `doc`; raises PatchError.
+
+    Before v4.12.0 (not `whole`) the path of a replacement or a test could not be that of all of `doc`.
+    """
     operations = _read(patch)
     result = clone(doc)
-    steps: dict[str, Step] = {**_STEPS, "copy": _Copier()}
+    steps: dict[str, Step] = {
+        **_STEPS,
+        "copy": _Copier(),
+        "replace": partial(_replace, whole=whole),
+        "test": partial(_test, whole=whole),
+    }
     for operation in operations:
         kind = _member(operation, "op")
         kind = kind if isinstance(kind, str) else "unknown"
@@ -199,10 +208,10 @@ def _remove(doc: Any, operation: Operation) -> Any:
     return doc
 
 
-def _replace(doc: Any, operation: Operation) -> Any:
+def _replace(doc: Any, operation: Operation, *, whole: bool) -> Any:
     path = _path(operation, "replace operation")
     value = clone(operation.get("value"))
-    if not path:
+    if not path and whole:
         if not isinstance(value, dict | list):
             raise _StepError("replace operation value must be object or array: %!w(<nil>)")
         return value
@@ -265,10 +274,10 @@ class _Copier:
             raise _StepError(f"Unable to complete the copy, {grown}, exceeding the limit {MAX_COPIED}")
 
 
-def _test(doc: Any, operation: Operation) -> Any:
+def _test(doc: Any, operation: Operation, *, whole: bool) -> Any:
     path = _path(operation, "test operation")
     wanted = operation.get("value")
-    if path:
+    if path or not whole:
         found = _find(doc, path)
         if found is None:
             raise _StepError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
@@ -291,7 +300,5 @@ def _within(failing: str, change: Callable[..., Any], *arguments: Any) -> Any:
 _STEPS: dict[str, Step] = {
     "add": _add,
     "remove": _remove,
-    "replace": _replace,
     "move": _move,
-    "test": _test,
 }

@@ -5,6 +5,7 @@ pkg/registry/customresource/validator.go (ValidateTypeMeta), 1.36.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery import errors, field
@@ -29,10 +30,15 @@ _IGNORE, _STRICT, _WARN = "Ignore", "Strict", "Warn"
 _SCHEME = 'scheme "pkg/api/legacyscheme/scheme.go:30"'
 
 
-def patched(live: Object, body: bytes, content_type: str, validation: str) -> tuple[Any, list[str]]:
-    """Returns `live` with a JSON or merge patch, and the fields unknown or repeated in the patch itself."""
+def patched(
+    live: Object, body: bytes, content_type: str, validation: str, *, whole: bool
+) -> tuple[Any, list[str]]:
+    """Returns `live` with a JSON or merge patch, and the fields unknown or repeated in the patch itself.
+
+    `whole`: operations of a JSON patch may be about all of `live`.
+    """
     json = content_type == JSON_PATCH
-    apply = apply_json_patch if json else apply_merge_patch
+    apply = partial(apply_json_patch, whole=whole) if json else apply_merge_patch
     if validation == _IGNORE:
         return apply(live, body), []
     strict = (reading.read_operations if json else reading.read_merge)(body).strict

@@ -230,6 +230,25 @@ def test_json_patch_beyond_the_rfc(operation, expected):
     assert apply_json_patch({"a": 1, "b": [1, 2]}, json.dumps([operation]).encode()) == expected
 
 
+@pytest.mark.parametrize(
+    ("operation", "why"),
+    [
+        ("replace", "replace operation does not apply: doc is missing path: : missing value"),
+        ("test", "test operation does not apply: is missing path: : missing value"),
+    ],
+)
+def test_json_patch_of_all(operation, why):
+    """A document is replaced and tested as a whole, but not by the library of 1.28.0 (120327)."""
+    doc, patch = {"a": 1}, [{"op": operation, "path": "", "value": {"a": 1}}]
+    assert apply_json_patch(doc, patch) == doc
+    with pytest.raises(PatchError) as raised:
+        apply_json_patch(doc, patch, whole=False)
+    assert raised.value.why == why
+    assert (
+        apply_json_patch({"a": [1, 2]}, [{**patch[0], "path": "/a/-2", "value": 1}], whole=False)["a"][0] == 1
+    )
+
+
 def test_undecodable_patches():
     """A patch that is not of its form is the client's mistake."""
     for apply, body, why in [

@@ -151,20 +151,27 @@ async def patch(request: Request, scope: Scope) -> Response:
         config = read_configuration(body)
         change = partial(_applied, request, scope, schema, config, options)
     else:
-        patcher = partial(_patched, request, schema, content_type, body, options.field_validation)
+        whole = scope.services.features.requests.whole_patches
+        patcher = partial(_patched, request, schema, content_type, body, options.field_validation, whole)
         change = partial(_managed, request, schema, options.field_manager, patcher)
     result = await _write(request, scope, change, dry_run=options.dry_run)
     return rendering.render(request, scope, scale_of(scope, result.obj), form)
 
 
 def _patched(
-    request: Request, schema: Schema, content_type: str, body: bytes, validation: str, live: Object
+    request: Request,
+    schema: Schema,
+    content_type: str,
+    body: bytes,
+    validation: str,
+    whole: bool,
+    live: Object,
 ) -> Object:
-    """Returns the live Scale with a patch that is no apply."""
+    """Returns the live Scale with a patch that is no apply; `whole` as `patched_objects.patched` has it."""
     if content_type == STRATEGIC_PATCH:
         found = strategic_patch.patched(live, body, GVK, schema, validation)
     else:
-        value, strict = patched_objects.patched(live, body, content_type, validation)
+        value, strict = patched_objects.patched(live, body, content_type, validation, whole=whole)
         found = patched_objects.decode(value, GVK, schema, validation, strict)
     request.warnings.extend(found.warnings)
     bodies.check_name({"metadata": {}, **found.object}, request.info.name)
