@@ -51,6 +51,7 @@ class CronJobController(Controller):
             self.clock.now(),
             annotates=self._features.scheduled_annotation,
             loses_made_jobs=self._features.loses_made_jobs,
+            even_schedules=self._features.even_schedules,
         )
         try:
             await self._reconcile(run)

@@ -13,6 +13,7 @@ class CronJobFeatures:
     loses_made_jobs: bool  # one whose creation was not noted is looked for in no namespace
     owner_by_name: bool  # takes a job for its own by the name of whatever controls it
     failure_skips_clean_up: bool  # old jobs are kept while the next one cannot be made
+    even_schedules: bool  # takes all starts of a schedule to be as far apart as two of them
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "CronJobFeatures":
@@ -21,4 +22,5 @@ class CronJobFeatures:
             loses_made_jobs=gates.bugs.present("k8s-136920"),
             owner_by_name=gates.bugs.present("k8s-133313"),
             failure_skips_clean_up=gates.bugs.present("k8s-119776"),
+            even_schedules=gates.bugs.present("k8s-118724"),
         )

@@ -43,10 +43,12 @@ class Run:
         *,
         annotates: bool,
         loses_made_jobs: bool,
+        even_schedules: bool,
     ) -> None:
         """`annotates`: jobs have an annotation with their scheduled time.
 
         `loses_made_jobs`: a job that is there already is looked for without its namespace (issue 136918).
+        `even_schedules` as `timing.missed` has it.
         """
         self._client = client
         self._recorder = recorder
@@ -55,6 +57,7 @@ class Run:
         self._now = now
         self._annotates = annotates
         self._loses_made_jobs = loses_made_jobs
+        self._even = even_schedules
         self.status: Object = cron_job.setdefault("status", {})
         self.again: float | None = None  # seconds until the next look
 
@@ -75,7 +78,7 @@ class Run:
         due = self._due(schedule)
         if due is not None:
             await self._start(due)
-        self.again = timing.seconds_to_next(self._cron_job, schedule, self._now)
+        self.again = timing.seconds_to_next(self._cron_job, schedule, self._now, even=self._even)
 
     # -- what became of the jobs
 
@@ -137,7 +140,7 @@ class Run:
         """Returns the start that is due and allowed."""
         spec = self._cron_job["spec"]
         try:
-            found = timing.missed(self._cron_job, schedule, self._now)
+            found = timing.missed(self._cron_job, schedule, self._now, even=self._even)
         except CronError as error:
             self._tell("Warning", "InvalidSchedule", f"invalid schedule: {spec['schedule']} : {error}")
             return None

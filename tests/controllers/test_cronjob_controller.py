@@ -49,6 +49,26 @@ def test_which_start_was_missed(spec, now, latest, many):
     assert found.many == many
 
 
+@pytest.mark.parametrize(
+    ("now", "even", "latest", "next_look"),
+    [
+        ("2026-01-02T10:30:00Z", False, "2026-01-02T10:00:00Z", "2026-01-03T09:00:00Z"),
+        ("2026-01-02T20:00:00Z", False, None, "2026-01-03T09:00:00Z"),
+        ("2026-01-02T20:00:00Z", True, "2026-01-02T20:00:00Z", "2026-01-03T09:00:00Z"),
+        ("2026-01-03T08:30:00Z", True, "2026-01-03T08:00:00Z", "2026-01-03T09:00:00Z"),
+    ],
+)
+def test_starts_with_uneven_distances(now, even, latest, next_look):
+    """Nobody looks further back than two distances; releases up to 1.27 make times up (118724)."""
+    made = cron_job("0 9,10 * * *")
+    schedule, moment = cron.parse("0 9,10 * * *"), parse_timestamp(now)
+    found = timing.missed(made, schedule, moment, even=even)
+
+    assert (found.latest and timestamp(found.latest)) == latest
+    seconds = (parse_timestamp(next_look) - moment).total_seconds() + 0.1
+    assert timing.seconds_to_next(made, schedule, moment, even=even) == pytest.approx(seconds)
+
+
 def test_the_next_look_is_a_little_late():
     """A tenth of a second after the next start."""
     now = parse_timestamp("2026-01-01T00:05:30Z")
