@@ -56,18 +56,18 @@ def _expression(expression: Object, path: str) -> Iterator[FieldError]:
         yield from (invalid(at, value, text) for text in names.label_value(value))
 
 
-def node_selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
-    """Checks a core NodeSelector that is required."""
+def node_selector_errors(selector: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
+    """Checks a core NodeSelector that is required; `any_value` as for its terms."""
     terms = selector.get("nodeSelectorTerms") or []
     at = child(path, "nodeSelectorTerms")
     if not terms:
         yield required(at, "must have at least one node selector term")
     for position, term in enumerate(terms):
-        yield from node_term_errors(term, index(at, position))
+        yield from node_term_errors(term, index(at, position), any_value=any_value)
 
 
 def node_term_errors(term: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
-    """Checks a term; `any_value`: of a preferred term values that no label can have are let through."""
+    """Checks a term; `any_value`: values that no label can have are let through, as in preferred terms."""
     for position, expression in enumerate(term.get("matchExpressions") or []):
         at = index(child(path, "matchExpressions"), position)
         yield from _node_expression(expression, at, any_value=any_value)

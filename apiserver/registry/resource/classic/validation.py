@@ -60,7 +60,7 @@ def class_errors(obj: Object) -> Iterator[FieldError]:
     if namespace:
         yield from devices.label(namespace, "parametersRef.namespace")
     if obj.get("suitableNodes") is not None:
-        yield from selectors.node_selector_errors(obj["suitableNodes"], "suitableNodes")
+        yield from selectors.node_selector_errors(obj["suitableNodes"], "suitableNodes", any_value=True)
     yield from semantic.parameter_type_errors(obj)
 
 
@@ -99,7 +99,8 @@ def _allocation(allocation: Object) -> Iterator[FieldError]:
         yield _longer("status.allocation.resourceHandle", MAX_HANDLE_BYTES)
     if allocation.get("availableOnNodes") is not None:
         nodes = allocation["availableOnNodes"]
-        yield from selectors.node_selector_errors(nodes, "status.allocation.availableOnNodes")
+        where = "status.allocation.availableOnNodes"
+        yield from selectors.node_selector_errors(nodes, where, any_value=True)
 
 
 def _users(users: list[Object]) -> Iterator[FieldError]:

@@ -24,7 +24,8 @@ def class_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> list[F
     errors = list(devices.selectors(spec.get("selectors"), "spec.selectors", rules, stored=same_selectors))
     errors += devices.each(spec.get("config"), devices.MAX_CONFIGS, config, "spec.config", rules)
     if spec.get("suitableNodes") is not None:  # 1.31
-        errors += selectors.node_selector_errors(spec["suitableNodes"], "spec.suitableNodes")
+        nodes, any_value = spec["suitableNodes"], rules.any_label_values
+        errors += selectors.node_selector_errors(nodes, "spec.suitableNodes", any_value=any_value)
     name = spec.get("extendedResourceName")
     if name is not None and not is_extended_resource(name):
         errors.append(invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))

@@ -150,7 +150,8 @@ def _allocation(allocation: Object, spec: Object, rules: DRAFeatures) -> Iterato
     yield from devices.each(inner.get("results"), MAX_RESULTS, result, child(at, "results"), rules)
     yield from devices.each(inner.get("config"), MAX_ALLOCATION_CONFIGS, config, child(at, "config"), rules)
     if allocation.get("nodeSelector") is not None:
-        yield from selectors.node_selector_errors(allocation["nodeSelector"], child(path, "nodeSelector"))
+        nodes, at = allocation["nodeSelector"], child(path, "nodeSelector")
+        yield from selectors.node_selector_errors(nodes, at, any_value=rules.any_label_values)
 
 
 def drop_deallocated(new: Object, old: Object) -> None:

@@ -197,7 +197,7 @@ def _known(consumed: list[Object], path: str, around: SliceContext) -> Iterator[
 
 def one_term_errors(selector: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks a selector of nodes that must have exactly one term."""
-    yield from selectors.node_selector_errors(selector, path)
+    yield from selectors.node_selector_errors(selector, path, any_value=rules.any_label_values)
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
         kind = "node selector" if rules.current_wording else "selector"
