@@ -37,9 +37,13 @@ class LoopClock:
 
     def __init__(self) -> None:
         self.ahead = 0.0
+        self._seconds, self._now = 0.0, START  # when it was last asked
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic() + self.ahead)
+        seconds = self.monotonic() + self.ahead
+        if seconds != self._seconds:
+            self._seconds, self._now = seconds, START + timedelta(seconds=seconds)
+        return self._now
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()

@@ -250,8 +250,10 @@ def digest(*logs: MemoryRecords) -> str:
     """Returns the hash of all that was written and of the time lines, to the byte."""
     found = hashlib.sha256()
     for records in logs:
-        for event in records.events:
-            found.update(repr(event).encode())
+        for event in records.events:  # the value before it is an earlier one's
+            about = (event.revision, event.verb, event.key, event.uid, event.previous, event.created)
+            found.update(repr((*about, event.author, event.time, len(event.value))).encode())
+            found.update(event.value)
         for moment in records.timeline:
             found.update(repr(moment).encode())
     return found.hexdigest()
