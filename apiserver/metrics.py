@@ -1,16 +1,12 @@
 """Counts requests and flows, in a Prometheus registry of the server's own."""
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from kubeskew.apimachinery.metrics.series import Gauges, NumberSeries
+from kubeskew.apimachinery.metrics.series import Counters, Gauges, Histograms, HistogramSeries, NumberSeries
 from kubeskew.apiserver.http.request_info import RequestInfo
 
 # k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, 1.36.
@@ -22,30 +18,12 @@ _VERBS = {"list": "LIST", "deletecollection": "DELETECOLLECTION", "watch": "WATC
 _METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
 
-class _Series:
-    """The answers of one label set: how many by code, and how long they took."""
-
-    __slots__ = ("buckets", "codes", "labels", "seconds")
-
-    def __init__(self, labels: tuple[str, ...]) -> None:
-        self.labels = labels
-        self.codes: dict[int, int] = {}
-        self.buckets = [0] * (len(_SECONDS) + 1)  # the last: longer than all
-        self.seconds = 0.0
-
-    def count(self, code: int) -> None:
-        self.codes[code] = self.codes.get(code, 0) + 1
-
-    def time(self, seconds: float) -> None:
-        self.buckets[bisect_left(_SECONDS, seconds)] += 1
-        self.seconds += seconds
-
-
 class RequestMetrics:
-    """Counters of requests, which become metrics when somebody looks: those of a library cost more.
+    """Counts requests, and those that have no end yet.
 
-    `is_known` is whether something is served there: what clients make up is counted together, or they could
-    fill the memory with label sets. `connect_verb`: connections into pods have the verb CONNECT (111988).
+    Series are kept by what decides their labels, as making these costs more than counting. `is_known` is
+    whether something is served there: what clients make up is counted together, or they could fill the memory
+    with label sets. `connect_verb`: connections into pods have the verb CONNECT (111988).
     """
 
     content_type = CONTENT_TYPE_LATEST
@@ -56,28 +34,44 @@ class RequestMetrics:
         self._is_known = is_known
         self._connect_verb = connect_verb
         self.registry = CollectorRegistry()
-        self._series: dict[RequestKind, _Series] = {}
-        self._open: dict[RequestKind, NumberSeries] = {}
-        self.registry.register(self)
+        self._totals = Counters(
+            "apiserver_request",
+            "Requests by verb, resource and code.",
+            (*_LABELS, "code"),
+            self.registry,
+        )
+        self._durations = Histograms(
+            "apiserver_request_duration_seconds",
+            "Seconds from the request to its answer.",
+            _LABELS,
+            _SECONDS,
+            self.registry,
+        )
         self._long_running = Gauges(
             "apiserver_longrunning_requests",
             "Watches, logs that are followed and upgraded connections that are open.",
             _LABELS,
             self.registry,
         )
+        self._answered: dict[tuple[RequestKind, int], NumberSeries] = {}
+        self._timed: dict[RequestKind, HistogramSeries] = {}
+        self._open: dict[RequestKind, NumberSeries] = {}
 
     def observe(self, info: RequestInfo, code: int, seconds: float) -> None:
-        """Count one answer."""
+        """Counts one answer."""
         key = _kind(info)
-        series = self._series.get(key)
-        if series is None:
+        answered = self._answered.get((key, code))
+        if answered is None:
             if info is not _UNKNOWN and not self._is_known(info):
                 self.observe(_UNKNOWN, code, seconds)
                 return
-            series = self._series[key] = _Series(self.labels(info))
-        series.count(code)
+            answered = self._answered[key, code] = self._totals.labels(*self.labels(info), str(code))
+        answered.inc()
         if not info.is_long_running:
-            series.time(seconds)
+            timed = self._timed.get(key)
+            if timed is None:
+                timed = self._timed[key] = self._durations.labels(*self.labels(info))
+            timed.observe(seconds)
 
     @contextmanager
     def long_running(self, info: RequestInfo) -> Iterator[None]:
@@ -98,24 +92,6 @@ class RequestMetrics:
         finally:
             series.inc(-1)
 
-    def collect(self) -> Iterator[Metric]:
-        """Yields the counts, for the registry."""
-        total = CounterMetricFamily(
-            "apiserver_request", "Requests by verb, resource and code.", labels=(*_LABELS, "code")
-        )
-        duration = HistogramMetricFamily(
-            "apiserver_request_duration_seconds", "Seconds from the request to its answer.", labels=_LABELS
-        )
-        bounds = [*(str(float(bound)) for bound in _SECONDS), "+Inf"]
-        for series in self._series.values():
-            for code, count in series.codes.items():
-                total.add_metric((*series.labels, str(code)), count)
-            buckets = list(zip(bounds, accumulate(series.buckets), strict=True))
-            if buckets[-1][1]:
-                duration.add_metric(series.labels, buckets, series.seconds)
-        yield total
-        yield duration
-
     def labels(self, info: RequestInfo) -> tuple[str, ...]:
         """Returns the label values of a request, without the code."""
         verb = _VERBS.get(info.verb) or _METHODS.get(info.verb, info.verb.upper())
@@ -135,33 +111,21 @@ class FlowMetrics:
     """Counters of API priority and fairness (pkg/util/flowcontrol/metrics/metrics.go, 1.36)."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._dispatched: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._rejected: defaultdict[tuple[str, str, str], int] = defaultdict(int)
-        registry.register(self)
+        name, labels = "apiserver_flowcontrol", ("priority_level", "flow_schema")
+        self._dispatched = Counters(
+            f"{name}_dispatched_requests", "Requests that were let in.", labels, registry
+        )
+        self._rejected = Counters(
+            f"{name}_rejected_requests", "Requests that found no seat.", (*labels, "reason"), registry
+        )
 
     def dispatched(self, level: str, schema: str) -> None:
-        """Count a request that got its seat."""
-        self._dispatched[level, schema] += 1
+        """Counts a request that got its seat."""
+        self._dispatched.labels(level, schema).inc()
 
     def rejected(self, level: str, schema: str, reason: str) -> None:
-        """Count a request that got none."""
-        self._rejected[level, schema, reason] += 1
-
-    def collect(self) -> Iterator[Metric]:
-        """Yields the counts, for the registry."""
-        name, labels = "apiserver_flowcontrol", ("priority_level", "flow_schema")
-        let_in = CounterMetricFamily(
-            f"{name}_dispatched_requests", "Requests that were let in.", labels=labels
-        )
-        for place, count in self._dispatched.items():
-            let_in.add_metric(place, count)
-        turned_away = CounterMetricFamily(
-            f"{name}_rejected_requests", "Requests that found no seat.", labels=(*labels, "reason")
-        )
-        for place_and_reason, count in self._rejected.items():
-            turned_away.add_metric(place_and_reason, count)
-        yield let_in
-        yield turned_away
+        """Counts a request that got none."""
+        self._rejected.labels(level, schema, reason).inc()
 
 
 _UNKNOWN = RequestInfo(False, "", "other")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 _S = TypeVar("_S")
 
@@ -80,34 +81,38 @@ class _Family(ABC, Generic[_S]):
     def _family(self, series: Mapping[tuple[str, ...], _S]) -> "Metric": ...
 
 
-class Counters(_Family[NumberSeries]):
+class _Numbers(_Family[NumberSeries]):
+    """Numbers, whatever kind of metric they are."""
+
+    def _begun(self) -> NumberSeries:
+        return NumberSeries()
+
+    def _family(self, series: Mapping[tuple[str, ...], NumberSeries]) -> "Metric":
+        family = self._empty()
+        for values, found in series.items():
+            family.add_metric(values, found.value)
+        return family
+
+    @abstractmethod
+    def _empty(self) -> "CounterMetricFamily | GaugeMetricFamily": ...
+
+
+class Counters(_Numbers):
     """Numbers that only grow; the library appends `_total` to their name."""
 
-    def _begun(self) -> NumberSeries:
-        return NumberSeries()
-
-    def _family(self, series: Mapping[tuple[str, ...], NumberSeries]) -> "Metric":
+    def _empty(self) -> "CounterMetricFamily":
         from prometheus_client.core import CounterMetricFamily
 
-        family = CounterMetricFamily(*self._about, labels=self._labels)
-        for values, found in series.items():
-            family.add_metric(values, found.value)
-        return family
+        return CounterMetricFamily(*self._about, labels=self._labels)
 
 
-class Gauges(_Family[NumberSeries]):
+class Gauges(_Numbers):
     """Numbers that grow and shrink."""
 
-    def _begun(self) -> NumberSeries:
-        return NumberSeries()
-
-    def _family(self, series: Mapping[tuple[str, ...], NumberSeries]) -> "Metric":
+    def _empty(self) -> "GaugeMetricFamily":
         from prometheus_client.core import GaugeMetricFamily
 
-        family = GaugeMetricFamily(*self._about, labels=self._labels)
-        for values, found in series.items():
-            family.add_metric(values, found.value)
-        return family
+        return GaugeMetricFamily(*self._about, labels=self._labels)
 
 
 class Histograms(_Family[HistogramSeries]):

@@ -143,10 +143,7 @@ def _checked(position: int, converted: Any, original: Object, target: Resource, 
         raise _failed(f"{where}: invalid groupVersion {wanted}")
     if kind != original["kind"]:
         raise _failed(f"{where}: invalid kind (expected {original['kind']}, received {kind})")
-    ours, theirs = (
-        original.get("metadata") or {},
-        converted.get("metadata"),
-    )  # an apply may have taken all out
+    ours, theirs = original.get("metadata") or {}, converted.get("metadata")  # an apply may take all out
     if not isinstance(theirs, dict):
         kind = "null" if theirs is None else type(theirs).__name__
         raise _failed(f"conversion webhook for {what} returned invalid metadata: missing metadata in {kind}")

@@ -128,9 +128,7 @@ class AccountTransport:
 
     async def _send(self, request: Request, token: str) -> Response:
         headers = {**request.headers, "Authorization": f"Bearer {token}"}
-        return await self._inner(
-            Request(request.method, request.target, headers, request.body, request.timeout)
-        )
+        return await self._inner(replace(request, headers=headers))
 
     async def _current(self, refused: str) -> str:
         """Returns a token that is not about to expire and is not the refused one."""

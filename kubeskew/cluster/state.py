@@ -5,7 +5,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -53,7 +53,7 @@ class Process:
 
     def as_json(self) -> dict[str, Any]:
         """Returns it as the cluster's record has it."""
-        return {name: getattr(self, name) for name in _FIELDS}
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @property
     def feature_gates(self) -> FeatureGates:
@@ -68,9 +68,6 @@ class Process:
         """Returns the process's URL; only API servers speak TLS there."""
         scheme = "https" if self.kind == "apiserver" else "http"
         return f"{scheme}://127.0.0.1:{self.port}{path}"
-
-
-_FIELDS = tuple(each.name for each in fields(Process))
 
 
 @dataclass(slots=True)

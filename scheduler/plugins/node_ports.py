@@ -42,7 +42,9 @@ class NodePorts:
         return _REJECTED if conflicts(self._ports(pod), taken) else SUCCESS
 
     def _ports(self, pod: PodInfo) -> frozenset[HostPort]:
-        return host_ports(pod.spec, of_sidecars=False) if self._overlooks_sidecars else pod.host_ports
+        if self._overlooks_sidecars and pod.spec.get("initContainers"):
+            return host_ports(pod.spec, of_sidecars=False)
+        return pod.host_ports
 
 
 def conflicts(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:

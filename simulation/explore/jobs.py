@@ -37,7 +37,7 @@ class FinishJob:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of one run. `drawn` counts faults by kind; `acted` has those that fired, each in a line."""
+    """The result of one run. `drawn` counts faults by kind; `fired_faults` has a line for each that fired."""
 
     seed: int
     log_hash: str
@@ -46,7 +46,7 @@ class Ran:
     faults: tuple[str, ...]  # the plan, each in a line
     calls: Calls | None = None  # of a run without faults
     drawn: Mapping[str, int] = field(default_factory=dict)
-    acted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fired_faults: Mapping[str, Sequence[str]] = field(default_factory=dict)
     points: Sequence[str] = ()  # of coverage
     versions: Sequence[Version] = ()  # at which components ran
     failures: Sequence[Failure] = ()
@@ -54,14 +54,14 @@ class Ran:
     @property
     def fired(self) -> dict[str, int]:
         """Returns how many faults fired, by kind."""
-        return {kind: len(lines) for kind, lines in self.acted.items()}
+        return {kind: len(lines) for kind, lines in self.fired_faults.items()}
 
     def classed(
         self, entries: Sequence[KnownFinding], bugs: Mapping[str, bool]
     ) -> list[tuple[Failure, Verdict]]:
         """Returns each failure with what the scenario, or else an entry, says of it."""
         found = [(failure.invariant, failure.message) for failure in self.failures]
-        verdicts = classify(entries, found, Circumstances(self.acted, self.versions, bugs))
+        verdicts = classify(entries, found, Circumstances(self.fired_faults, self.versions, bugs))
         return [
             (failure, failure.mark or verdict)
             for failure, verdict in zip(self.failures, verdicts, strict=True)

@@ -130,15 +130,15 @@ def _same(finding: Finding, failures: Sequence[Failure]) -> Failure | None:
 
 def _ran(plan: Plan, seed: int, ran: Simulated) -> Ran:
     played = _played(ran)
-    acted: dict[str, list[str]] = {}
+    fired_faults: dict[str, list[str]] = {}
     for fault in plan.faults:
         if played.fired.get(fault.name):
-            acted.setdefault(fault.kind.value, []).append(str(fault))
+            fired_faults.setdefault(fault.kind.value, []).append(str(fault))
     return Ran(
         *(seed, ran.log_hash, ran.virtual_seconds, plan.as_json(), tuple(map(str, plan.faults))),
         calls=None if plan.faults else played.calls,
         drawn=Counter(fault.kind.value for fault in plan.faults),
-        acted=acted,
+        fired_faults=fired_faults,
         points=played.points,
         versions=sorted({Version.parse(each.version) for each in ran.result.components if each.version}),
         failures=_failures(ran),

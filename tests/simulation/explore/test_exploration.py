@@ -37,7 +37,7 @@ class Fixed:
         return Ran(
             *(job.seed, f"hash {job.cell} {job.seed}", 1.0, plan, ("one", "two")),
             drawn={"crash": 2},
-            acted={"crash": ["crash-1: scheduler"]},
+            fired_faults={"crash": ["crash-1: scheduler"]},
             points=points,
             failures=failures,
         )
