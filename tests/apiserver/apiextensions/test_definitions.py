@@ -1,13 +1,25 @@
-"""Definitions make resources: found at once, renamed, converted, and gone with all their objects."""
+"""Definitions make resources: found at once, renamed and converted."""
 
 import asyncio
 import gc
 import json
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from custom_definitions import (
+    DEFINITIONS,
+    GROUP,
+    applied,
+    define,
+    definition,
+    deleted,
+    only,
+    path,
+    thing,
+    until,
+    version,
+)
 from server_in_process import Caller, close_server, open_server
 from webhook_server import hook_server
 
@@ -15,43 +27,7 @@ from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apiextensions.model import CustomResource
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-GROUP = "test.example.com"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-
-def version(name: str = "v1", *, storage: bool = True, fields: str = "size", **more: Any) -> dict[str, Any]:
-    properties = {one: {"type": "string"} for one in fields.split()}
-    spec = {"type": "object", "description": "What is wanted.", "properties": properties}
-    other = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": spec, "other": other}}
-    return {
-        "name": name,
-        "served": True,
-        "storage": storage,
-        "schema": {"openAPIV3Schema": schema},
-        **more,
-    }
-
-
-def definition(plural: str, *versions: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    names = {"plural": plural, "kind": plural.capitalize()[:-1]} | spec.pop("names", {})
-    body = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions or (version(),)}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": body | spec,
-    }
-
-
-def path(plural: str, served: str = "v1") -> str:
-    return f"/apis/{GROUP}/{served}/namespaces/default/{plural}"
-
-
-def thing(name: str, served: str = "v1", kind: str = "Foo", **spec: Any) -> dict[str, Any]:
-    metadata = {"name": name}
-    return {"apiVersion": f"{GROUP}/{served}", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def ruled(**rule: Any) -> dict[str, Any]:
@@ -70,41 +46,6 @@ def ruled(**rule: Any) -> dict[str, Any]:
     return definition("foos", version(schema={"openAPIV3Schema": schema}))
 
 
-async def until(api: Caller, plural: str, kind: str, status: str = "True") -> dict[str, Any]:
-    """The definition's status once it has a condition."""
-    async with asyncio.timeout(30), aclosing(api.watch(_only(plural))) as events:
-        async for _, obj in events:
-            found = obj.get("status") or {}
-            conditions = {condition["type"]: condition for condition in found.get("conditions") or ()}
-            if conditions.get(kind, {}).get("status") == status:
-                return {**found, "conditions": conditions}
-    raise AssertionError("the watch has ended")
-
-
-def _only(plural: str) -> str:
-    return f"{DEFINITIONS}?watch=true&fieldSelector=metadata.name%3D{plural}.{GROUP}"
-
-
-async def deleted(api: Caller, target: str) -> None:
-    """Return once something that is watched there is deleted."""
-    async with asyncio.timeout(30), aclosing(api.watch(target)) as events:
-        async for kind, _ in events:
-            if kind == "DELETED":
-                return
-
-
-async def applied(api: Caller, obj: dict[str, Any]) -> Any:
-    """The answer to a server-side apply."""
-    target = f"{path('foos')}/{obj['metadata']['name']}?fieldManager=me"
-    return await api.patch(target, obj, "apply")
-
-
-async def define(api: Caller, plural: str, *versions: dict[str, Any], **spec: Any) -> None:
-    made = await api.post(DEFINITIONS, definition(plural, *versions, **spec))
-    assert made.status == 201, made.raw
-    await until(api, plural, "Established")
-
-
 async def test_names_are_given_once(api: Caller):
     """Another definition of the group does not get a kind that is taken; without it, it does."""
     await define(api, "foos")
@@ -116,69 +57,8 @@ async def test_names_are_given_once(api: Caller):
     assert status["conditions"]["Established"]["reason"] == "NotAccepted"
     assert (await api.get(path("bars"))).status == 404
 
-    await asyncio.gather(deleted(api, _only("foos")), api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
+    await asyncio.gather(deleted(api, only("foos")), api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
     assert (await until(api, "bars", "Established"))["acceptedNames"]["kind"] == "Foo"
-
-
-async def test_the_end_of_a_definition(api: Caller):
-    """The objects of a deleted definition go first; while one stays, nothing new is made, and discovery says
-    so.
-    """
-    await define(api, "foos")
-    kept = thing("kept")
-    kept["metadata"]["finalizers"] = ["test.example.com/hold"]
-    await api.post(path("foos"), kept)
-    await api.post(path("foos"), thing("other"))
-
-    one = deleted(api, f"{path('foos')}?watch=true")
-    await asyncio.gather(one, api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
-    why = "create not allowed while custom resource definition is terminating"
-    why = f'foos.{GROUP} "late" is forbidden: {why}'
-    for refused in (await api.post(path("foos"), thing("late")), await applied(api, thing("late"))):
-        assert (refused.status, refused.body["message"]) == (403, why)
-    assert (await applied(api, thing("kept", size="1"))).status == 200
-    listed = (await api.get(f"/apis/{GROUP}/v1")).body["resources"][0]
-    assert "create" not in listed["verbs"]
-
-    released = api.patch(f"{path('foos')}/kept", {"metadata": {"finalizers": None}})
-    await asyncio.gather(deleted(api, _only("foos")), released)
-    answer = await api.get(path("foos"))
-    assert (answer.status, answer.raw) == (404, b"404 page not found\n")
-
-
-async def test_the_end_of_a_definition_in_older_releases():
-    """Up to 1.33 only a request to create is refused, and an apply makes a new object (132467)."""
-    server = await open_server(33)
-    api = Caller(server)
-    await define(api, "foos")
-    kept = thing("kept")
-    kept["metadata"]["finalizers"] = ["test.example.com/hold"]
-    await api.post(path("foos"), kept)
-    await asyncio.gather(until(api, "foos", "Terminating"), api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
-
-    refused = await api.post(path("foos"), thing("late"))
-    why = "create not allowed while custom resource definition is terminating"
-    assert (refused.status, refused.body["message"]) == (405, why)
-    assert (await applied(api, thing("late"))).status == 201
-    await close_server(server)
-
-
-@pytest.mark.parametrize(("minor", "made"), [(33, 201), (36, 201), (37, 403)])
-async def test_a_definition_without_objects_that_stays(minor: int, made: int):
-    """A finalizer keeps a deleted definition, of which new objects are made up to 1.36 (137604)."""
-    server = await open_server(minor)
-    api = Caller(server)
-    held = definition("foos")
-    held["metadata"]["finalizers"] = ["test.example.com/hold"]
-    await api.post(DEFINITIONS, held)
-    await until(api, "foos", "Established")
-    await api.delete(f"{DEFINITIONS}/foos.{GROUP}")
-    status = await until(api, "foos", "Terminating", "False")
-    assert status["conditions"]["Terminating"]["reason"] == "InstanceDeletionCompleted"
-
-    assert (await api.post(path("foos"), thing("late"))).status == made
-    assert (await applied(api, thing("later"))).status == made
-    await close_server(server)
 
 
 @pytest.mark.parametrize("release", ["1.27.0", "1.27.1", "1.36"])
