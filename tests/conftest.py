@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
@@ -26,6 +27,11 @@ settings.register_profile(
 )
 settings.register_profile("random", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
 settings.load_profile("repeatable")
+
+# A process that a test forks leaves alone what other tests have left as garbage here. Else its collector ends
+# their gRPC channels, and waits for ever for gRPC's thread, which has not been forked with it
+# (PollerCompletionQueue.shutdown, grpc/_cython/_cygrpc/aio/completion_queue.pyx.pxi).
+os.register_at_fork(after_in_child=gc.freeze)
 
 
 @pytest.hookimpl(wrapper=True)

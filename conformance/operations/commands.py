@@ -119,7 +119,8 @@ async def _ended(
     except OSError as error:
         raise StepError(f"{what} to be run", f"{words[0]}: {error.strerror or error}") from error
     try:
-        stdout, stderr = await asyncio.wait_for(process.communicate(), limit)
+        async with asyncio.timeout(limit):
+            stdout, stderr = await process.communicate()
     except TimeoutError:
         raise StepError(f"{what} to end within {limit:g} s", "it was still running") from None
     finally:  # also where the run is interrupted
