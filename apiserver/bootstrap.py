@@ -11,6 +11,7 @@ import ipaddress
 import itertools
 import logging
 from collections.abc import Iterable
+from functools import cache
 
 import orjson
 
@@ -107,11 +108,17 @@ def _creation_of_missing(services: Services, path: str, obj: Object) -> Request 
 
 def _key(services: Services, path: str, obj: Object) -> Key | None:
     """Returns where `obj` is stored, None if its kind is not served."""
-    info = request_info.parse("POST", path, {})
+    info = _creation(path)
     resource = services.table.resource(info.group, info.version, info.resource)
     if resource is None:
         return None
     return Key(resource.storage_resource, info.namespace, obj["metadata"]["name"])
+
+
+@cache
+def _creation(path: str) -> request_info.RequestInfo:
+    """Returns what a request is for that creates an object under one of the few paths of those made here."""
+    return request_info.parse("POST", path, {})
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> bool:

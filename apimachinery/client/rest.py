@@ -7,9 +7,10 @@ when the connection was reset, because servers restart often here.
 
 import platform
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus
 
 import aiohttp
 import orjson
@@ -25,6 +26,8 @@ from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
+
+_escaped = lru_cache(maxsize=1024)(quote_plus)  # few names and selectors come again and again
 
 Dial = Callable[[Kubeconfig, int], Transport]
 
@@ -366,7 +369,9 @@ class APIClient:
         if body is not None:
             headers["Content-Type"] = content_type
             content = body if isinstance(body, bytes) else orjson.dumps(body)
-        return Request(method, f"{path}?{urlencode(chosen)}" if chosen else path, headers, content, timeout)
+        if chosen:
+            path += "?" + "&".join([f"{_escaped(name)}={_escaped(value)}" for name, value in chosen.items()])
+        return Request(method, path, headers, content, timeout)
 
     async def _answered(self, request: Request) -> Response:
         """Returns a successful answer, after as many attempts as are allowed; raises StatusError."""

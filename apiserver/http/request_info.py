@@ -4,6 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go, 1.36.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 _VERBS = {
@@ -62,6 +63,18 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
     """Returns the RequestInfo of a request; `path` is decoded. Raises ValueError for a bare
     special prefix.
     """
+    info = _without_query(method, path)
+    if not query or not info.is_resource or info.verb not in _SELECTING:
+        return info
+    verb = "watch" if info.verb == "list" and _is_watch(query) else info.verb
+    fields, labels = ((query.get(name) or [""])[0] for name in ("fieldSelector", "labelSelector"))
+    name = info.name or _name_of_selector(fields)
+    return info._replace(verb=verb, name=name, field_selector=fields, label_selector=labels)
+
+
+@lru_cache(maxsize=1024)
+def _without_query(method: str, path: str) -> RequestInfo:
+    """Returns the RequestInfo of a request without parameters: many are for few paths."""
     plain = RequestInfo(False, path, method.lower())
     parts = path.strip("/").split("/")  # parts may be empty
     if len(parts) < 3 or parts[0] not in {"api", "apis"}:
@@ -80,16 +93,10 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
     namespace, rest = _namespace(rest)
     resource, name, subresource = _split(rest)
     if not name and verb == "get":
-        verb = "watch" if _is_watch(query) else "list"
+        verb = "list"
     elif not name and verb == "delete":
         verb = "deletecollection"
-    fields = labels = ""
-    if verb in _SELECTING:
-        name = name or _name_of_selector(query)
-        fields, labels = ((query.get(name) or [""])[0] for name in ("fieldSelector", "labelSelector"))
-    return RequestInfo(
-        True, path, verb, group, version, resource, subresource, namespace, name, tuple(rest), fields, labels
-    )
+    return RequestInfo(True, path, verb, group, version, resource, subresource, namespace, name, tuple(rest))
 
 
 def _namespace(rest: list[str]) -> tuple[str, list[str]]:
@@ -115,8 +122,8 @@ def _is_watch(query: Mapping[str, list[str]]) -> bool:
     return query["watch"][0].lower() not in {"false", "0"}
 
 
-def _name_of_selector(query: Mapping[str, list[str]]) -> str:
-    for term in (query.get("fieldSelector") or [""])[0].split(","):
+def _name_of_selector(fields: str) -> str:
+    for term in fields.split(","):
         field, _, value = term.partition("=")
         if field == "metadata.name" and not value.startswith("!"):
             return value.removeprefix("=")
