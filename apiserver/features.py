@@ -250,9 +250,14 @@ class DRAFeatures:
 
     def selectors(self, *, stored: bool) -> DeviceFeatures:
         """Returns the features that expressions of selectors may use; `stored`: they were accepted before."""
-        lists, minor = self.list_attributes, self.expressions
-        ungated, unsized = self.lists_ungated, self.prices_unsized
-        return DeviceFeatures(self.consumable_capacity, lists, stored, minor, ungated, unsized)
+        return DeviceFeatures(
+            consumable_capacity=self.consumable_capacity,
+            list_attributes=self.list_attributes,
+            stored=stored,
+            minor=self.expressions,
+            lists_ungated=self.lists_ungated,
+            unsized=self.prices_unsized,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -186,14 +186,16 @@ class SimulatedProcesses:
         else:
             self._left_down[process.pid] = process
 
-    def start_left_down(self, pids: Collection[int]) -> None:
-        """Starts again what faults have killed that are not the supervisor's concern, as far as these pids
+    def take_left_down(self, pids: Collection[int]) -> list[Process]:
+        """Returns, once, what faults have killed that are not the supervisor's concern, as far as these pids
         are still those of components: none that has been started again as another process."""
         left, self._left_down = self._left_down, {}
-        for pid, former in left.items():
-            if pid in pids:
-                former.returns = True
-                self._again(former)
+        return [former for pid, former in left.items() if pid in pids]
+
+    def start_again(self, former: Process) -> None:
+        """Starts a process that has ended. Raises ClusterError if it does not start."""
+        former.returns = True
+        self._again(former)
 
     def _again(self, former: Process) -> None:
         if former.returns:

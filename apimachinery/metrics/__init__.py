@@ -1,1 +1,1 @@
-"""Counts in plain numbers for Prometheus: families of series (`series`), and those of queues (`queues`)."""
+"""Keeps plain numbers for Prometheus: families of series (`series`), and those of queues (`queues`)."""

@@ -48,7 +48,7 @@ class HistogramSeries:
 
 
 class _Family(ABC, Generic[_S]):
-    """The series of one name, by the values of their labels."""
+    """Holds the series of one name, by the values of their labels."""
 
     def __init__(
         self, name: str, text: str, labels: Sequence[str], registry: "CollectorRegistry | None" = None
@@ -82,7 +82,7 @@ class _Family(ABC, Generic[_S]):
 
 
 class _Numbers(_Family[NumberSeries]):
-    """Numbers, whatever kind of metric they are."""
+    """Holds numbers, whatever kind of metric they are."""
 
     def _begun(self) -> NumberSeries:
         return NumberSeries()
@@ -98,7 +98,7 @@ class _Numbers(_Family[NumberSeries]):
 
 
 class Counters(_Numbers):
-    """Numbers that only grow; the library appends `_total` to their name."""
+    """Holds numbers that only grow; the library appends `_total` to their name."""
 
     def _empty(self) -> "CounterMetricFamily":
         from prometheus_client.core import CounterMetricFamily
@@ -107,7 +107,7 @@ class Counters(_Numbers):
 
 
 class Gauges(_Numbers):
-    """Numbers that grow and shrink."""
+    """Holds numbers that grow and shrink."""
 
     def _empty(self) -> "GaugeMetricFamily":
         from prometheus_client.core import GaugeMetricFamily
@@ -116,7 +116,7 @@ class Gauges(_Numbers):
 
 
 class Histograms(_Family[HistogramSeries]):
-    """Observations, counted by upper bounds."""
+    """Holds observations, counted by upper bounds."""
 
     def __init__(
         self,

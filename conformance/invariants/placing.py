@@ -111,11 +111,14 @@ class PreemptionContract(LivenessInvariant):
     def __init__(self) -> None:
         self._victims: defaultdict[str, list[str]] = defaultdict(list)  # by node
         self._nominated: dict[str, tuple[str, int, str]] = {}  # uid → node, priority, text
+        self._went: list[tuple[datetime, int, str]] = []  # pods that waited: when, priority, text
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         pod = change.write.value
         if change.write.resource != "pods":
             return
+        if change.now is None and not (pod.get("spec") or {}).get("nodeName"):
+            self._went.append((_moment(change.write.time), _priority(pod), named(pod)))
         node = (pod.get("status") or {}).get("nominatedNodeName")
         if node:
             self._nominated[uid_of(pod)] = node, _priority(pod), named(pod)
@@ -126,7 +129,15 @@ class PreemptionContract(LivenessInvariant):
         self._victims[place].append(named(pod))
         waiting = [each for each in cluster.all("pods") if not (each.get("spec") or {}).get("nodeName")]
         if all(_priority(each) <= _priority(pod) for each in waiting):
-            yield f"{change.text} was preempted, and no pod of a higher priority waits"
+            went = self._last_waiting(_priority(pod), change.write.time)
+            yield f"{change.text} was preempted, and no pod of a higher priority waits{went}"
+
+    def _last_waiting(self, priority: int, time: str) -> str:
+        """Says how long before a time the last pod of a higher priority went that was on no node."""
+        for moment, its_priority, text in reversed(self._went):
+            if its_priority > priority:
+                return f"; {text}, which did, went {(_moment(time) - moment).total_seconds():.1f} s before"
+        return ""
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
         if not at_rest or not cluster.running("scheduler"):

@@ -77,7 +77,7 @@ async def _until_found(
         shown = matching or ([closest[0]] if closest else [])
         name = bind((expected.get("metadata") or {}).get("name", ""), ctx.bindings)
         named = "" if shown else name
-        lacking_one = closest[0] if closest and matching else None
+        lacking_one = closest[0] if closest and matching and _are_too_few(matching, count) else None
         since = ctx.step.revisions[0]
         left += background(log, kind_name, ctx.namespace, named, since, shown, lacking_one)
         raise StepError(what if count is None else f"{count} {kind_name} as asserted", left)
@@ -100,7 +100,11 @@ def _found(
     if count is None:
         return names
     found = f"{len(matching)}: {names}"
-    return f"{found}; not {'; '.join(lacking)}" if lacking and len(matching) < count else found
+    return f"{found}; not {'; '.join(lacking)}" if lacking and _are_too_few(matching, count) else found
+
+
+def _are_too_few(matching: list[Object], count: int | None) -> bool:
+    return count is not None and len(matching) < count
 
 
 def _selection(ctx: CellContext, expected: Object) -> Selection:

@@ -144,11 +144,11 @@ class Run:
         except CronError as error:
             self._tell("Warning", "InvalidSchedule", f"invalid schedule: {spec['schedule']} : {error}")
             return None
-        if found.many:
-            self._tell("Warning", "TooManyMissedTimes", _TOO_MANY)
         due = found.latest
         if due is None:
             return None
+        if found.many:
+            self._tell("Warning", "TooManyMissedTimes", _TOO_MANY)
         deadline = spec.get("startingDeadlineSeconds")
         if deadline is not None and (self._now - due).total_seconds() > deadline:
             text = due.strftime("%a, %d %b %Y %H:%M:%S +0000")

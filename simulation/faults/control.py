@@ -259,10 +259,14 @@ class FaultyControl(LocalControl):
         """Takes away what the scenario has not cleared, as where a step failed before it came to that, and
         starts what its faults have killed: what should come about does not while a component is kept from it.
         """
-        async with self._healing("faults of the scenario"), self._turn:
-            await super().clear_faults(ALL)
+        async with self._turn:
+            async with self._healing("faults of the scenario"):
+                await super().clear_faults(ALL)
             recorded = self._state_dir.load().processes.values()
-            self._site.processes.start_left_down({each.pid for each in recorded if each.wanted})
+            processes = self._site.processes
+            for process in processes.take_left_down({each.pid for each in recorded if each.wanted}):
+                async with self._healing(process.name):
+                    processes.start_again(process)
 
     @asynccontextmanager
     async def _healing(self, what: str) -> AsyncIterator[None]:

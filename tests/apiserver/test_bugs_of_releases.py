@@ -82,3 +82,20 @@ async def test_a_range_with_a_step_of_zero(version: str, status: int):
         )
 
         assert made.status == status
+
+
+@pytest.mark.parametrize("several", [True, False])
+@pytest.mark.parametrize(("any_value", "status"), [(True, 201), (False, 422)])
+async def test_values_in_selectors_of_a_devices_nodes(any_value: bool, status: int, several: bool):
+    """Bug 128932 decides which values they may have, whatever 141212 lets them have of terms."""
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["no label!"]}]}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    device = {"name": "d", "nodeSelector": {"nodeSelectorTerms": [term]}}
+    spec = {"driver": "d.example.com", "pool": pool, "perDeviceNodeSelection": True, "devices": [device]}
+    gates, bugs = {"DRAPartitionableDevices": True}, {"k8s-128932": any_value, "k8s-141212": several}
+    async with running("1.34", gates=gates, bugs=bugs) as api:
+        made = await api.post(
+            "/apis/resource.k8s.io/v1/resourceslices", {"metadata": {"name": "s"}, "spec": spec}
+        )
+
+        assert made.status == status, made.body

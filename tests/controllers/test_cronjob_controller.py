@@ -194,6 +194,23 @@ async def test_what_starts_nothing(cluster, spec, reason, message):
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
+async def test_nothing_is_said_where_nothing_is_due(cluster):
+    """Many starts may have been missed by the distance of the first two, though none is due any more."""
+    await cluster.client.create(CRON_JOBS, cron_job("0,1 9 * * *"))
+    found = copy.deepcopy(await cluster.client.get(CRON_JOBS, "tick", "ns"))
+    found["status"] = {"lastScheduleTime": "2025-12-31T08:00:00Z"}
+    await cluster.client.update(CRON_JOBS, found, "status")
+    missed = timing.missed(found, cron.parse("0,1 9 * * *"), cluster.environment.clock.now())
+
+    (controller,) = await cluster.start(CronJobController)
+    await cluster.quiet(1)
+
+    assert (missed.many, missed.latest) == (True, None)
+    assert (await jobs(cluster), await events_of(cluster, controller)) == ([], [])
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
 async def test_a_job_that_went_is_forgotten(cluster):
     """With an event; one that somebody else made for the cron job is noticed."""
     controller = await started(cluster, cron_job())

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kubeskew.cluster import config
 from kubeskew.conformance import matrix
 from kubeskew.conformance.loading import parse
 from kubeskew.conformance.results import CellResult
@@ -48,8 +49,8 @@ EVERYWHERE = (
     "upgrade/cpu-manager-policy",
     "upgrade/init-container-devices",
 )
-# What the file of a scenario says whose cluster has kubelets, or drivers.
-SAYS = {"kubelet": re.compile(r"\bnodes: *(#|\n|\[[^\]])"), "driver": re.compile(r"\bdrivers:")}
+# What the file of a scenario says whose cluster has no kubelets, or has drivers.
+NO_NODES, DRIVERS = re.compile(r"\bnodes: *\[\]"), re.compile(r"\bdrivers:")
 Marks = Mapping[str, Sequence[ExpectedFailure]]
 
 
@@ -58,9 +59,8 @@ def cases() -> Iterator[tuple[str, str]]:
     for path in sorted(FILES.glob("*/*.yaml")):
         name, text = path.relative_to(FILES).with_suffix("").as_posix(), path.read_text()
         if "\n  expectedFailures:\n" in text and name not in EVERYWHERE:
-            for component in COMPONENTS:
-                if component not in SAYS or SAYS[component].search(text):
-                    yield name, component
+            lacks = {"kubelet": NO_NODES.search(text), "driver": not DRIVERS.search(text)}
+            yield from ((name, component) for component in COMPONENTS if not lacks.get(component))
 
 
 def cells_of(name: str) -> Sequence[Cell]:
@@ -70,12 +70,14 @@ def cells_of(name: str) -> Sequence[Cell]:
 
 def processes(component: str, cluster: Mapping[str, Any]) -> Sequence[str]:
     """Returns what faults call a component: each kubelet, and each driver, of the cluster has a name."""
-    nodes = [node for node in cluster.get("nodes") or [] if isinstance(node, Mapping)]
+    nodes = config.parse(dict(cluster), "the scenario's cluster").nodes
     if component == "kubelet":
-        return [f"kubelet/{node['name']}" for node in nodes]
+        return [f"kubelet/{node.name}" for node in nodes]
     if component == "driver":
-        drivers = (driver["name"] for node in nodes for driver in node.get("drivers") or ())
-        return [f"driver/{name}" for name in dict.fromkeys(drivers)]
+        return [
+            f"driver/{name}"
+            for name in dict.fromkeys(each["name"] for node in nodes for each in node.drivers)
+        ]
     return [component]
 
 

@@ -3,7 +3,8 @@
 Source: sigs.k8s.io/structured-merge-diff/v6/merge/update.go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from kubeskew.apimachinery.errors import StatusError
@@ -162,14 +163,18 @@ class Updater:
         """Returns `merged` without what `manager` applied last time and not now, unless others own it too."""
         if last is None or last.fields.is_empty():
             return merged
-        try:
-            before = self.converted(merged, last.api_version)
-        except MissingVersionError:
-            return merged
-        gone = before.without(before.with_names(last.fields))
-        gone = self._with_owned(before, gone, managers)
-        gone = self._with_dangling(before, gone, last)
-        return self.converted(gone, managers[manager].api_version)
+        with _saying("failed to prune fields"):
+            try:
+                with _saying("failed to convert merged object to last applied version"):
+                    before = self.converted(merged, last.api_version)
+            except MissingVersionError:
+                return merged
+            gone = before.without(before.with_names(last.fields))
+            with _saying("failed add back owned items"):
+                gone = self._with_owned(before, gone, managers)
+            with _saying("failed add back dangling items"):
+                gone = self._with_dangling(before, gone, last)
+            return self.converted(gone, managers[manager].api_version)
 
     def _with_owned(self, merged: Versioned, pruned: Versioned, managers: Managers) -> Versioned:
         """Returns `pruned` and what of `merged` some manager owns, the version of `pruned` first."""
@@ -179,8 +184,10 @@ class Updater:
             by_version[owned.api_version] = fields.union(owned.fields)
         for api_version in sorted(by_version, key=lambda version: version != pruned.api_version):
             try:
-                whole = self._converted_to("merged", merged, api_version)
-                kept = self._converted_to("pruned", pruned, api_version)
+                with _saying(f"failed to convert merged object at version {api_version}"):
+                    whole = self.converted(merged, api_version)
+                with _saying(f"failed to convert pruned object at version {api_version}"):
+                    kept = self.converted(pruned, api_version)
             except MissingVersionError:
                 continue
             merged = whole
@@ -188,20 +195,21 @@ class Updater:
             pruned = whole.without(whole.named_fields().difference(owned_fields))
         return pruned
 
-    def _converted_to(self, what: str, obj: Versioned, api_version: str) -> Versioned:
-        """Raises MissingVersionError, and StatusError with what the conversion was for."""
-        try:
-            return self.converted(obj, api_version)
-        except StatusError as error:
-            why = f"failed to convert {what} object at version {api_version}: {error.message}"
-            why = f"failed to prune fields: failed add back owned items: {why}"
-            raise StatusError(500, "", why) from None
-
     def _with_dangling(self, merged: Versioned, pruned: Versioned, last: VersionedFieldSet) -> Versioned:
         """Returns `pruned` and what of `merged` was never the applier's to remove."""
-        kept = self.converted(pruned, last.api_version).named_fields()
+        with _saying("failed to convert pruned object to last applied version"):
+            kept = self.converted(pruned, last.api_version).named_fields()
         gone = merged.named_fields().difference(kept)
         return merged.without(gone.intersection(merged.with_names(last.fields)))
+
+
+@contextmanager
+def _saying(what: str) -> Iterator[None]:
+    """Raises StatusError with what was being done when a conversion has failed; as Go wraps errors."""
+    try:
+        yield
+    except StatusError as error:
+        raise StatusError(500, "", f"{what}: {error.message}") from None
 
 
 def _without_empty(managers: Managers) -> Managers:

@@ -1,5 +1,7 @@
 """I10 to I22, of servers and components: on logs that break them, and on the nearest that do not."""
 
+import re
+
 import pytest
 from history import ALL, CLAIMS, COLLECTOR, LEASES, MANAGER, SCHEDULER, History, at, bind, owned_by
 
@@ -157,6 +159,22 @@ def test_preemption_is_for_a_pod_of_higher_priority():
         log.write("pods", "low", spec={"nodeName": "n1", "priority": 0})
         log.write("pods", "low", spec={"nodeName": "n1", "priority": 0}, status=victim, by=SCHEDULER)
         assert len(log.broken()) == broken
+
+
+def test_a_pod_that_waited_and_went_is_told():
+    """I21 says how long ago the pod of higher priority went that was on no node."""
+    victim = {
+        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
+    }
+    log = History().write("pods", "high", spec={"priority": 1}).delete("pods", "high", spec={"priority": 1})
+    for name, spec in (("placed", {"priority": 2, "nodeName": "n2"}), ("low", {"priority": -1})):
+        log.write("pods", name, spec=spec).delete("pods", name, spec=spec)
+    log.write("pods", "victim", spec={"nodeName": "n1", "priority": 0})
+    log.write("pods", "victim", spec={"nodeName": "n1", "priority": 0}, status=victim, by=SCHEDULER)
+    [found] = log.broken()
+    assert re.search(
+        r"no pod of a higher priority waits; Pod \S+/high, which did, went \d+\.\d s before$", found
+    )
 
 
 def test_the_preemptor_gets_the_room():

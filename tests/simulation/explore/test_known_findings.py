@@ -2,7 +2,9 @@
 
 import pytest
 
+from kubeskew.apimachinery.known_bugs import KnownBugs, known_bugs
 from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance.invariants.findings import KnownFinding
 from kubeskew.simulation.explore.classes import Circumstances, classify, read_entries
 
 KNOWN = read_entries()
@@ -87,6 +89,31 @@ CORRUPTED = (
     "checkpoint is corrupted, please drain this node and delete pod allocation checkpoint file; "
     "Pod p bound to {} by"
 )
+OTHER_DRIVER = (
+    "found ResourceClaim t/p-extended-resources-x: status.(allocation.devices.results[*].driver)[0]: "
+    "expected 'a', found 'b' (written by kube-{} 1.36 at revision 7)"
+)
+REFUSED = "Pod t/p (written by kubelet/n 1.35 at revision 6) ran and was failed by its kubelet: {}: why"
+UNADMITTED = "UnexpectedAdmissionError of Pod p: Allocate failed due to {}"
+STOPPED = "container c of Pod t/p was stopped on node n at 2026-01-01T00:00:17Z"
+PREEMPTED = (
+    "Pod t/low (written by kube-scheduler 1.35 at 6) was preempted, and no pod of a higher priority waits"
+)
+WIPED = "found no ResourceSlice at all; ResourceSlice n-gpu deleted by kubelet/{} 1.34 at revision 6"
+SIDECAR = "found Pod t/p: status.containerStatuses[0].started: expected {} (written by kubelet/n 1.35)"
+ALLOCATED = "podLogs: expected p's log with ^DEVICES=; found PATH=/bin\n{}\n"
+
+
+def _version(entry: KnownFinding) -> Version:
+    """Returns a release that an entry is for."""
+    bug = known_bugs().get(f"k8s-{entry.class_.removeprefix('known:')}")
+    minors = range(entry.minors[0], entry.minors[1] + 1) if entry.minors else (35, *range(26, 38))
+    return next(
+        version
+        for minor in minors
+        for version in (Version(minor), Version.parse(f"1.{minor}.0"))
+        if (bug is None or not bug.switch or KnownBugs(version, {}).present(bug.id))
+    )
 
 
 def fired(fault: str) -> dict[str, list[str]]:
@@ -145,7 +172,13 @@ def fired(fault: str) -> dict[str, list[str]]:
         ),
         (
             *("scheduler-does-not-set-a-condition-again", "assertion"),
-            *(f"{CONDITION} (x)", f"{CONDITION.replace('nothing', '2')} (x)"),
+            f"{CONDITION} (x); FailedScheduling of Pod p: 0/1 nodes",
+            f"{CONDITION} (x); FailedScheduling of Pod q: 0/1 nodes",
+        ),
+        (
+            *("scheduler-does-not-set-a-condition-again-of-an-earlier-step", "assertion"),
+            f"{CONDITION} (the object was last written by the scenario through kube-apiserver 1.34 at 9)",
+            f"{CONDITION} (the object was last written by kube-scheduler 1.34 at 9)",
         ),
         (
             *("scheduler-does-not-try-a-preemption-again", "assertion"),
@@ -153,7 +186,55 @@ def fired(fault: str) -> dict[str, list[str]]:
         ),
         (
             *("pods-wait-after-a-class-with-their-resource-has-come", "assertion"),
-            *(LACKS.format("example.com/gpu"), LACKS.format("cpu")),
+            *(f"{PENDING}); {LACKS.format('example.com/gpu')}", f"{PENDING}); {LACKS.format('cpu')}"),
+        ),
+        (
+            *("pods-wait-after-a-class-with-their-resource-has-come", "assertion"),
+            f"found Deployment t/d: x (written by y); {LACKS.format('example.com/gpu')}",
+            f"{PENDING}); {LACKS.format('example.com/gpu').replace('Pod p', 'Pod q')}",
+        ),
+        (
+            *("a-pod-waits-whose-class-came-before-the-step", "assertion"),
+            *(f"{PENDING})", f"{PENDING}); FailedMount of Pod p: no volume"),
+        ),
+        (
+            *("scheduler-takes-the-class-that-it-knows", "assertion"),
+            *(OTHER_DRIVER.format("scheduler"), OTHER_DRIVER.format("controller-manager")),
+        ),
+        (
+            *("kubelet-ends-a-running-pod-that-does-not-tolerate-its-node", "I06"),
+            *(REFUSED.format("TaintToleration"), REFUSED.format("NodeAffinity")),
+        ),
+        (
+            *("kubelet-gives-a-pod-its-cpus-once-more-when-it-starts", "assertion"),
+            *(UNADMITTED.format("not enough cpus available to satisfy request: 2"), UNADMITTED.format("x")),
+        ),
+        (
+            *("kubelet-gives-a-pod-its-memory-once-more-when-it-starts", "assertion"),
+            UNADMITTED.replace("due to", "due to [memorymanager]").format(
+                "failed to get the default NUMA affinity"
+            ),
+            UNADMITTED.replace("due to", "due to [memorymanager]").format("no"),
+        ),
+        (
+            *("scheduler-preempts-for-a-pod-that-was-just-deleted", "I21"),
+            *(f"{PREEMPTED}; Pod t/high, which did, went 0.1 s before", PREEMPTED),
+        ),
+        (
+            *("scheduler-preempts-for-a-deleted-pod-as-its-watch-stands-still", "I21"),
+            *(f"{PREEMPTED}; Pod t/high, which did, went 4.1 s before", PREEMPTED),
+        ),
+        (
+            *("slices-of-a-driver-that-a-newer-server-refuses-are-wiped", "assertion"),
+            *(WIPED.format("n"), WIPED.format("m")),
+        ),
+        (
+            *("kubelet-does-not-know-that-a-sidecar-had-started", "assertion"),
+            *(SIDECAR.format("True, found False"), SIDECAR.format("False, found True")),
+        ),
+        (
+            *("kubelet-starts-a-container-before-its-device-plugin-is-back", "assertion"),
+            *(ALLOCATED.format("HOME=/root"), ALLOCATED.format("DEVICES=1")),
         ),
         (
             *("claim-controller-selects-a-node-for-a-claim-that-has-one", "assertion"),
@@ -211,6 +292,16 @@ def fired(fault: str) -> dict[str, list[str]]:
             FORMER.format("kube-controller-manager"),
         ),
         (
+            *("claim-controller-takes-a-pod-for-its-replacement-as-its-watch-stands-still", "I06"),
+            f"{FORMER.format('kube-controller-manager')}; a former Pod of its name went 400.1 s before",
+            FORMER.format("kube-controller-manager"),
+        ),
+        (
+            *("scheduler-takes-back-the-claim-of-a-pod-that-it-has-bound", "I06"),
+            f"{FORMER.format('kube-scheduler')}; a former Pod of its name went 60.1 s before",
+            FORMER.format("kube-controller-manager"),
+        ),
+        (
             *("kubelet-misses-the-claim-of-a-pod-that-was-taken-for-its-replacement", "assertion"),
             f"ContainerCreating; Pod p deleted by kubelet/n 1.35 at revision 4; {MISSING}",
             f"ContainerCreating; Pod q deleted by kubelet/n 1.35 at revision 4; {MISSING}",
@@ -239,7 +330,7 @@ def fired(fault: str) -> dict[str, list[str]]:
 def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str, neighbour: str) -> None:
     """A message as a run had it is of the entry; one with another pod, writer or number is of none."""
     (own,) = [each for each in KNOWN if each.id == entry]
-    versions = [Version(own.minors[0] if own.minors else 35)]
+    versions = [_version(own)]
 
     for fault in own.faults or ("none",):
         run = Circumstances(fired(fault), versions, {})
@@ -271,6 +362,32 @@ def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str
             "what-a-release-stored-stays-where-the-next-did-not-come-up",
             *(UNREADABLE.format("Slice", "Slice"), UNREADABLE.format("Claim", "Claim")),
         ),
+        (
+            (
+                *("pods-wait-after-a-class-with-their-resource-has-come", "assertion"),
+                f"{PENDING}); {LACKS.format('example.com/gpu')}",
+            ),
+            "a-pod-that-waits-after-its-class-has-come-has-no-claim",
+            *("found no ResourceClaim at all", "found no Pod at all"),
+        ),
+        (
+            (
+                *("kubelet-gives-a-pod-its-cpus-once-more-when-it-starts", "assertion"),
+                UNADMITTED.format("not enough cpus available to satisfy request: 2"),
+            ),
+            "containers-end-when-their-cpus-are-given-once-more",
+            *(f"{STOPPED}; nothing asked for it", f"{STOPPED}; the kubelet asked for it"),
+        ),
+        (
+            (
+                *("kubelet-gives-a-pod-its-memory-once-more-when-it-starts", "assertion"),
+                UNADMITTED.replace("due to", "due to [memorymanager]").format(
+                    "failed to get the default NUMA affinity"
+                ),
+            ),
+            "containers-end-when-their-memory-is-given-once-more",
+            *(f"{STOPPED}; nothing asked for it", f"{STOPPED}; the kubelet asked for it"),
+        ),
     ],
 )
 def test_an_entry_tells_of_what_follows(
@@ -279,7 +396,7 @@ def test_an_entry_tells_of_what_follows(
     """A message that follows from another finding is of the entry only beside that."""
     first, invariant, message = cause
     (own,) = [each for each in KNOWN if each.id == first]
-    run = Circumstances(fired(own.faults[0]), [Version(30)], {})
+    run = Circumstances(fired(own.faults[0]), [_version(own)], {})
 
     def entries(*failures: tuple[str, str]) -> list[str]:
         return [each.entry for each in classify(KNOWN, failures, run)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kubeskew.cluster.failures import ClusterError
 from kubeskew.conformance import matrix
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.scenario import Cell
@@ -14,6 +15,7 @@ from kubeskew.simulation.explore.selecting import cells_named
 from kubeskew.simulation.faults import control
 from kubeskew.simulation.faults.plan import Plan, plan_of
 from kubeskew.simulation.faults.played import Played
+from kubeskew.simulation.processes import Process, SimulatedProcesses
 from kubeskew.simulation.running import FaultyRun, Simulated, simulate, simulate_with_faults
 
 SCENARIO = Path(__file__).parents[2] / "data" / "simulated-pod.yaml"
@@ -430,6 +432,37 @@ def test_what_a_scenarios_fault_has_killed_is_back_before_what_should_come_about
     assert played(ran).violations == []
     pods = [each for each in played(ran).log if isinstance(each, Write) and each.name == "late"]
     assert pods[-1].value["status"]["phase"] == "Running"
+
+
+def test_what_does_not_start_keeps_nothing_else_from_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Of what a scenario's faults have killed, one that does not start is told, and the next one starts."""
+    again = SimulatedProcesses.start_again
+
+    def start_again(processes: SimulatedProcesses, former: Process) -> None:
+        if former.name == MANAGER:
+            raise ClusterError("it cannot start")
+        again(processes, former)
+
+    monkeypatch.setattr(SimulatedProcesses, "start_again", start_again)
+    lease = "verb: update, resource: leases, nth: 1, crash: before"
+    path = tmp_path / "dead.yaml"
+    path.write_text(
+        f"{SCENARIO.read_text()}  - name: both die\n    try:\n"
+        f"    - fault: {{component: {MANAGER}, {lease}, id: first}}\n"
+        "    - fault: {await: first, timeout: 10s}\n"
+        f"    - fault: {{component: {SCHEDULER}, {lease}, id: second}}\n"
+        "    - fault: {await: second, timeout: 10s}\n"
+    )
+    (dead,) = matrix.of_scenarios((str(path),)).cells()
+
+    ran = play(dead, Plan())
+
+    assert ran.played is not None
+    assert ran.played.notes == [f"healing {MANAGER}: it cannot start"]
+    changes = [each for each in ran.played.log if isinstance(each, ComponentChange)]
+    assert [each.what for each in changes if each.component == SCHEDULER][-1] == "started"
 
 
 def test_a_fault_that_never_fires_is_told():

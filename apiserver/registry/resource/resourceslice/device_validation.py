@@ -221,7 +221,7 @@ def _device_nodes(
     if device.get("nodeSelector") is not None:
         at, selector = child(path, "nodeSelector"), device["nodeSelector"]
         if rules.several_device_terms:
-            yield from selectors.node_selector_errors(selector, at)
+            yield from selectors.node_selector_errors(selector, at, any_value=rules.any_label_values)
         else:
             yield from one_term_errors(selector, at, rules)
     if device.get("allNodes") is False:
