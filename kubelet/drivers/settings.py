@@ -142,11 +142,11 @@ def sync_delay(entry: Mapping[str, Any]) -> float | None:
 
 
 def differing_delays(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Returns the drivers, each one process on all its nodes, of which entries say different delays."""
+    """Returns the drivers, each one process on all its nodes, of which entries say different delays. An entry
+    without a delay says 0."""
     delays: dict[str, set[float]] = {}
     for entry in found:
-        if (delay := sync_delay(entry)) is not None:
-            delays.setdefault(entry["name"], set()).add(delay)
+        delays.setdefault(entry["name"], set()).add(sync_delay(entry) or 0.0)
     return [name for name, said in delays.items() if len(said) > 1]
 
 

@@ -79,7 +79,8 @@ def parameters(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> tuple[str
 
 
 def sync_delay(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> float | None:
-    """Returns the seconds after which a driver looks at what others did to its slices, if a node says so."""
+    """Returns the seconds after which a driver looks at what others did to its slices, if its nodes say so:
+    all say the same."""
     delays = (settings.sync_delay(entries(node).get(driver) or {}) for node in nodes.values())
     return next((delay for delay in delays if delay is not None), None)
 

@@ -191,6 +191,7 @@ def cluster_refused(text: str) -> str:
         "version: 1.25+kep3063",
         "nodes: [{drivers: [{name: d, profile: a100-mig, pluginAPIs: [v1]}], kubeReserved: {cpu: 1}}]",
         "nodes: [{drivers: [{name: d, syncDelay: 0.5m}]}, {drivers: [{name: d, syncDelay: 30s}, {name: e}]}]",
+        "nodes: [{drivers: [{name: d, syncDelay: 0s}]}, {drivers: [{name: d}]}, {drivers: null}]",
         "version: '1.30'\nnodes: [{drivers: [{name: d, controller: {shareable: true, userLimit: -1}}]}]",
     ],
 )

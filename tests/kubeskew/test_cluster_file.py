@@ -113,6 +113,10 @@ def test_a_node_goes_through_json():
             "nodes: [{drivers: [{name: d, syncDelay: 30s}]}, {drivers: [{name: d, syncDelay: 1m}]}]",
             "file: nodes: driver d: syncDelay differs between nodes",
         ),
+        (
+            "nodes: [{drivers: [{name: d, syncDelay: 30s}]}, {drivers: [{name: d}]}]",
+            "file: nodes: driver d: syncDelay differs between nodes",
+        ),
         ("nodes: [{devicePlugins: [{resource: gpu}]}]", "a device plugin needs a resource such as"),
         ("nodes: [{devicePlugins: [{devices: 2}]}]", "a device plugin needs a resource such as"),
         (
