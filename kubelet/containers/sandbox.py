@@ -102,7 +102,7 @@ def full_image_name(image: str) -> str:
 
 
 def sandbox_from(data: Object) -> Sandbox:
-    """Reads a sandbox as `dataclasses.asdict` and JSON left it."""
+    """Returns the sandbox of what was read from its JSON; takes `data` apart."""
     containers = [_container_from(container) for container in data.pop("containers")]
     created_at = datetime.fromisoformat(data.pop("created_at"))
     return Sandbox(**data, created_at=created_at, containers=containers)
