@@ -203,7 +203,7 @@ class SlicePublisher:
 
     def _look_again(self, key: PoolKey) -> None:
         """Schedules a sync for the time when created slices are no longer assumed to exist: those that the
-        watch has told of, then those that it has not.
+        watch has told of, if they are kept at all, then those that it has not.
 
         Every sync schedules one; the queue keeps the earliest per pool.
         """
@@ -211,7 +211,7 @@ class SlicePublisher:
             return
         age = self._clock.monotonic() - self._created[key]
         for seconds in (self.stored.kept_seconds, WRITTEN_SECONDS):
-            if age <= seconds:
+            if seconds and age <= seconds:
                 self._queue.add_after(key, seconds - age + 1)
                 return
         del self._created[key]

@@ -270,6 +270,25 @@ async def test_a_slice_that_the_watch_never_told_of(client, server, publish):
     assert shape(await stored(client)) == [(["a"], 2, 2), (["b"], 2, 2)]
 
 
+@pytest.mark.parametrize("minor", [33, 37])
+async def test_a_slice_that_goes_before_any_look(client, server, publish, minor):
+    """The library looks again once what it made has to be in what the watch shows, in all releases."""
+
+    async def cut():
+        server.outage = lambda request: ConnectionError() if "watch=" in request.target else None
+        await server.disconnect()
+
+    around_creation(server, 1, before=cut)
+    await publish(pool("a"), minor)
+    (made,) = await stored(client)
+    await client.delete(SLICES, made["metadata"]["name"])
+    await asyncio.sleep(59)
+    assert await stored(client) == []
+    await asyncio.sleep(3)
+
+    assert shape(await stored(client)) == [(["a"], 1, 1)]
+
+
 async def test_a_restarted_driver_finds_its_slices(client, server, publish):
     """Nothing is written when all is as it should be, quantities by value."""
     devices = ({"name": "a", "capacity": {"memory": {"value": "1024Mi"}}},)
