@@ -151,9 +151,10 @@ class SlicePublisher:
             self._queue.add_after(key, self._sync_delay)
 
     def _told(self, key: PoolKey, counted: bool) -> None:
-        """Has a later sync find what was written in what the watch shows; up to then it counts.
+        """Schedules a sync of the pool of an own write that the watch has shown, as upstream's does after
+        every event. It ends the time for which the write counts whatever the watch shows.
 
-        `counted`: it was taken for a change that others made.
+        `counted`: `_interfered` has counted the write as another's change; that is taken back.
         """
         wanted = self._wanted.get(key)
         if wanted is not None and counted:

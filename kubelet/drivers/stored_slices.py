@@ -43,11 +43,17 @@ class StoredSlices:
         *,
         kept_seconds: float = 0.0,
     ) -> None:
-        """`changed` is called with every pool in which the watch saw a change.
+        """`changed` is called with the pool of every change that the watch shows, but for known own writes.
 
-        For so many seconds what was written counts whatever the watch shows; `told` is called then with the
-        pool of an own write of which the watch tells. It is in any case where the watch was quicker than the
-        answer, then with True: the change was taken for another's.
+        `told` is called once the watch has shown an own write, with the pool and whether `changed` was:
+
+        - with True where the watch was quicker than the answer: the write was taken for another's change,
+          which the caller has to take back;
+        - with False where the answer came first, but only if there are `kept_seconds`: a sync has to compare
+          the write with what the watch shows, for it counts until then.
+
+        With `kept_seconds` what was written counts for that long whatever the watch shows, else until the
+        watch shows that revision or a later one.
         """
         self.kept_seconds = kept_seconds
         self._told = told
@@ -91,7 +97,9 @@ class StoredSlices:
         return self._note(await self._client.create(self._ref, self._spoken(obj)))
 
     async def update(self, obj: Object) -> Object:
-        return self._note(await self._client.update(self._ref, self._spoken(obj)))
+        """Updates a slice; raises StatusError if it changed meanwhile. The answer has the revision of `obj`
+        if there was nothing to change."""
+        return self._note(await self._client.update(self._ref, self._spoken(obj)), _revision(obj))
 
     async def delete(self, obj: Object) -> None:
         """Deletes a slice; raises StatusError if it changed meanwhile, or is gone."""
@@ -103,10 +111,13 @@ class StoredSlices:
     def _shown(self, key: PoolKey) -> dict[str, Object]:
         return {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
 
-    def _note(self, stored: Object) -> Object:
+    def _note(self, stored: Object, before: int = 0) -> Object:
+        """Has a write count; `before` is the revision that it was to change. The watch tells of no write that
+        left it as it was."""
         key, uid = pool_key(stored), stored["metadata"]["uid"]
         shown = self._shown(key).get(uid)
-        if shown is not None and _revision(shown) == _revision(stored):
+        changed = _revision(stored) != before
+        if changed and shown is not None and _revision(shown) == _revision(stored):
             self._told(key, True)
         written = self._written.setdefault(key, {})
         written[uid] = (self._clock.monotonic(), stored)

@@ -366,16 +366,29 @@ async def test_an_old_server_gets_its_own_shape(client, publish):
     assert [*publisher.state()["node-1"]["slices"]] == [found["metadata"]["name"]]
 
 
+def drop_taints(server):
+    """Have the server drop taints of devices, whose gate is off there, before it looks for a change."""
+    changes, creates = server._change, server._create
+
+    def without_taints(obj):
+        devices = [
+            {name: part for name, part in device.items() if name != "taints"}
+            for device in obj["spec"].get("devices", ())
+        ]
+        return {**obj, "spec": {**obj["spec"], "devices": devices}}
+
+    async def change(target, new, resource_version):
+        return await changes(target, without_taints(new), resource_version)
+
+    async def create(target, body):
+        return await creates(target, without_taints(body))
+
+    server._change, server._create = change, create
+
+
 async def test_fields_that_the_server_drops_are_told_once(client, server, publish, caplog):
     """With a gate off what it governs is lost: the driver says so, and makes do."""
-    stores = server._store
-
-    async def without_taints(key, kind, obj):
-        for device in obj.get("spec", {}).get("devices", ()):
-            device.pop("taints", None)
-        return await stores(key, kind, obj)
-
-    server._store = without_taints
+    drop_taints(server)
     tainted = {"name": "a", "taints": [{"key": "x", "effect": "NoSchedule"}]}
     await publish({"node-1": Pool((Slice((tainted,)),), node_name="node-1")})
     await asyncio.sleep(100)
@@ -384,6 +397,50 @@ async def test_fields_that_the_server_drops_are_told_once(client, server, publis
     features = "probably because these features are disabled: DRADeviceTaints"
 
     assert told == [f'pool "node-1", slice #0: some fields were dropped by the apiserver, {features}']
+
+
+@pytest.mark.parametrize("sync_delay", [0, 30])
+@pytest.mark.parametrize("minor", [36, 37])
+async def test_an_update_that_changes_nothing_settles_a_pool(
+    client, server, clock, publish, minor, sync_delay
+):
+    """A driver that starts again writes what the server had dropped; the server drops it again."""
+    drop_taints(server)
+    tainted = ({"name": "a", "taints": [{"key": "x", "effect": "NoSchedule"}]},)
+    await publish({"node-1": Pool((Slice(tainted),), node_name="node-1")}, minor)
+    (before,) = await stored(client)
+    await asyncio.sleep(100)
+    writes = len([request for request in server.requests if request.method == "PUT"])
+    began = clock.monotonic()
+    again = await publish(
+        {"node-1": Pool((Slice(tainted),), node_name="node-1")}, minor, sync_delay=sync_delay
+    )
+
+    assert clock.monotonic() - began < 0.04
+    assert len([request for request in server.requests if request.method == "PUT"]) == writes + 1
+    assert await stored(client) == [before]
+    assert again.pending() == []
+
+
+@pytest.mark.parametrize("minor", [36, 37])
+async def test_an_update_of_which_the_watch_tells_before_the_answer(client, server, clock, publish, minor):
+    """It is no change of others, for which the pool would have to wait until the next sync."""
+    publisher = await publish(pool("a"), minor, sync_delay=30)
+    await asyncio.sleep(100)
+    changes = server._change
+
+    async def change(target, new, resource_version):
+        changed = await changes(target, new, resource_version)
+        await asyncio.sleep(1)
+        return changed
+
+    server._change = change
+    began = clock.monotonic()
+    publisher.update(pool("b"))
+    await settled(publisher)
+
+    assert 1 <= clock.monotonic() - began < 2
+    assert shape(await stored(client)) == [(["b"], 1, 1)]
 
 
 async def test_refusals_settle_a_pool(client, server, publish):
