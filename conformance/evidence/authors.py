@@ -158,8 +158,7 @@ def background(
 
     What was written up to the revision `since` counts only for placing pods: clocks may have been set back
     since then. `shown` are the objects that were found; without any, the deletion of the object of the `name`
-    counts. Where there are more warnings than are told, those of the object that is
-    `lacking` are.
+    counts. Where there are more warnings than are told, those of the object that is `lacking` are.
     """
     warned = warnings(log, namespace, since, lacking)
     uids = [str(obj["metadata"].get("uid")) for obj in shown if obj.get("kind") == "Pod"]
