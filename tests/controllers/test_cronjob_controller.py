@@ -59,7 +59,7 @@ def test_which_start_was_missed(spec, now, latest, many):
     ],
 )
 def test_starts_with_uneven_distances(now, even, latest, next_look):
-    """Nobody looks further back than two distances; releases up to 1.27 make times up (118724)."""
+    """Nobody looks further back than two distances; releases up to 1.27.3 make times up (118724)."""
     made = cron_job("0 9,10 * * *")
     schedule, moment = cron.parse("0 9,10 * * *"), parse_timestamp(now)
     found = timing.missed(made, schedule, moment, even=even)
