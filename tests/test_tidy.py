@@ -267,6 +267,7 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
 
 # Steps of our scenarios that have the passing of time as their subject, with how much of it they let pass.
 PASSING_TIME = {
+    ("known-bugs/k8s-122636.yaml", "the gate goes"): ["1100ms"],
     ("known-bugs/k8s-122646.yaml", "a pod that is being deleted"): ["2100ms"],
     ("known-bugs/k8s-134769.yaml", "the job is suspended"): ["1100ms"],
     ("known-bugs/k8s-141107.yaml", "later another device has one"): ["1100ms"],
