@@ -372,6 +372,14 @@ def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str
         ),
         (
             (
+                *("pods-wait-after-their-extended-claim-is-deleted", "assertion"),
+                f"{LEFT} deletion of ResourceClaim completed",
+            ),
+            "a-pod-that-waits-after-its-extended-claim-is-deleted-has-none",
+            *("found no ResourceClaim at all", "found no Pod at all"),
+        ),
+        (
+            (
                 *("kubelet-gives-a-pod-its-cpus-once-more-when-it-starts", "assertion"),
                 UNADMITTED.format("not enough cpus available to satisfy request: 2"),
             ),
@@ -396,7 +404,7 @@ def test_an_entry_tells_of_what_follows(
     """A message that follows from another finding is of the entry only beside that."""
     first, invariant, message = cause
     (own,) = [each for each in KNOWN if each.id == first]
-    run = Circumstances(fired(own.faults[0]), [_version(own)], {})
+    run = Circumstances(fired(own.faults[0] if own.faults else "none"), [_version(own)], {})
 
     def entries(*failures: tuple[str, str]) -> list[str]:
         return [each.entry for each in classify(KNOWN, failures, run)]
