@@ -70,6 +70,7 @@ async def deleted(api: Caller, target: str) -> None:
         async for kind, _ in events:
             if kind == "DELETED":
                 return
+    raise AssertionError(f"the watch of {target} ended before anything was deleted")
 
 
 async def applied(api: Caller, obj: dict[str, Any]) -> Any:
