@@ -21,7 +21,7 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
 
 MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32

@@ -8,7 +8,8 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import DRAFeatures, features_of
+from kubeskew.apiserver.dra_features import DRAFeatures
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule.validation import taint_rule_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors

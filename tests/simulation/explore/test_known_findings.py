@@ -25,6 +25,10 @@ SCHEDULED = "condition PodScheduled was True since T, became False since T for a
 CONDITION = (
     "found Pod t/p: status.(conditions[?type == 'PodScheduled'].reason): expected 1 items, found nothing"
 )
+GATED = (
+    "found Pod t/p: status.(conditions[?type == 'PodScheduled'].reason)[0]: expected 'Unschedulable', found "
+    "'SchedulingGated'"
+)
 PREEMPTION = (
     "FailedScheduling of Pod p: 0/1 nodes are available: 1 Insufficient cpu. preemption: {} (written by x"
 )
@@ -174,6 +178,11 @@ def fired(fault: str) -> dict[str, list[str]]:
             *("scheduler-does-not-set-a-condition-again", "assertion"),
             f"{CONDITION} (x); FailedScheduling of Pod p: 0/1 nodes",
             f"{CONDITION} (x); FailedScheduling of Pod q: 0/1 nodes",
+        ),
+        (
+            *("scheduler-does-not-set-a-condition-again", "assertion"),
+            f"{GATED} (x); FailedScheduling of Pod p: 0/1 nodes",
+            f"{GATED} (x); FailedScheduling of Pod q: 0/1 nodes",
         ),
         (
             *("scheduler-does-not-set-a-condition-again-of-an-earlier-step", "assertion"),

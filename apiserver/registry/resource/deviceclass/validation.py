@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resource_names import is_extended_resource
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared import selectors
 

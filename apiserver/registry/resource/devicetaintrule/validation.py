@@ -9,7 +9,7 @@ from datetime import datetime
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.field import FieldError, child, too_many
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import taint_errors
 from kubeskew.apiserver.registry.shared.conditions import condition_errors

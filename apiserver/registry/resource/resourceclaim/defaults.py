@@ -4,7 +4,7 @@ Source: pkg/apis/resource/v1alpha2/defaults.go, 1.36.
 """
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.defaulting.context import (
     DefaultingContext,
     each,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared import addresses
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import toleration_errors
 

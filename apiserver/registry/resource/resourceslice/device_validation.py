@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, taint_errors
 from kubeskew.apiserver.registry.resource.resourceslice import request_policies

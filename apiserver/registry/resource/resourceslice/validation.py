@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import DRAFeatures
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.resourceslice.device_validation import (
