@@ -54,6 +54,7 @@ class Process:
         self.arguments = arguments
         self.alive = True
         self.returns = False  # it is dead, and will be started again under its pid
+        self.stopping = False  # it is being stopped: whatever ends it, nobody starts it again
         self.log = log
         self.level = logging.INFO  # what it logs is at least that
         self.seconds = 0.0  # of CPU, where the loop measures it
@@ -178,8 +179,11 @@ class SimulatedProcesses:
         return process if process is not None and process.alive else None
 
     def kill(self, process: Process, fault: str) -> None:
-        """Ends a process because of a fault; the supervisor starts it again if that is its concern."""
+        """Ends a process because of a fault; the supervisor starts it again if that is its concern, and the
+        process was not being stopped."""
         process.end()
+        if process.stopping:
+            return
         if self.supervisor.takes(fault):
             process.returns = True
             self.supervisor.killed(fault, functools.partial(self._again, process))
@@ -222,6 +226,7 @@ class SimulatedProcesses:
         if process.returns:
             process.returns = False
             return True
+        process.stopping = True
         gone = asyncio.Event()
         process.ended[gone.set] = None
         process.send(signal.SIGKILL if kill else signal.SIGTERM)

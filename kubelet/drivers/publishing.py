@@ -38,12 +38,14 @@ class _NodeMissingError(Exception):
 
 @dataclass(slots=True)
 class _Wanted:
-    """A desired pool and its progress: `error` is why the server or the library refuses it.
+    """Holds a desired pool and its progress: `pool` is without the fields of `offered` that the server has
+    dropped, `error` is why the server or the library refuses it.
 
     `changes` counts changes that others made to its slices, which the next sync has to find. `awaits_node`
     is set while its node is missing.
     """
 
+    offered: Pool
     pool: Pool
     settled: bool = False
     error: str = ""
@@ -100,8 +102,8 @@ class SlicePublisher:
                 del self._wanted[key]
                 if key.node:
                     continue
-            elif known is None or known.pool != wanted[key]:
-                self._wanted[key] = _Wanted(wanted[key])
+            elif known is None or known.offered != wanted[key]:
+                self._wanted[key] = _Wanted(wanted[key], wanted[key])
             else:
                 continue
             self._queue.add(key)

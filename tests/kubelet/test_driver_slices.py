@@ -399,6 +399,22 @@ async def test_fields_that_the_server_drops_are_told_once(client, server, publis
     assert told == [f'pool "node-1", slice #0: some fields were dropped by the apiserver, {features}']
 
 
+async def test_what_the_server_has_dropped_is_not_written_again_for_the_same_devices(client, server, publish):
+    """A driver that offers once more what it has offered writes nothing, though the server knows more now."""
+    changes, creates = server._change, server._create
+    drop_taints(server)
+    tainted = ({"name": "a", "taints": [{"key": "x", "effect": "NoSchedule"}]},)
+    publisher = await publish({"node-1": Pool((Slice(tainted),), node_name="node-1")})
+    (before,) = await stored(client)
+    await asyncio.sleep(100)
+    server._change, server._create = changes, creates
+
+    publisher.update({"node-1": Pool((Slice(tainted),), node_name="node-1")})
+    await asyncio.sleep(100)
+
+    assert await stored(client) == [before]
+
+
 @pytest.mark.parametrize("sync_delay", [0, 30])
 @pytest.mark.parametrize("minor", [36, 37])
 async def test_an_update_that_changes_nothing_settles_a_pool(

@@ -93,6 +93,10 @@ CORRUPTED = (
     "checkpoint is corrupted, please drain this node and delete pod allocation checkpoint file; "
     "Pod p bound to {} by"
 )
+BOUND_ALL_THE_SAME = (
+    "found Pod t/p: spec.(nodeName): expected nothing, found 'n' (written by kube-scheduler 1.34 at 2); "
+    + BOUND
+)
 OTHER_DRIVER = (
     "found ResourceClaim t/p-extended-resources-x: status.(allocation.devices.results[*].driver)[0]: "
     "expected 'a', found 'b' (written by kube-{} 1.36 at revision 7)"
@@ -326,6 +330,17 @@ def fired(fault: str) -> dict[str, list[str]]:
         (
             *("claim-controller-has-never-seen-the-pod", "I02"),
             *(UNSEEN.format("0.1"), UNSEEN.format("7.5")),
+        ),
+        (
+            *("scheduler-gives-a-device-that-was-just-withdrawn", "assertion"),
+            *(f"{BOUND_ALL_THE_SAME}, {GIVEN}", BOUND_ALL_THE_SAME),
+        ),
+        (
+            *("partitions-lose-their-counters-when-a-kubelet-starts-while-the-gate-is-off", "assertion"),
+            *(
+                f"{WAITS}; {BOUND}, {GIVEN.replace('gpu-1', 'gpu-0-mig-1g-5gb-0')}",
+                f"{WAITS}; {BOUND}, {GIVEN}",
+            ),
         ),
         (
             *("scheduler-takes-another-device-than-in-order", "assertion"),

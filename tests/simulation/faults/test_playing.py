@@ -434,6 +434,22 @@ def test_what_a_scenarios_fault_has_killed_is_back_before_what_should_come_about
     assert pods[-1].value["status"]["phase"] == "Running"
 
 
+def test_a_process_that_dies_while_it_is_stopped_is_not_started_again(tmp_path: Path):
+    """A controller manager that a fault kills as it gives its lease back has been stopped: the one that is
+    started in its place stays the only one."""
+    path = tmp_path / "restarted.yaml"
+    path.write_text(
+        f"{SCENARIO.read_text()}  - name: a restart\n    try:\n    - restart: {{component: {MANAGER}}}\n"
+    )
+    (restarted,) = matrix.of_scenarios((str(path),)).cells()
+    crash = {"component": MANAGER, "verb": "update", "resource": "leases", "nth": 1, "crash": "after"}
+
+    ran = play(restarted, plan_of({"seed": 0, "faults": [{"id": "crash", **crash, "back": "1s"}]}))
+
+    assert played(ran).fired["crash"] == 1
+    assert [what for what in moments(ran, MANAGER) if what != "stopped"] == ["started", "crashed", "started"]
+
+
 def test_what_does_not_start_keeps_nothing_else_from_being_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
