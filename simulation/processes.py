@@ -198,13 +198,12 @@ class SimulatedProcesses:
 
     def start_again(self, former: Process) -> None:
         """Starts a process that has ended. Raises ClusterError if it does not start."""
-        former.returns = True
-        self._again(former)
+        self._launch(Process(former.pid, former.name, former.log, former.arguments))
 
     def _again(self, former: Process) -> None:
         if former.returns:
             former.returns = False
-            self._launch(Process(former.pid, former.name, former.log, former.arguments))
+            self.start_again(former)
 
     def alive(self, pid: int, born: str) -> bool:
         if not born or pid not in self._processes:

@@ -163,16 +163,16 @@ class Updater:
         """Returns `merged` without what `manager` applied last time and not now, unless others own it too."""
         if last is None or last.fields.is_empty():
             return merged
-        with _saying("failed to prune fields"):
+        with _wrapping_errors("failed to prune fields"):
             try:
-                with _saying("failed to convert merged object to last applied version"):
+                with _wrapping_errors("failed to convert merged object to last applied version"):
                     before = self.converted(merged, last.api_version)
             except MissingVersionError:
                 return merged
             gone = before.without(before.with_names(last.fields))
-            with _saying("failed add back owned items"):
+            with _wrapping_errors("failed add back owned items"):
                 gone = self._with_owned(before, gone, managers)
-            with _saying("failed add back dangling items"):
+            with _wrapping_errors("failed add back dangling items"):
                 gone = self._with_dangling(before, gone, last)
             return self.converted(gone, managers[manager].api_version)
 
@@ -184,9 +184,9 @@ class Updater:
             by_version[owned.api_version] = fields.union(owned.fields)
         for api_version in sorted(by_version, key=lambda version: version != pruned.api_version):
             try:
-                with _saying(f"failed to convert merged object at version {api_version}"):
+                with _wrapping_errors(f"failed to convert merged object at version {api_version}"):
                     whole = self.converted(merged, api_version)
-                with _saying(f"failed to convert pruned object at version {api_version}"):
+                with _wrapping_errors(f"failed to convert pruned object at version {api_version}"):
                     kept = self.converted(pruned, api_version)
             except MissingVersionError:
                 continue
@@ -197,15 +197,15 @@ class Updater:
 
     def _with_dangling(self, merged: Versioned, pruned: Versioned, last: VersionedFieldSet) -> Versioned:
         """Returns `pruned` and what of `merged` was never the applier's to remove."""
-        with _saying("failed to convert pruned object to last applied version"):
+        with _wrapping_errors("failed to convert pruned object to last applied version"):
             kept = self.converted(pruned, last.api_version).named_fields()
         gone = merged.named_fields().difference(kept)
         return merged.without(gone.intersection(merged.with_names(last.fields)))
 
 
 @contextmanager
-def _saying(what: str) -> Iterator[None]:
-    """Raises StatusError with what was being done when a conversion has failed; as Go wraps errors."""
+def _wrapping_errors(what: str) -> Iterator[None]:
+    """Raises StatusError (500), as Go wraps errors, with what was being done when a conversion failed."""
     try:
         yield
     except StatusError as error:
