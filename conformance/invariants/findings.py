@@ -9,7 +9,8 @@
       reason: ...                      why it comes about, in a sentence or two
       source: https://...              where that can be read of
       faults: [lost-answer]            only if a fault of one of these kinds fired; `error: update pods` is
-                                     one with these words in its line; optional
+                                     one with this call in its line, `crash: kubelet/` with this component;
+                                     optional
       versions: "1.34..1.36"           only if a component of the cell runs at one of these minors; optional
       with: [claim-was-taken-back]     only if a finding of one of these entries is in the same run: this one
                                      follows from it; optional

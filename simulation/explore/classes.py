@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubeskew.apimachinery.known_bugs import KnownBug, KnownBugs, known_bugs
-from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.apimachinery.versions import Version
-from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.invariants.findings import (
     DEFECT,
     FINDINGS,
@@ -21,7 +19,7 @@ from kubeskew.conformance.invariants.findings import (
     read_findings,
 )
 from kubeskew.conformance.scenario import ExpectedFailure
-from kubeskew.simulation.faults.plan import Kind
+from kubeskew.simulation.explore.fault_words import check_fault
 
 UNKNOWN = "unknown"
 _BUG = "k8s-"  # begins the ids of known bugs
@@ -40,7 +38,7 @@ class Circumstances:
         return any(KnownBugs(version, self.bugs).present(bug.id) for version in self.versions)
 
     def fired(self, fault: str) -> bool:
-        """Returns whether one fired that an entry names by its kind, or by `KIND: WORDS` of its line."""
+        """Returns whether one fired that an entry names by its kind, or by words of its line."""
         kind, _, words = fault.partition(": ")
         return any(words in line for line in self.faults.get(kind, ()))
 
@@ -113,13 +111,5 @@ def read_entries(path: Path = FINDINGS) -> list[KnownFinding]:
     entries = read_findings(path)
     for index, entry in enumerate(entries):
         for fault in entry.faults:
-            check_kind(fault.partition(": ")[0], f"{path}: findings[{index}]: faults")
+            check_fault(fault, f"{path}: findings[{index}]: faults")
     return entries
-
-
-def check_kind(kind: str, where: str) -> None:
-    """Raises ScenarioError unless there are faults of this kind."""
-    known = [each.value for each in Kind]
-    if kind not in known:
-        hint = did_you_mean(kind, known)
-        raise ScenarioError(f"{where}: there is no kind of fault {kind}; there are {', '.join(known)}{hint}")
