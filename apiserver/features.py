@@ -52,6 +52,7 @@ class PodFeatures:
     any_selinux_change: bool = gate("SELinuxMount")
     sidecars: bool = gate("SidecarContainers")
     sidecar_resize: bool = since(33, gate="InPlacePodVerticalScaling")
+    any_affinity_values: bool = until(32)  # required nodes may have label values that no label can have
 
     # --- rules and texts that no old pod changes
     unknown_init_panics: bool = known_bug("k8s-124906")  # tables of pods do, at their statuses
@@ -172,6 +173,7 @@ class VolumeFeatures:
     # The gate was on by default in 1.27, and its name is gone later: then the field has its default.
     selinux_mounts: bool = since(27, gate="SELinuxMountReadWriteOncePod")
     counts_change: bool = gate("MutableCSINodeAllocatableCount")
+    any_affinity_values: bool = until(32)  # as of pods
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, 1.36.
 from collections.abc import Iterable, Mapping
 
 from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.names import label_value
 from kubeskew.apimachinery.objects import ObjectView
 
 
@@ -37,11 +38,16 @@ def _ordered(operator: str, value: str, limit: str) -> bool:
 
 
 def term_matches(term: ObjectView, labels: Mapping[str, str], name: str) -> bool:
-    """Checks a NodeSelectorTerm; an empty one matches no node."""
+    """Checks a NodeSelectorTerm; an empty one matches no node, as one with a value that no label can have."""
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
         return False
-    return _all(expressions, labels) and _all(fields, {"metadata.name": name})
+    matches = _all(expressions, labels) and _all(fields, {"metadata.name": name})
+    return matches and not _has_impossible_values(expressions)
+
+
+def _has_impossible_values(requirements: Iterable[ObjectView]) -> bool:
+    return any(label_value(value) for each in requirements for value in each.get("values") or ())
 
 
 def _all(requirements: Iterable[ObjectView], values: Mapping[str, str]) -> bool:

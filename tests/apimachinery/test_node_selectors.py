@@ -23,7 +23,7 @@ def _selector(operator, *values, key="cpus", kind="matchExpressions"):
     ("label", "operator", "limit", "expected"),
     [
         ("5", "Gt", "4", True),
-        ("5", "Lt", "+6", True),
+        ("5", "Lt", "+6", False),
         ("007", "Gt", "6", True),
         ("1_0", "Gt", "4", False),
         ("\u0665", "Gt", "4", False),
@@ -33,8 +33,30 @@ def _selector(operator, *values, key="cpus", kind="matchExpressions"):
     ],
 )
 def test_numbers(label, operator, limit, expected):
-    """Are read as Go reads them."""
+    """Are read as Go reads them; a limit has to be a value that a label can have."""
     assert selector_matches(_selector(operator, limit), {"cpus": label}, "n") is expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (_selector("In", "4", "5"), True),
+        (_selector("In", "5", "-1"), False),
+        (_selector("NotIn", "4"), True),
+        (_selector("NotIn", "-1"), False),
+        (_selector("In", "n", key="metadata.name", kind="matchFields"), True),
+    ],
+)
+def test_values_that_no_label_can_have(selector, expected):
+    """A term with such a value cannot be read and matches no node, whatever its other values are."""
+    assert selector_matches(selector, {"cpus": "5"}, "n") is expected
+
+
+def test_a_term_that_cannot_be_read_leaves_the_others():
+    """Of several terms those that can be read count."""
+    terms = [*_selector("In", "-1")["nodeSelectorTerms"], *_selector("In", "5")["nodeSelectorTerms"]]
+
+    assert selector_matches({"nodeSelectorTerms": terms}, {"cpus": "5"}, "n")
 
 
 @pytest.mark.parametrize(

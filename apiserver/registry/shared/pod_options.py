@@ -14,6 +14,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apiserver.features import PodFeatures
+from kubeskew.apiserver.registry.shared.selectors import has_impossible_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class PodOptions:
     any_selinux_change: bool
     sidecars: bool
     sidecar_resize: bool
+    any_affinity_values: bool
 
 
 _WIDENED = tuple(field.name for field in fields(PodOptions))[2:]
@@ -108,6 +110,11 @@ def _resizes_sidecars(spec: Object) -> bool:
     return any(is_sidecar(container) and container.get("resizePolicy") for container in inits)
 
 
+def _requires_impossible_values(spec: Object) -> bool:
+    nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return has_impossible_values(nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {})
+
+
 _HOOKS = ("postStart", "preStop")
 _USES: Mapping[str, Callable[[Object], bool]] = {
     "relaxed_dns": _searches_relaxed,
@@ -122,4 +129,5 @@ _USES: Mapping[str, Callable[[Object], bool]] = {
         (spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "MountOption"
     ),
     "sidecar_resize": _resizes_sidecars,
+    "any_affinity_values": _requires_impossible_values,
 }

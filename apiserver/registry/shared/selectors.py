@@ -66,6 +66,16 @@ def node_selector_errors(selector: Object, path: str, *, any_value: bool = False
         yield from node_term_errors(term, index(at, position), any_value=any_value)
 
 
+def has_impossible_values(selector: Object) -> bool:
+    """Returns whether a core NodeSelector asks for values that no label can have."""
+    return any(
+        names.label_value(value)
+        for term in selector.get("nodeSelectorTerms") or ()
+        for expression in term.get("matchExpressions") or ()
+        for value in expression.get("values") or ()
+    )
+
+
 def node_term_errors(term: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
     """Checks a term; `any_value`: values that no label can have are let through, as in preferred terms."""
     for position, expression in enumerate(term.get("matchExpressions") or []):

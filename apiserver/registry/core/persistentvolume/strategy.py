@@ -8,6 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.volumes import persistent_volumes
 from kubeskew.apiserver.registry.shared.volumes.warnings import (
     persistent_volume_warnings,
@@ -21,13 +22,26 @@ class VolumeStrategy(ReturnsDeletedObject):
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        rules = persistent_volumes.volume_errors(obj["spec"])
-        return [*rules, *persistent_volumes.mount_option_errors(obj)]
+        return _errors(obj, any_value=ctx.features.volumes.any_affinity_values)
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return _errors(new, any_value=_may_have_any_value(old, ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """Returns the volume's errors once more, as ValidatePersistentVolumeUpdate begins with them."""
-        changes = persistent_volumes.update_errors(new["spec"], old["spec"])
-        return [*persistent_volumes.volume_errors(new["spec"]), *changes]
+        rules = persistent_volumes.volume_errors(new["spec"], any_value=_may_have_any_value(old, ctx))
+        return [*rules, *persistent_volumes.update_errors(new["spec"], old["spec"])]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return persistent_volume_warnings(obj, ctx.features.volumes)
+
+
+def _errors(volume: Object, *, any_value: bool) -> list[FieldError]:
+    rules = persistent_volumes.volume_errors(volume["spec"], any_value=any_value)
+    return [*rules, *persistent_volumes.mount_option_errors(volume)]
+
+
+def _may_have_any_value(old: Object, ctx: StrategyContext) -> bool:
+    """Returns whether the node affinity may ask for values that no label can have, as it did before."""
+    affinity = (old["spec"].get("nodeAffinity") or {}).get("required") or {}
+    return ctx.features.volumes.any_affinity_values or selectors.has_impossible_values(affinity)

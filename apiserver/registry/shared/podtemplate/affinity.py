@@ -30,17 +30,19 @@ _NO_SELECTOR = "must not be specified when labelSelector is not set"
 _BOTH = "exists in both matchLabelKeys and labelSelector"
 
 
-def affinity_errors(affinity: Object, path: str) -> Iterator[FieldError]:
+def affinity_errors(affinity: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
     if affinity.get("nodeAffinity") is not None:
-        yield from _node(affinity["nodeAffinity"], child(path, "nodeAffinity"))
+        yield from _node(affinity["nodeAffinity"], child(path, "nodeAffinity"), options)
     for name in ("podAffinity", "podAntiAffinity"):
         if affinity.get(name) is not None:
             yield from _pods(affinity[name], child(path, name))
 
 
-def _node(node: Object, path: str) -> Iterator[FieldError]:
+def _node(node: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
     if node.get(_REQUIRED) is not None:
-        yield from selectors.node_selector_errors(node[_REQUIRED], child(path, _REQUIRED))
+        at = child(path, _REQUIRED)
+        any_value = options.any_affinity_values
+        yield from selectors.node_selector_errors(node[_REQUIRED], at, any_value=any_value)
     for position, term in enumerate(node.get(_PREFERRED) or []):
         at = index(child(path, _PREFERRED), position)
         yield from _weight(term, at)

@@ -100,7 +100,7 @@ def _rest(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
     if get("securityContext") or get("shareProcessNamespace"):
         errors += security.pod_security_errors(spec, child(path, "securityContext"), options)
     if get("affinity"):
-        errors += affinity.affinity_errors(spec["affinity"], child(path, "affinity"))
+        errors += affinity.affinity_errors(spec["affinity"], child(path, "affinity"), options)
     if get("dnsConfig") is not None or get("dnsPolicy") == "None":
         errors += network.dns_errors(spec, child(path, "dnsConfig"), options)
     if get("readinessGates") or get("schedulingGates"):

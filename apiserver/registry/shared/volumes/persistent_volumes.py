@@ -38,7 +38,8 @@ _NOT_INLINE = f"may not be specified {_INLINE}"
 _NO_WHOLE_HOST = "may not be 'recycle' for a hostPath mount of '/'"
 
 
-def volume_errors(spec: Object) -> Iterator[FieldError]:
+def volume_errors(spec: Object, *, any_value: bool) -> Iterator[FieldError]:
+    """Checks a spec; `any_value`: its node affinity may ask for values that no label can have."""
     yield from _access_modes(spec, "spec")
     yield from _capacity(spec.get("capacity") or {})
     policy = spec.get("persistentVolumeReclaimPolicy") or ""
@@ -46,7 +47,7 @@ def volume_errors(spec: Object) -> Iterator[FieldError]:
         yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _POLICIES)
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
-        yield from _affinity(affinity)
+        yield from _affinity(affinity, any_value=any_value)
     yield from _source_errors(spec, "spec")
     for field in ("storageClassName", "volumeAttributesClassName"):
         name = spec.get(field) or ""
@@ -121,12 +122,12 @@ def _capacity(capacity: dict[str, str]) -> Iterator[FieldError]:
             yield invalid(at, capacity[name], "must be greater than zero")
 
 
-def _affinity(affinity: Object) -> Iterator[FieldError]:
+def _affinity(affinity: Object, *, any_value: bool) -> Iterator[FieldError]:
     at = "spec.nodeAffinity.required"
     if affinity.get("required") is None:
         yield required(at, "must specify required node constraints")
     else:
-        yield from selectors.node_selector_errors(affinity["required"], at)
+        yield from selectors.node_selector_errors(affinity["required"], at, any_value=any_value)
 
 
 # --- sources -----------------------------------------------------------------------------------------------

@@ -23,6 +23,13 @@ def container(**fields: Any) -> dict[str, Any]:
     return {"containers": [{"name": "c", "image": "i", **fields}]}
 
 
+def nodes_with(value: str) -> dict[str, Any]:
+    """Node affinity that requires a value of a label."""
+    expression = {"key": "zone", "operator": "In", "values": [value]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
 def holder(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     """An object of the kind with this pod spec in it."""
     if kind == "pods":
@@ -64,6 +71,7 @@ def holder(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
             },
             id="sidecar_resize",
         ),
+        pytest.param(36, {**container(), "affinity": nodes_with("-1")}, id="any_affinity_values"),
     ],
 )
 def test_what_is_used_stays(kind: str, minor: int, spec: dict[str, Any]) -> None:
