@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib import resources
 from itertools import groupby
@@ -72,11 +72,15 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Scenarios, and the patterns of the names of their cells; `title` says what was asked for."""
+    """Scenarios, and the patterns of the names of their cells; `title` says what was asked for.
+
+    `named` are the only cells that are meant of a scenario, by its source.
+    """
 
     title: str
     scenarios: Sequence[Scenario]
     patterns: Sequence[str] = ("*",)
+    named: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def gates(self) -> list[str]:
         """Returns the gates that the headers of the scenarios set, in any of their cells; sorted."""
@@ -107,6 +111,7 @@ class Selection:
             for cell in every
             if any(fnmatchcase(cell.name, pattern) for pattern in self.patterns)
             and (not only or any(fnmatchcase(cell.name, pattern) for pattern in only))
+            and cell.name in self.named.get(cell.scenario.source, {cell.name})
         }
         return list(chosen.values())
 
@@ -170,12 +175,40 @@ def _that_comes_along(path: Path) -> Scenario:
 
 
 def of_scenarios(names: Sequence[str]) -> Selection:
-    """All cells of these scenarios, by name or by file."""
+    """Returns all cells of these scenarios, by name or by file; a name may also be that of one cell.
+
+    Raises ScenarioError for what is not there.
+    """
     by_file: dict[str, list[Scenario]] = {}
+    named: dict[str, set[str]] = {}
+    whole: set[str] = set()
     for name in names:
-        by_file |= {source: list(found) for source, found in groupby(find(name), attrgetter("source"))}
-    found = numbered(scenario for scenarios in by_file.values() for scenario in scenarios)
-    return Selection(", ".join(scenario.name for scenario in found), found)
+        scenario = _scenario_of_cell(name)
+        for source, found in groupby(find(scenario or name), attrgetter("source")):
+            by_file[source] = list(found)
+            if scenario:
+                named.setdefault(source, set()).add(_checked(by_file[source], name))
+            else:
+                whole.add(source)
+    chosen = numbered(scenario for scenarios in by_file.values() for scenario in scenarios)
+    only = {source: frozenset(cells) for source, cells in named.items() if source not in whole}
+    return Selection(", ".join(scenario.name for scenario in chosen), chosen, named=only)
+
+
+def _scenario_of_cell(name: str) -> str:
+    """Returns the name of the scenario that comes along whose cell may have this name; empty if none."""
+    known = bundled()
+    if name in known or Path(name).exists():
+        return ""
+    return max((each for each in known if name.startswith(f"{each}/")), key=len, default="")
+
+
+def _checked(scenarios: Sequence[Scenario], name: str) -> str:
+    """Returns the cell's name. Raises ScenarioError if the scenarios have no such cell."""
+    names = [cell.name for scenario in scenarios for cell in scenario.cells()]
+    if name not in names:
+        raise ScenarioError(f"there is no cell {name}; there are {some_of(names)}{did_you_mean(name, names)}")
+    return name
 
 
 def of_profile(profile: str) -> Selection:

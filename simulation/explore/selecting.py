@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
-from kubeskew.apimachinery.suggestions import did_you_mean, some_of
 from kubeskew.conformance import matrix
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.resuming import digest_of, digest_of_package
@@ -54,17 +52,7 @@ def _of(name: str) -> list[Cell]:
                 f"no cell has a name like {name}: `kubeskew matrix --profile full --list` shows them"
             )
         return matching
-    known = matrix.bundled()
-    scenario = max((each for each in known if name.startswith(f"{each}/")), key=len, default="")
-    if name in known or not scenario:
-        return matrix.of_scenarios([name]).cells()
-    cells = matrix.of_scenarios([scenario]).cells()
-    chosen = [cell for cell in cells if fnmatchcase(cell.name, name)]
-    if not chosen:
-        names = [cell.name for cell in cells]
-        hint = did_you_mean(name, names)
-        raise ScenarioError(f"there is no cell {name}; there are {some_of(names)}{hint}")
-    return chosen
+    return matrix.of_scenarios([name]).cells()
 
 
 def origin_of(cell: Cell) -> Origin:

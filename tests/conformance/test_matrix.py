@@ -30,6 +30,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_cell_may_be_named_in_place_of_its_scenario():
+    """The named cells of a scenario are chosen, and all of one that is named itself, whatever comes first."""
+
+    def names(*asked: str) -> list[str]:
+        return [cell.name for cell in of_scenarios(asked).cells()]
+
+    assert names("kep-5004/quota/1.35") == ["kep-5004/quota/1.35"]
+    both = ["kep-5004/quota/1.34", "kep-5004/quota/1.36"]
+    assert names(*both) == both
+    assert names("kep-5004/quota/1.35", "kep-5004/quota") == names("kep-5004/quota")
+    assert names("kep-5004/quota/1.35", "kep-5004/names")[1:] == names("kep-5004/names")
+
+
+def test_a_cell_that_a_scenario_does_not_have_is_told():
+    """The error names the cells that there are, and the one that was probably meant."""
+    said = r"there is no cell kep-5004/quota/1\.3; there are kep-5004/quota/1\.34, .*did you mean kep-5004/"
+    with pytest.raises(ScenarioError, match=said):
+        of_scenarios(["kep-5004/quota/1.3"])
+
+
 def test_a_profile_in_a_file_lists_scenarios_and_patterns(folder: Path):
     """Files are found beside the profile, others by name."""
     cells = of_profile(str(folder / "profile.yaml")).cells()

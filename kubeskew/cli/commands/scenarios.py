@@ -45,7 +45,7 @@ from kubeskew.conformance.scenario import Cell
 @faults_option
 @run_options
 def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None, **flags: Any) -> int:
-    """Run scenarios, by name or by file, each cell on a fresh cluster.
+    """Run scenarios, by name or by file, each cell on a fresh cluster. The name may be that of one cell.
 
     Of a folder, all files below it that are called chainsaw-test.yaml are run. On the cluster of --kubeconfig
     what they made is removed at their end.
@@ -57,6 +57,7 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
     kubeskew run my-chainsaw-tests --kubeconfig ~/.kube/config
     kubeskew run kep-5004/staged-flips --only '*/explicit/none'
     kubeskew run kep-5004/upgrade-downgrade --simulate --seed 7
+    kubeskew run kep-5004/quota/1.35 --simulate
     kubeskew run kep-5004/quota/1.35 --simulate --seed 7 --faults plan.json
     kubeskew run known-bugs/k8s-134773 --simulate --bugs k8s-134773=off
     """
