@@ -18,6 +18,7 @@ from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import ScenarioError, UnservedKindError
 
 POLL_SECONDS = 0.05
+_UNWATCHED_SECONDS = 1.0  # until what cannot be watched is read again, such as metrics
 EVERYWHERE = "*"  # a namespace, which stands for all
 _EVENTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
@@ -95,7 +96,10 @@ async def _followed(
     listed = await ctx.client.list(*scope)
     objects = {_key(obj): obj for obj in listed["items"]}
     left = lacking([*objects.values()])
-    version = listed["metadata"]["resourceVersion"]
+    version = listed["metadata"].get("resourceVersion")
+    if not version:
+        await ctx.clock.sleep(min(_UNWATCHED_SECONDS, deadline - ctx.clock.monotonic()))
+        return left
     watch = ctx.client.watch(*scope, resource_version=version, bookmarks=False)
     async with aclosing(_until_deadline(ctx, watch, deadline)) as events:
         while left and (event := await anext(events, None)):

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from cell_in_memory import Control, run
 
 from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.conformance.errors import UnservedKindError
@@ -69,6 +71,21 @@ async def test_a_wait_reads_again_and_again_where_no_watch_is_allowed(operation:
 
     control.server.outage = forbid
     assert await late(control, operation) == ""
+
+
+async def test_what_has_no_revision_is_read_each_second(monkeypatch: pytest.MonkeyPatch):
+    """Lists without a resourceVersion, as those of metrics, cannot be followed: they are read again."""
+    control = Control()
+    answered = APIClient.list
+
+    async def unversioned(self: APIClient, *scope: Any) -> Any:
+        found = await answered(self, *scope)
+        return {**found, "metadata": {}}
+
+    monkeypatch.setattr(APIClient, "list", unversioned)
+    assert await late(control, WAITS["assert by labels"]) == ""
+    assert not [seen for seen in control.server.seen if "watch=" in seen.target]
+    assert len(reads(control)) < 10
 
 
 async def test_a_wait_outlives_a_watch_that_breaks():
