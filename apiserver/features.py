@@ -12,6 +12,7 @@ release are (libraries, which take the minor), and the roles that every cluster 
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.dra_features import DRAFeatures
@@ -27,6 +28,11 @@ from kubeskew.apiserver.feature_fields import (
     until,
 )
 from kubeskew.apiserver.workload_features import WorkloadFeatures
+
+
+def cel_release(gates: FeatureGates) -> Release:
+    """Returns what the expressions of policies, webhooks and custom resources depend on."""
+    return Release(gates.version.minor, misses_inner_networks=gates.bugs.present("k8s-130450"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,7 +292,7 @@ class SchemaFeatures:
 
     # The types of embedded resources are those of the release.
     version: Version = decided(lambda gates: gates.version)  # noqa: RUF009 - a field like the others
-    expressions: int = decided(lambda gates: gates.version.minor)  # the release of Kubernetes' CEL libraries
+    expressions: Release = decided(cel_release)  # noqa: RUF009 - a field like the others
     ratcheting: bool = gate("CRDValidationRatcheting")
     keeps_optional_old_self: bool = known_bug("k8s-122343")  # of rules, with that gate off
     name_formats: bool = since(34)  # k8s-short-name, k8s-long-name
@@ -301,7 +307,7 @@ class SchemaFeatures:
 class Features:
     """Holds every decision of one server, by concern."""
 
-    expressions: int  # the release of Kubernetes' CEL libraries
+    expressions: Release  # of Kubernetes' CEL libraries
     strict_addresses: bool  # gate StrictIPCIDRValidation: addresses and ranges in canonical form only
     pods: PodFeatures
     services: ServiceFeatures
@@ -326,7 +332,7 @@ def gate_conflict(gates: FeatureGates) -> str:
 def features_of(gates: FeatureGates) -> Features:
     """Returns the decisions for a server with these gates, which know their version."""
     return Features(
-        expressions=gates.version.minor,
+        expressions=cel_release(gates),
         strict_addresses=gates.enabled("StrictIPCIDRValidation"),
         pods=build(PodFeatures, gates),
         services=build(ServiceFeatures, gates),

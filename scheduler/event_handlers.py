@@ -7,11 +7,13 @@ from typing import Any
 from kubeskew.apimachinery.client.informer_factory import InformerFactory
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.objects import Object, is_resync
+from kubeskew.apimachinery.process.go_panic import Panic, raised
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
-from kubeskew.scheduler.framework.pod_info import PodInfo, pod_requests
+from kubeskew.scheduler.framework.pod_info import Amounts, PodInfo, pod_requests
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.resized_pods import resized
 
 _POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD, "AssignedPodAdd")
 _POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
@@ -60,6 +62,10 @@ def _is_over(pod: Object) -> bool:
     return _status(pod).get("phase") in ("Succeeded", "Failed")
 
 
+def _shrunk(before: Amounts, now: Amounts) -> bool:
+    return any(number > now.get(name, 0) for name, number in before.items())
+
+
 def _has_pod_affinity(pod: PodInfo) -> bool:
     """Returns whether other pods decide by affinity where the pod may run."""
     affinity = pod.spec.get("affinity") or {}
@@ -75,7 +81,9 @@ class ClusterInformers:
         queue: SchedulingQueue,
         scheduler_names: Collection[str],
         features: SchedulerFeatures,
+        panic: Callable[[Panic], None] = raised,
     ) -> None:
+        self._panic = panic
         self._cache = cache
         self._queue = queue
         self._features = features
@@ -155,6 +163,14 @@ class ClusterInformers:
                 _POD_DELETED, old, None, lambda pod: pod.priority <= most
             )
 
+    def _counted(self, pod: Object) -> PodInfo:
+        """Returns a pod that is on a node, with what it counts there."""
+        try:
+            return PodInfo(pod, resized(pod, self._features.resizing))
+        except Panic as panic:
+            self._panic(panic)
+            return PodInfo(pod)
+
     def _assigned(self, old: Object | None, new: Object | None) -> None:
         if new is None or not is_assigned(new):
             if old is not None:
@@ -162,7 +178,7 @@ class ClusterInformers:
                 self._queue.move_all_to_active_or_backoff_queue(_POD_DELETED, old, new)
             return
         if not is_assigned(old):
-            self._cache.add_pod(PodInfo(new))
+            self._cache.add_pod(self._counted(new))
             wakes = _has_pod_affinity if self._features.spread_sleeps else None
             # As upstream, whose handler of assigned pods never saw it before.
             self._queue.move_all_to_active_or_backoff_queue(_POD_ADDED, None, new, wakes)
@@ -173,14 +189,15 @@ class ClusterInformers:
     def _changed(self, old: Object, new: Object) -> None:
         """Handles a change of a pod that stays on its node."""
         before, now = old["metadata"], new["metadata"]
-        respecified = old["spec"] != new["spec"]
+        was, info = self._counted(old), self._counted(new)
+        respecified = old["spec"] != new["spec"] or was.resized != info.resized
         relabelled = before.get("labels") != now.get("labels")
         leaving = before.get("deletionTimestamp") != now.get("deletionTimestamp")
         if not respecified and not relabelled and not leaving:
             self._cache.refresh(new)
             return
-        self._cache.add_pod(PodInfo(new))
-        if respecified and pod_requests(old["spec"]) != pod_requests(new["spec"]):
+        self._cache.add_pod(info)
+        if respecified and _shrunk(was.requests, info.requests):
             self._queue.move_all_to_active_or_backoff_queue(_POD_SHRUNK, old, new)
         if relabelled:
             self._queue.move_all_to_active_or_backoff_queue(_POD_RELABELLED, old, new)

@@ -93,7 +93,7 @@ class SchedulerService:
             attempts_end_by_name=self._features.attempts_end_by_name,
         )
         taken = self.scheduler.profiles if queues else ()
-        ClusterInformers(self.cache, self.queue, taken, self._features).connect(self._informers)
+        ClusterInformers(self.cache, self.queue, taken, self._features, panic).connect(self._informers)
         volumes.connect(self._informers, self.queue)
         if self._features.dynamic_resources:
             dynamic.connect(self._informers, self.queue)

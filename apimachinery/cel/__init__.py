@@ -3,7 +3,7 @@
 Users compile an expression once (`compile` caches) in an environment and evaluate it often:
 
     declared = {"self": declare(schema, root=True), "params": types.DYN}
-    expressions = environment("1.36", stored=False, variables=declared)
+    expressions = environment(36, stored=False, variables=declared)
     program = compile("self.replicas <= 5", expressions, (types.BOOL,))  # raises CompileError, cel-go's text
     program.result      # types.Type of the result
     program.estimate()  # (min, max) cost at admission; sizes come from the declared types
@@ -11,11 +11,11 @@ Users compile an expression once (`compile` caches) in an environment and evalua
     value, cost = program.evaluate({"self": to_value(obj, declared["self"])}, limit=1_000_000)
                         # raises EvaluationError, its `cost` says what was spent
 
-- `environment(minor, *, stored, variables) -> Environment`: the libraries of that minor. `stored`:
-  expressions that are in storage already may use all that the server knows; new ones what the previous minor
-  knows too. Keep it: programs are cached by environment. `Environment.extended(variables, named=...,
-  libraries=...)` adds to it; names may be qualified (`authorizer.requestResource`); `named` are object types
-  that expressions can make (`Object{...}`).
+- `environment(release, *, stored, variables) -> Environment`: the libraries of a `Release`, or of a minor
+  (36). `stored`: expressions that are in storage already may use all that the server knows; new ones what the
+  previous minor knows too. Keep it: programs are cached by environment. `Environment.extended(variables,
+  named=..., libraries=...)` adds to it; names may be qualified (`authorizer.requestResource`); `named` are
+  object types that expressions can make (`Object{...}`).
 - `compile(expression, environment, results=()) -> Program`; `results` are the types allowed, else
   CompileError `must evaluate to bool but got int` / `must evaluate to one of [...] but got int`.
 - `types`: BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, DURATION, TIMESTAMP, list_of(T), map_of(K, V),

@@ -17,12 +17,13 @@ from kubeskew.apimachinery.cel.costs.estimator import Overrides
 from kubeskew.apimachinery.cel.declarations import Declared, declared_of
 from kubeskew.apimachinery.cel.library import kubernetes, lists
 from kubeskew.apimachinery.cel.library.formats import FORMATS
-from kubeskew.apimachinery.cel.library.network import NETWORKS
+from kubeskew.apimachinery.cel.library.network import MISSING_INNER_NETWORKS, NETWORKS
 from kubeskew.apimachinery.cel.library.standard import STANDARD
 from kubeskew.apimachinery.cel.library.strings import REGEX, strings
 from kubeskew.apimachinery.cel.overloads import Functions, Overload
 from kubeskew.apimachinery.cel.parser import macros
 from kubeskew.apimachinery.cel.parser.macros import Macros
+from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.cel.types import Type
 
 LIMIT = 1_000_000  # per call, unless the caller says otherwise
@@ -127,17 +128,18 @@ class Environment:
 
 
 def environment(
-    minor: str | int, *, stored: bool, variables: Mapping[str, Type | Declared] | None = None
+    release: Release | int, *, stored: bool, variables: Mapping[str, Type | Declared] | None = None
 ) -> Environment:
-    """Returns the environment of expressions in a server of `minor` ("1.36"); the package's docstring
-    explains `stored`."""
-    number = minor if isinstance(minor, int) else int(minor.split(".")[1])
-    base = _base(number if stored else number - 1)
+    """Returns the environment of expressions in a server of a release, or of a minor without its bugs; the
+    package's docstring explains `stored`."""
+    known = Release(release) if isinstance(release, int) else release
+    base = _base(known if stored else known._replace(minor=known.minor - 1))
     return base.extended(variables) if variables else base
 
 
 @lru_cache(maxsize=64)
-def _base(minor: int) -> Environment:
+def _base(release: Release) -> Environment:
+    minor = release.minor
     functions: list[Overload] = []
     known: dict[Any, Any] = {}
     for library in LIBRARIES:
@@ -145,6 +147,8 @@ def _base(minor: int) -> Environment:
         if library.since <= minor and (library.until is None or minor < library.until):
             functions += library.functions
             known.update(library.macros)
+    if release.misses_inner_networks:
+        functions = [MISSING_INNER_NETWORKS.get(function.identity, function) for function in functions]
     if minor < _CROSS_TYPE_SINCE:
         functions = [function for function in functions if function.identity not in _CROSS_TYPE]
     return Environment(minor, {}, {**types.NAMED, **_NAMED}, Functions(functions), known)

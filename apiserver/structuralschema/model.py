@@ -133,8 +133,8 @@ def _rule_tree(structural: Structural, *, root: bool) -> RuleNode | None:
     declared = cel.declare(props, root=root)
     if declared is None:
         return None
-    minor = structural.features.expressions
-    rules = compile_rules(structural.validations, props, declared, minor, stored=lambda _: True)
+    release = structural.features.expressions
+    rules = compile_rules(structural.validations, props, declared, release, stored=lambda _: True)
     node = RuleNode(props, structural.type, declared, rules)
     if structural.items is not None:
         node.items = _rule_tree(structural.items, root=structural.items.embedded)

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.structuralschema.field_paths import FieldPathError, read_field_path
 
@@ -71,14 +72,14 @@ def effort(node: RuleNode | None, *, many: bool = False) -> int:
 
 
 def compile_rules(
-    rules: Sequence[Object], props: Object, declared: "cel.Declared", minor: int, stored: Stored
+    rules: Sequence[Object], props: Object, declared: "cel.Declared", release: Release, stored: Stored
 ) -> list[RuleProgram]:
     """Returns the programs of one node's rules."""
-    return [_compile(rule, props, declared, minor, stored) for rule in rules]
+    return [_compile(rule, props, declared, release, stored) for rule in rules]
 
 
 def _compile(
-    rule: Object, props: Object, declared: "cel.Declared", minor: int, stored: Stored
+    rule: Object, props: Object, declared: "cel.Declared", release: Release, stored: Stored
 ) -> RuleProgram:
     expression, optional = rule.get("rule") or "", bool(rule.get("optionalOldSelf"))
     found = RuleProgram(rule, optional_old=optional)
@@ -86,7 +87,7 @@ def _compile(
         return found
     old = types.optional_of(declared.type) if optional else declared
     variables: Variables = {SELF: declared, OLD_SELF: old}
-    environment = cel.environment(minor, stored=stored(expression), variables=variables)
+    environment = cel.environment(release, stored=stored(expression), variables=variables)
     try:
         found.program = cel.compile(expression, environment)
     except cel.CompileError as error:
@@ -98,7 +99,7 @@ def _compile(
     found.uses_old = OLD_SELF in found.program.names
     found.max_cost = found.program.estimate(declared)[1]
     found.most = _REQUEST_BYTES // (declared.smallest + 1)
-    _compile_message(found, declared, variables, minor, stored)
+    _compile_message(found, declared, variables, release, stored)
     path = rule.get("fieldPath")
     if path:
         try:
@@ -109,12 +110,12 @@ def _compile(
 
 
 def _compile_message(
-    found: RuleProgram, declared: "cel.Declared", variables: Variables, minor: int, stored: Stored
+    found: RuleProgram, declared: "cel.Declared", variables: Variables, release: Release, stored: Stored
 ) -> None:
     expression = found.rule.get("messageExpression") or ""
     if not expression:
         return
-    environment = cel.environment(minor, stored=stored(expression), variables=variables)
+    environment = cel.environment(release, stored=stored(expression), variables=variables)
     try:
         program = cel.compile(expression, environment)
     except cel.CompileError as error:

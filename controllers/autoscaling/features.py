@@ -17,6 +17,7 @@ class AutoscalerFeatures:
     pod_level_requests: bool
     observed_generation: bool
     binary_memory: bool
+    needs_container: bool  # each pod has metrics of the container that is measured, or nothing is counted
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "AutoscalerFeatures":
@@ -25,4 +26,5 @@ class AutoscalerFeatures:
             pod_level_requests=gates.enabled("PodLevelResources"),
             observed_generation=gates.enabled("HPAGeneration"),
             binary_memory=version.minor >= _BINARY_MEMORY_SINCE,
+            needs_container=gates.bugs.present("k8s-127193"),
         )

@@ -38,11 +38,18 @@ class PodMetric:
 
 
 async def resource_metrics(
-    client: APIClient, resource: str, namespace: str, selector: str, container: str
+    client: APIClient,
+    resource: str,
+    namespace: str,
+    selector: str,
+    container: str,
+    *,
+    needs_container: bool,
 ) -> dict[str, PodMetric]:
     """Returns what each pod that has metrics used of a resource: all its containers, or the named one.
 
-    Raises MetricError.
+    `needs_container`: metrics of a pod without that container are an error; else the pod is left out. Raises
+    MetricError.
     """
     try:
         found = await client.list(_POD_METRICS, namespace, selector)
@@ -53,6 +60,8 @@ async def resource_metrics(
         raise MetricError("no metrics returned from resource metrics API")
     metrics = {}
     for item in items:
+        if container and needs_container and container not in _containers(item):
+            raise MetricError(f"failed to get container metrics: {_missing(item, container)}")
         value = _of_container(item, resource, container) if container else _of_pod(item, resource)
         if value is not None:
             window = timedelta(seconds=parse_duration(item["window"]))
@@ -76,12 +85,15 @@ def _of_pod(item: Object, resource: str) -> int | None:
 
 
 def _of_container(item: Object, resource: str, container: str) -> int | None:
-    for each in item.get("containers") or ():
-        if each["name"] == container:
-            amount = each["usage"].get(resource)
-            return Quantity.parse(amount).milli_value() if amount is not None else None
-    metadata = item["metadata"]
-    pod = f"{metadata['namespace']}/{metadata['name']}"
-    raise MetricError(
-        f"failed to get container metrics: container {container} not present in metrics for pod {pod}"
-    )
+    """Returns what the container of that name used; None if there is none, or it says nothing of that."""
+    amount = _containers(item).get(container, {}).get(resource)
+    return None if amount is None else Quantity.parse(amount).milli_value()
+
+
+def _containers(item: Object) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each["usage"] for each in item.get("containers") or ()}
+
+
+def _missing(item: Object, container: str) -> str:
+    pod = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+    return f"container {container} not present in metrics for pod {pod}"

@@ -150,7 +150,10 @@ class Proposer:
         name, container = source["name"], source.get("container") or ""
         namespace, target = autoscaler["metadata"]["namespace"], source["target"]
         try:
-            metrics = await resource_metrics(self._client, name, namespace, selector, container)
+            metrics = await resource_metrics(
+                *(self._client, name, namespace, selector, container),
+                needs_container=self._features.needs_container,
+            )
         except MetricError as error:
             raise MetricError(f"unable to get metrics for resource {name}: {error}") from error
         groups = replicas.grouped(pods, metrics, name, self._clock.now())

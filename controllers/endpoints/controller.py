@@ -15,6 +15,7 @@ from kubeskew.controllers.endpoints.base import ServiceController
 from kubeskew.controllers.endpoints.features import EndpointsFeatures
 from kubeskew.controllers.endpoints.triggers import annotated
 from kubeskew.controllers.framework.base import ControllerContext, Key
+from kubeskew.controllers.framework.own_writes import StaleCacheError
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 
 _HEADLESS = "service.kubernetes.io/headless"
@@ -34,12 +35,14 @@ class EndpointsController(ServiceController):
         self._features = EndpointsFeatures.of(context.environment.version, context.environment.gates)
         self._endpoints = context.informer(ENDPOINTS)
         self._endpoints.add_handler(deleted=self.enqueue)
+        self._stale: dict[Key, str] = {}  # the resourceVersion of Endpoints that are known to be out of date
 
     async def sync(self, key: Key) -> None:
         service = self.services.get(*key)
         present = self._endpoints.get(*key)
         if service is None:
             self.triggers.forget(key)
+            self._stale.pop(key, None)
             if present is not None:
                 await self._delete(key)
             return
@@ -52,13 +55,35 @@ class EndpointsController(ServiceController):
         found = _published(service, selected, self._features)
         wanted = subsets(found[:_MOST_ADDRESSES], portless=not service["spec"].get("ports"))
         crowded = len(found) > _MOST_ADDRESSES
-        if present is not None and _says(present, service, wanted, crowded=crowded):
-            return
+        if present is not None:
+            self._refuse_stale(key, present)
+            if _says(present, service, wanted):
+                return
         metadata = annotated(self._metadata(service, present or {"metadata": {}}, crowded=crowded), time)
         if present is None:
             await self._create(key, metadata, wanted)
         else:
-            await self.client.update(ENDPOINTS, {**present, "metadata": metadata, "subsets": wanted})
+            await self._update(key, present, {**present, "metadata": metadata, "subsets": wanted})
+
+    def _refuse_stale(self, key: Key, present: Object) -> None:
+        """Raises StaleCacheError while the informer has not seen the controller's last update."""
+        version = present["metadata"]["resourceVersion"]
+        if self._features.tracks_stale and self._stale.get(key) == version:
+            raise StaleCacheError(
+                f"endpoints informer cache is out of date, resource version {version} already processed "
+                f"for endpoints {key.namespace}/{key.name}"
+            )
+
+    async def _update(self, key: Key, present: Object, wanted: Object) -> None:
+        """Writes Endpoints, and remembers the version that they replace.
+
+        Truncated ones are written at each sync, and often are as before: then they keep their version.
+        """
+        before = present["metadata"]["resourceVersion"]
+        updated = await self.client.update(ENDPOINTS, wanted)
+        changed = updated["metadata"]["resourceVersion"] != before
+        if changed or self._features.takes_unchanged_for_stale:
+            self._stale[key] = before
 
     def _metadata(self, service: Object, present: Object, *, crowded: bool) -> Object:
         labels = dict(service["metadata"].get("labels") or {})
@@ -93,14 +118,17 @@ class EndpointsController(ServiceController):
                 raise
 
 
-def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: bool) -> bool:
-    """Returns whether nothing has to change; the controller's own labels do not count."""
+def _says(endpoints: Object, service: Object, wanted: list[Object]) -> bool:
+    """Returns whether nothing has to change; truncated Endpoints are written anew each time.
+
+    The controller's own labels do not count.
+    """
     metadata = endpoints["metadata"]
     labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k not in _OWN_LABELS}
     return (
         (endpoints.get("subsets") or []) == wanted
         and labels == (service["metadata"].get("labels") or {})
-        and (_CAPACITY in (metadata.get("annotations") or {})) == crowded
+        and _CAPACITY not in (metadata.get("annotations") or {})
     )
 
 

@@ -81,13 +81,7 @@ class StatefulSetController(PodOwnerController):
             current,
             update,
             self.clock.now(),
-            index_label=self._features.pod_index_label,
-            max_unavailable_gate=self._features.max_unavailable,
-            keeps_succeeded=self._features.keeps_succeeded,
-            reports_recreation=self._features.reports_recreation,
-            counts_old_unavailable=self._features.counts_old_unavailable,
-            completes_rolling_alone=self._features.completes_rolling_alone,
-            provides_first=self._features.provides_first,
+            self._features,
         )
         if self._features.panics_in_parallel and rollout.labels_claims_at_once:
             raise Panic("concurrent map writes")

@@ -26,6 +26,7 @@ class StatefulSetFeatures:
     reports_recreation: bool  # by an event when it replaces an ended pod
     counts_old_unavailable: bool  # old pods that are not available keep a parallel set from replacing them
     completes_rolling_alone: bool  # with OnDelete the current revision stays for good
+    completes_without_missing: bool  # an update is over once it reached the pods that are there
     provides_first: bool  # a parallel set scales down once all pods that it lacks could be made
     panics_over_history: bool  # a negative revisionHistoryLimit
 
@@ -43,6 +44,7 @@ class StatefulSetFeatures:
             reports_recreation=version.minor <= _LAST_TO_REPORT,
             counts_old_unavailable=gates.bugs.present("k8s-137666"),
             completes_rolling_alone=gates.bugs.present("k8s-136833"),
+            completes_without_missing=gates.bugs.present("k8s-120731"),
             provides_first=gates.bugs.present("k8s-141057"),
             panics_over_history=gates.bugs.present("k8s-129301"),
         )

@@ -16,6 +16,7 @@ from kubeskew.controllers.framework.percentages import scaled
 from kubeskew.controllers.framework.pod_control import slow_start
 from kubeskew.controllers.statefulset import identity
 from kubeskew.controllers.statefulset.claims import StatefulPods
+from kubeskew.controllers.statefulset.features import StatefulSetFeatures
 from kubeskew.controllers.statefulset.identity import is_created, ordinal, revision_of
 
 _FIRST_BATCHES = 2  # pods that a slow start makes before it makes two at once
@@ -35,27 +36,14 @@ class Rollout:
         current: Object,
         update: Object,
         now: datetime,
-        *,
-        index_label: bool,
-        max_unavailable_gate: bool,
-        keeps_succeeded: bool,
-        reports_recreation: bool,
-        counts_old_unavailable: bool,
-        completes_rolling_alone: bool,
-        provides_first: bool,
+        features: StatefulSetFeatures,
     ) -> None:
         self._control = control
         self._recorder = recorder
         self._set = stateful_set
         self._current, self._update = current, update
         self._now = now
-        self._index_label = index_label
-        self._max_unavailable_gate = max_unavailable_gate
-        self._keeps_succeeded = keeps_succeeded
-        self._reports_recreation = reports_recreation
-        self._counts_old_unavailable = counts_old_unavailable
-        self._completes_rolling_alone = completes_rolling_alone
-        self._provides_first = provides_first
+        self._features = features
         self._found = found
         self._current_replicas = self._counted(current)
         self.replicas = self._wanted_pods()
@@ -87,7 +75,9 @@ class Rollout:
     def _new_pod(self, number: int) -> Object:
         revision = self._current if self._needs_current(number) else self._update
         wanted = applied(self._set, revision)
-        return identity.new_pod(wanted, number, revision["metadata"]["name"], index_label=self._index_label)
+        return identity.new_pod(
+            wanted, number, revision["metadata"]["name"], index_label=self._features.pod_index_label
+        )
 
     def _needs_current(self, number: int) -> bool:
         """Returns whether a pod is recreated from the current revision: the rolling update has not reached
@@ -121,7 +111,7 @@ class Rollout:
         if self._set["metadata"].get("deletionTimestamp"):
             return
         scale = [self._provide_all, self._remove_condemned]
-        if not (self._monotonic or self._provides_first):
+        if not (self._monotonic or self._features.provides_first):
             scale.reverse()
         for part in scale:
             if await part():
@@ -158,7 +148,7 @@ class Rollout:
         return False
 
     async def _provide(self, pod: Object) -> bool:
-        kept = self._keeps_succeeded and pods.phase(pod) == "Succeeded"
+        kept = self._features.keeps_succeeded and pods.phase(pod) == "Succeeded"
         if pods.is_terminal(pod) and is_created(pod) and not kept:
             if not pods.is_terminating(pod):
                 self._tell_ended(pod)
@@ -178,7 +168,7 @@ class Rollout:
         return False
 
     def _tell_ended(self, pod: Object) -> None:
-        if not self._reports_recreation:
+        if not self._features.reports_recreation:
             return
         metadata = self._set["metadata"]
         whose = f"StatefulSet {metadata['namespace']}/{metadata['name']} is recreating"
@@ -201,7 +191,7 @@ class Rollout:
     async def _replace(self, rolling: Object) -> None:
         """Deletes pods of old revisions, highest ordinal first, down to the partition."""
         least = int(rolling.get("partition") or 0)
-        if self._max_unavailable_gate:
+        if self._features.max_unavailable:
             await self._replace_several(least, rolling.get("maxUnavailable"))
             return
         for pod in reversed(self.replicas[least:]):
@@ -230,7 +220,7 @@ class Rollout:
     @property
     def _deletes_in_order(self) -> bool:
         """Returns whether pods are replaced by their ordinal alone, however they are."""
-        return self._monotonic or self._counts_old_unavailable
+        return self._monotonic or self._features.counts_old_unavailable
 
     def _old_and_unavailable(self, least: int) -> list[Object]:
         """Returns the pods that a parallel set replaces first, whatever is allowed: they serve nobody."""
@@ -264,8 +254,9 @@ class Rollout:
         }
         if conditions := (self._set.get("status") or {}).get("conditions"):
             status["conditions"] = conditions
-        if self._rolls or not self._completes_rolling_alone:
-            _complete(self._set, status)
+        if self._rolls or not self._features.completes_rolling_alone:
+            counted = self._features.completes_without_missing
+            _complete(status, status["replicas"] if counted else identity.replicas(self._set))
         return status
 
     @property
@@ -273,9 +264,8 @@ class Rollout:
         return (self._set["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"
 
 
-def _complete(stateful_set: Object, status: Object) -> None:
-    """Makes the update revision the current one if an update reached every pod."""
-    wanted = identity.replicas(stateful_set)
+def _complete(status: Object, wanted: int) -> None:
+    """Makes the update revision the current one if an update reached every pod that is wanted."""
     if all(status[name] == wanted for name in ("updatedReplicas", "replicas", "readyReplicas")):
         status["currentReplicas"] = status["updatedReplicas"]
         status["currentRevision"] = status["updateRevision"]

@@ -9,6 +9,7 @@ from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.features.placement import PlacementFeatures
 from kubeskew.scheduler.features.preemption import PreemptionFeatures
+from kubeskew.scheduler.features.resizing import ResizingFeatures
 
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 
@@ -49,6 +50,7 @@ class SchedulerFeatures:
     keeps_old_rejections: (
         bool  # a pod still counts as rejected by plugins after an attempt that ends otherwise
     )
+    resizing: ResizingFeatures
     gated_sleep: bool  # no event but a change of its own wakes a pod that PreEnqueue holds back
     placement: PlacementFeatures
     victims_unsorted: bool  # those that violate a budget come first, and so count as the most important
@@ -105,6 +107,7 @@ class SchedulerFeatures:
             spread_sleeps=gates.bugs.present("k8s-122627"),
             sidecar_ports_overlooked=gates.bugs.present("k8s-132040"),
             keeps_old_rejections=gates.bugs.present("k8s-120334"),
+            resizing=ResizingFeatures.of(gates),
             gated_sleep=gates.bugs.present("k8s-125527"),
             placement=PlacementFeatures.of(gates),
             victims_unsorted=gates.bugs.present("k8s-128307"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
@@ -10,6 +11,9 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.framework.affinity_terms import NO_AFFINITY, PodAffinity
 
 Amounts = dict[str, int]  # by resource name; cpu in thousandths, everything else in units
+Resized = Mapping[str, Amounts]  # requests of containers, by name, that do not count by their spec
+
+_NONE: Resized = MappingProxyType({})
 
 # What a container without a request counts as when nodes are scored (upstream, schedutil).
 DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
@@ -31,9 +35,12 @@ def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
         total[name] = total.get(name, 0) + sign * number
 
 
-def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """Computes what the pod needs at once, with pod-level requests and overhead."""
-    total = _at_once(spec, "requests")
+def pod_requests(spec: Mapping[str, Any], resized: Resized = _NONE) -> Amounts:
+    """Computes what the pod needs at once, with pod-level requests and overhead.
+
+    `resized`: of containers that are being resized (resized_pods.py).
+    """
+    total = _at_once(spec, "requests", resized)
     total.update(amounts((spec.get("resources") or {}).get("requests")))
     add(total, amounts(spec.get("overhead")))
     return total
@@ -48,13 +55,14 @@ def pod_limits(spec: Mapping[str, Any]) -> Amounts:
     return total
 
 
-def _at_once(spec: Mapping[str, Any], kind: str) -> Amounts:
+def _at_once(spec: Mapping[str, Any], kind: str, resized: Resized = _NONE) -> Amounts:
+    def counted(container: Mapping[str, Any]) -> Amounts:
+        known = resized.get(container["name"]) if resized else None
+        return _resources(container, kind) if known is None else known
+
     return needed_at_once(
-        (_resources(container, kind) for container in spec.get("containers") or ()),
-        (
-            (is_sidecar(container), _resources(container, kind))
-            for container in spec.get("initContainers") or ()
-        ),
+        map(counted, spec.get("containers") or ()),
+        ((is_sidecar(container), counted(container)) for container in spec.get("initContainers") or ()),
     )
 
 
@@ -66,11 +74,12 @@ def _resources(container: Mapping[str, Any], kind: str) -> Amounts:
     return amounts((container.get("resources") or {}).get(kind))
 
 
-def _scored(spec: Mapping[str, Any], requests: Amounts) -> Amounts:
+def _scored(spec: Mapping[str, Any], requests: Amounts, resized: Resized) -> Amounts:
     """Returns the requests for scoring: containers without any count as small ones, not as nothing."""
     cpu = memory = 0
     for container in spec.get("containers") or ():
-        asked = container_requests(container)
+        known = resized.get(container["name"]) if resized else None
+        asked = container_requests(container) if known is None else known
         cpu += asked.get("cpu", DEFAULT_MILLI_CPU)
         memory += asked.get("memory", DEFAULT_MEMORY)
     return {
@@ -96,10 +105,14 @@ def host_ports(spec: Mapping[str, Any], *, of_sidecars: bool = True) -> frozense
 
 
 class PodInfo:
-    """A pod and what follows from its spec. The object is shared with the informer: read-only."""
+    """A pod and what follows from its spec. The object is shared with the informer: read-only.
 
-    def __init__(self, pod: Object) -> None:
+    `resized`: of its containers that are being resized (resized_pods.py).
+    """
+
+    def __init__(self, pod: Object, resized: Resized = _NONE) -> None:
         self.pod = pod
+        self.resized = resized
         metadata = pod["metadata"]
         self.namespace: str = metadata.get("namespace", "")
         self.name: str = metadata["name"]
@@ -114,11 +127,11 @@ class PodInfo:
 
     @cached_property
     def requests(self) -> Amounts:
-        return pod_requests(self.spec)
+        return pod_requests(self.spec, self.resized)
 
     @cached_property
     def scored_requests(self) -> Amounts:
-        return _scored(self.spec, self.requests)
+        return _scored(self.spec, self.requests, self.resized)
 
     @cached_property
     def scored_size(self) -> tuple[int, int]:

@@ -159,6 +159,53 @@ async def test_large_services_are_sliced(serving):
     assert [slice_["endpoints"] for slice_ in await slices(serving)] == [[]]
 
 
+@pytest.mark.parametrize(("version", "stuck"), [("1.28.11", False), ("1.28.12", True), ("1.28.15", False)])
+async def test_truncated_endpoints_are_written_on(make_cluster, version, stuck):
+    """At most 1000 addresses are published. Updates of truncated Endpoints that change nothing make the
+    controller with 127417 take them for out of date, and it never updates them again.
+    """
+    cluster = make_cluster(Version.parse(version))
+    await cluster.start(EndpointsController)
+    for number in range(1002):
+        await cluster.client.create(PODS, pod(f"p{number}", f"10.0.{number >> 8}.{number & 255}"))
+    await cluster.client.create(SERVICES, service(ipFamilies=["IPv4"]))
+    await cluster.quiet(1)
+    found = await endpoints(cluster)
+    assert len(found["subsets"][0]["addresses"]) == 1000
+    assert found["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"] == "truncated"
+
+    for value in "ab":  # the first of them takes the time of the last change away
+        note = {"metadata": {"annotations": {"note": value}}}
+        await cluster.client.patch(PODS, "p0", "ns", note)
+        await cluster.quiet(1)
+    for number in range(10):
+        await cluster.client.delete(PODS, f"p{number}", "ns")
+    await cluster.quiet(1)
+
+    (subset,) = (await endpoints(cluster))["subsets"]
+    assert len(subset["addresses"]) == (1000 if stuck else 992)
+
+
+@pytest.mark.parametrize(("version", "lost"), [("1.31", False), ("1.28.11", True)])
+async def test_a_pod_that_leaves_and_comes_back_is_published(make_cluster, version, lost):
+    """The controller waits for what it wrote itself; with 125675 it compares with what was before that."""
+    cluster = make_cluster(Version.parse(version))
+    (controller,) = await cluster.start(EndpointsController)
+    await cluster.client.create(PODS, pod("a", "10.0.0.1"))
+    await cluster.client.create(SERVICES, service(ipFamilies=["IPv4"]))
+    await cluster.quiet(1)
+    before = await endpoints(cluster)
+    shown = controller._endpoints.get
+    controller._endpoints.get = lambda *key: before  # the watch of Endpoints is behind
+    for label in ("other", "web"):
+        await cluster.client.patch(PODS, "a", "ns", {"metadata": {"labels": {"app": label}}})
+        await cluster.quiet(0.5)
+    controller._endpoints.get = shown
+    await cluster.quiet(5)
+
+    assert bool((await endpoints(cluster)).get("subsets")) is not lost
+
+
 async def test_services_without_selector_are_left_alone(serving):
     """Somebody else keeps their endpoints."""
     await serving.client.create(SERVICES, service(selector=None))

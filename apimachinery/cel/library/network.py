@@ -4,6 +4,7 @@ Source: k8s.io/apiserver/pkg/cel/library (ip.go, cidr.go), 1.36.
 """
 
 import ipaddress
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -89,6 +90,11 @@ def _contains_network(network: Network, other: Network) -> bool:
     )
 
 
+def _begins_alike(network: Network, other: Network) -> bool:
+    """Returns whether a network contains another one that begins where it does, as up to 1.32.3."""
+    return _contains_network(network, other) and bool(other.interface.ip == network.value.network_address)
+
+
 def _is_canonical(text: str) -> bool:
     return str(Address(text).value) == text
 
@@ -108,6 +114,20 @@ def _contains_address_text(network: Network, text: str) -> bool:
 def _masked(network: Network) -> Network:
     return Network(str(network.value))
 
+
+def _containing(contains: Callable[[Network, Network], bool]) -> tuple[Overload, ...]:
+    """Returns the functions that say whether a network is inside of another one."""
+    return (
+        overload("net.CIDR.containsCIDR(net.CIDR) bool", contains, "cidr_contains_cidr"),
+        overload(
+            "net.CIDR.containsCIDR(string) bool",
+            lambda network, text: contains(network, Network(text)),
+            "cidr_contains_cidr_string",
+        ),
+    )
+
+
+MISSING_INNER_NETWORKS = {function.identity: function for function in _containing(_begins_alike)}
 
 NETWORKS: tuple[Overload, ...] = (
     overload("ip(string) net.IP", Address),
@@ -149,12 +169,7 @@ NETWORKS: tuple[Overload, ...] = (
         _contains_address_text,
         "cidr_contains_ip_string",
     ),
-    overload("net.CIDR.containsCIDR(net.CIDR) bool", _contains_network, "cidr_contains_cidr"),
-    overload(
-        "net.CIDR.containsCIDR(string) bool",
-        lambda network, text: _contains_network(network, Network(text)),
-        "cidr_contains_cidr_string",
-    ),
+    *_containing(_contains_network),
     overload("net.CIDR.ip() net.IP", lambda network: Address(str(network.interface.ip)), "cidr_ip"),
     overload("net.CIDR.prefixLength() int", lambda network: network.value.prefixlen),
     overload("net.CIDR.masked() net.CIDR", _masked),

@@ -35,8 +35,8 @@ class Conditions:
         if listed:
             from kubeskew.apimachinery.cel import types
 
-            minor = services.features.expressions
-            environment = expressions.environment(minor, params=params)
+            release = services.features.expressions
+            environment = expressions.environment(release, params=params)
             self._expressions = [
                 Expression(condition.get("expression") or "", environment, (types.BOOL,))
                 for condition in listed

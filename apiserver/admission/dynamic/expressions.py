@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic import admission_requests
@@ -49,7 +50,9 @@ class Outcome:
 
 
 @cache
-def environment(minor: int, *, params: bool, stored: bool = True, authorizer: bool = True) -> "Environment":
+def environment(
+    release: Release, *, params: bool, stored: bool = True, authorizer: bool = True
+) -> "Environment":
     """Returns the environment of admission expressions; `params` is declared where a policy has
     parameters.
     """
@@ -68,7 +71,7 @@ def environment(minor: int, *, params: bool, stored: bool = True, authorizer: bo
         variables["authorizer.requestResource"] = check
     if params:
         variables["params"] = types.DYN
-    return cel.environment(f"1.{minor}", stored=stored, variables=variables)
+    return cel.environment(release, stored=stored, variables=variables)
 
 
 def _request_type() -> Any:

@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go, 1.36.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
@@ -20,9 +21,14 @@ class Compiler:
     """Makes expressions that may name the variables declared so far."""
 
     def __init__(
-        self, minor: int, *, params: bool, stored: bool = True, declared: Mapping[str, Any] | None = None
+        self,
+        release: Release,
+        *,
+        params: bool,
+        stored: bool = True,
+        declared: Mapping[str, Any] | None = None,
     ) -> None:
-        self._minor, self._params, self._stored = minor, params, stored
+        self._release, self._params, self._stored = release, params, stored
         self._declared = dict(declared or {})  # what is known of variables that may be anything
         self._types: dict[str, Any] = {}
         self._programs: dict[str, Expression] = {}
@@ -47,7 +53,7 @@ class Compiler:
         key = authorizer, stored
         if key not in self._environments:
             base = expressions.environment(
-                self._minor, params=self._params, stored=stored, authorizer=authorizer
+                self._release, params=self._params, stored=stored, authorizer=authorizer
             )
             declared = types.object_type("kubernetes.variables", dict(self._types))
             self._environments[key] = base.extended({**self._declared, _VARIABLES: declared})

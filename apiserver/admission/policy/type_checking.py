@@ -95,8 +95,8 @@ def _compiler(services: AdmissionServices, spec: Object, schema: Schema) -> Comp
 
     declared = cel.declare(_json_schema(schema, 0), root=True)
     variables = {"object": declared, "oldObject": declared} if declared is not None else {}
-    minor, params = services.features.expressions, spec.get("paramKind") is not None
-    compiler = Compiler(minor, params=params, declared=variables)
+    release, params = services.features.expressions, spec.get("paramKind") is not None
+    compiler = Compiler(release, params=params, declared=variables)
     declare_all(compiler, spec.get("variables") or [])
     return compiler
 

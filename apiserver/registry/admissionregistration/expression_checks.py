@@ -7,6 +7,7 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
@@ -24,25 +25,25 @@ def compile_errors(expression: Expression, path: str) -> Iterator[FieldError]:
         yield invalid(path, expression.source, why)
 
 
-def condition_check(minor: int, known: frozenset[str], *, params: bool = False) -> ExpressionCheck:
+def condition_check(release: Release, known: frozenset[str], *, params: bool = False) -> ExpressionCheck:
     """Returns the check of matchConditions; `known` expressions were there before."""
 
     def check(source: str, path: str) -> Iterator[FieldError]:
         from kubeskew.apimachinery.cel import types
 
-        environment = expressions.environment(minor, params=params, stored=source in known)
+        environment = expressions.environment(release, params=params, stored=source in known)
         yield from compile_errors(Expression(source, environment, (types.BOOL,)), path)
 
     return check
 
 
-def policy_checks(minor: int, spec: Object, old: Object | None) -> Checks:
+def policy_checks(release: Release, spec: Object, old: Object | None) -> Checks:
     """Returns the checks of a policy's expressions; `old` is the spec it had, None for a new one."""
     from kubeskew.apimachinery.cel import types
 
     params = spec.get("paramKind") is not None
     known = frozenset(_expressions(old or {}))
-    compiler = Compiler(minor, params=params)
+    compiler = Compiler(release, params=params)
 
     def check(results: Sequence[Any], *, authorizer: bool = True) -> ExpressionCheck:
         def run(source: str, path: str) -> Iterator[FieldError]:
@@ -60,7 +61,7 @@ def policy_checks(minor: int, spec: Object, old: Object | None) -> Checks:
         return run
 
     return Checks(
-        condition=condition_check(minor, known, params=params),
+        condition=condition_check(release, known, params=params),
         validation=check((types.BOOL,)),
         message=check((types.STRING,), authorizer=False),
         annotation=check((types.STRING, types.NULL)),

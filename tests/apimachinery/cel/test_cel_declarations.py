@@ -90,7 +90,7 @@ def _declared():
 
 
 _DECLARED = _declared()
-_ENVIRONMENT = cel.environment("1.36", stored=True, variables={"self": _DECLARED})
+_ENVIRONMENT = cel.environment(36, stored=True, variables={"self": _DECLARED})
 
 
 def _program(expression):
@@ -236,7 +236,7 @@ def test_odd_identifiers(identifier, name):
 
 def test_programs_go_with_their_environment():
     """An expression is compiled once in an environment; nothing keeps either when they are no longer used."""
-    made = cel.environment("1.36", stored=False, variables={"x": types.INT})
+    made = cel.environment(36, stored=False, variables={"x": types.INT})
     program = cel.compile("x + 1 == 2", made)
     assert cel.compile("x + 1 == 2", made) is program
     with pytest.raises(cel.CompileError):

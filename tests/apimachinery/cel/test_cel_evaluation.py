@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.cel.values import INT_MAX, INT_MIN, UInt
 
 _ENVIRONMENT = cel.environment(
-    "1.36", stored=True, variables={"d": types.DYN, "i": types.INT, "s": types.STRING}
+    36, stored=True, variables={"d": types.DYN, "i": types.INT, "s": types.STRING}
 ).extended(libraries=(cel.BINDINGS,))
 _BINDINGS = {
     "d": {"a": 1, "l": [1, 2, 3], "n": None, "m": {"k": "v"}, "b": True, "s": "text", "f": 1.5},
@@ -285,7 +286,7 @@ def test_authorizer_is_asked_what_was_built():
         return "allow", "because"
 
     environment = cel.environment(
-        "1.36",
+        36,
         stored=True,
         variables={"authorizer": types.opaque("kubernetes.authorization.Authorizer")},
     )
@@ -318,7 +319,7 @@ def test_authorizer_is_asked_what_was_built():
 
 
 _INTEGERS = st.integers(INT_MIN, INT_MAX)
-_NUMBERS = cel.environment("1.36", stored=True, variables={"x": types.INT, "y": types.INT})
+_NUMBERS = cel.environment(36, stored=True, variables={"x": types.INT, "y": types.INT})
 
 
 @given(_INTEGERS, _INTEGERS)
@@ -335,7 +336,7 @@ def test_division_and_remainder_agree(x, y):
 @given(st.integers(0, 2**64 - 1))
 def test_unsigned_text_and_back(number):
     """Numbers survive the way to text and back."""
-    environment = cel.environment("1.36", stored=True, variables={"u": types.UINT})
+    environment = cel.environment(36, stored=True, variables={"u": types.UINT})
 
     assert cel.compile("uint(string(u)) == u", environment).evaluate({"u": UInt(number)})[0] is True
 
@@ -343,7 +344,25 @@ def test_unsigned_text_and_back(number):
 @given(st.lists(st.integers(-5, 5), max_size=8))
 def test_quantifiers_are_dual(numbers):
     """`all` is `exists` of the opposite, and collecting keeps the order."""
-    environment = cel.environment("1.36", stored=True, variables={"l": types.list_of(types.INT)})
+    environment = cel.environment(36, stored=True, variables={"l": types.list_of(types.INT)})
     program = cel.compile("l.all(x, x > 0) == !l.exists(x, x <= 0) && l.filter(x, true) == l", environment)
 
     assert program.evaluate({"l": numbers})[0] is True
+
+
+@pytest.mark.parametrize(
+    ("inner", "with_bug", "without"),
+    [
+        ("10.0.0.0/16", True, True),
+        ("10.1.0.0/16", False, True),
+        ("10.0.0.0/7", False, False),
+        ("11.0.0.0/16", False, False),
+    ],
+)
+def test_a_release_may_miss_networks_inside_of_others(inner: str, with_bug: bool, without: bool):
+    """With 130450 networks contain only those that begin where they do, given as text or as a network."""
+    for misses, expected in ((True, with_bug), (False, without)):
+        expressions = cel.environment(Release(32, misses), stored=True)
+        for other in (f"'{inner}'", f"cidr('{inner}')"):
+            program = cel.compile(f"cidr('10.0.0.0/8').containsCIDR({other})", expressions)
+            assert program.evaluate({})[0] is expected

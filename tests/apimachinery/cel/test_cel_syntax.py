@@ -9,7 +9,7 @@ from randomness import examples
 
 from kubeskew.apimachinery import cel
 
-_ENVIRONMENT = cel.environment("1.36", stored=True, variables={"a": cel.types.DYN, "b": cel.types.DYN})
+_ENVIRONMENT = cel.environment(36, stored=True, variables={"a": cel.types.DYN, "b": cel.types.DYN})
 _ISSUE = re.compile(r"ERROR: <input>:(-?\d+):(\d+): (.*)")
 _START = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, "
@@ -154,7 +154,7 @@ def test_recovery_gives_up():
 
 def test_old_minors_know_no_optional_syntax():
     """Before 1.28 there are no optional values."""
-    environment = cel.environment("1.27", stored=True, variables={"a": cel.types.DYN})
+    environment = cel.environment(27, stored=True, variables={"a": cel.types.DYN})
 
     with pytest.raises(cel.CompileError, match=r"<input>:1:2: unsupported syntax '\.\?'"):
         cel.compile("a.?b", environment)

@@ -20,7 +20,7 @@ _TEXT = (
     "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
     "lists, types, durations, and timestamps, was given "
 )
-_ENVIRONMENT = cel.environment("1.36", stored=True, variables=_VARIABLES)
+_ENVIRONMENT = cel.environment(36, stored=True, variables=_VARIABLES)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_results_that_are_allowed(results, message):
 
 @pytest.mark.parametrize(
     ("minor", "stored", "known"),
-    [("1.33", False, False), ("1.33", True, True), ("1.34", False, True), ("1.32", True, False)],
+    [(33, False, False), (33, True, True), (34, False, True), (32, True, False)],
 )
 def test_libraries_come_with_minors(minor, stored, known):
     """A library new in a minor serves stored expressions at once, and new expressions one minor later."""

@@ -42,7 +42,7 @@ def turns():
 
 def test_allowance():
     """A thread may evaluate and compile only as much as its allowance; one without any is not limited."""
-    program = cel.compile("[1, 2, 3].all(x, x > 0)", cel.environment("1.36", stored=True))
+    program = cel.compile("[1, 2, 3].all(x, x > 0)", cel.environment(36, stored=True))
     value, cost = program.evaluate({})
     with limited_to(cost * 2):
         assert program.evaluate({}) == (value, cost)
@@ -50,7 +50,7 @@ def test_allowance():
         with pytest.raises(AllowanceSpentError):
             program.evaluate({})
     with limited_to(10), pytest.raises(AllowanceSpentError):
-        cel.compile("[1, 2, 3, 4].all(x, x > 0)", cel.environment("1.36", stored=True))
+        cel.compile("[1, 2, 3, 4].all(x, x > 0)", cel.environment(36, stored=True))
     with pytest.raises(cel.EvaluationError, match="actual cost limit exceeded"):
         program.evaluate({}, limit=cost - 1)
     assert program.evaluate({}) == (value, cost)

@@ -1,0 +1,83 @@
+"""Pods that are being resized: what of them counts on their node, by release and gate."""
+
+from typing import Any
+
+import pytest
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.process.go_panic import Panic
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.features.resizing import ResizingFeatures
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.resized_pods import resized
+
+INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
+DEFERRED = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}
+
+
+def features(version: str = "1.36", *, gate: bool = True) -> ResizingFeatures:
+    return ResizingFeatures.of(FeatureGates(Version.parse(version), {"InPlacePodVerticalScaling": gate}))
+
+
+def report(allocated: str, actual: str, name: str = "c") -> dict[str, Any]:
+    """The status of a container that was allocated and has so much cpu."""
+    return {
+        "name": name,
+        "allocatedResources": {"cpu": allocated},
+        "resources": {"requests": {"cpu": actual}},
+    }
+
+
+def pod(asked: str, *reports: dict[str, Any], **status: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": asked}}}]}
+    return {"metadata": {"name": "p"}, "spec": spec, "status": {"containerStatuses": [*reports], **status}}
+
+
+@pytest.mark.parametrize(
+    ("version", "found", "cpu"),
+    [
+        ("1.36", pod("2"), 2000),
+        ("1.36", pod("2", report("2", "2")), 2000),
+        ("1.36", pod("3", report("2", "2"), **DEFERRED), 3000),
+        ("1.36", pod("100", report("2", "2"), **INFEASIBLE), 2000),
+        ("1.36", pod("1", report("2", "2")), 2000),  # it has still to shrink
+        ("1.36", pod("1", report("1", "2")), 2000),
+        ("1.31", pod("1", report("1", "2")), 1000),  # what it has did not count yet
+        ("1.31", pod("100", report("2", "2"), resize="Infeasible"), 2000),
+    ],
+)
+def test_the_most_of_what_is_asked_allocated_and_had_counts(version: str, found: Any, cpu: int) -> None:
+    """A container counts with what it asks for, unless its node cannot have it, and with what it has still."""
+    info = PodInfo(found, resized(found, features(version)))
+
+    assert info.requests["cpu"] == cpu == info.scored_requests["cpu"]
+
+
+def test_without_the_gate_specs_alone_count() -> None:
+    """A scheduler whose gate is off does not look at statuses."""
+    found = pod("1", report("2", "2"))
+
+    assert resized(found, features(gate=False)) == {}
+
+
+@pytest.mark.parametrize(("version", "cpu"), [("1.32", 1000), ("1.33", 3000)])
+def test_sidecars_count_by_their_status_since_1_33(version: str, cpu: int) -> None:
+    """Sidecars count with what they have since 1.33; other init containers never do."""
+    found = pod("500m", report("500m", "500m"))
+    init = [{"name": name, "resources": {"requests": {"cpu": "500m"}}} for name in ("side", "first")]
+    found["spec"]["initContainers"] = [{**init[0], "restartPolicy": "Always"}, init[1]]
+    found["status"]["initContainerStatuses"] = [report("2500m", "2500m", "side"), report("9", "9", "first")]
+
+    assert PodInfo(found, resized(found, features(version))).requests["cpu"] == cpu
+
+
+@pytest.mark.parametrize(("version", "panics"), [("1.33.3", True), ("1.33.4", False)])
+def test_a_status_with_requests_that_the_spec_does_not_have(version: str, panics: bool) -> None:
+    """A container without requests whose status has some is a panic with 132895, and counts without."""
+    found = pod("1", report("1", "1"))
+    found["spec"]["containers"][0]["resources"] = {}
+    if panics:
+        with pytest.raises(Panic, match="assignment to entry in nil map"):
+            resized(found, features(version))
+    else:
+        assert resized(found, features(version)) == {"c": {"cpu": 1000}}
