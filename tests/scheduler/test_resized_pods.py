@@ -47,7 +47,7 @@ def pod(asked: str, *reports: dict[str, Any], **status: Any) -> dict[str, Any]:
     ],
 )
 def test_the_most_of_what_is_asked_allocated_and_had_counts(version: str, found: Any, cpu: int) -> None:
-    """A container counts with what it asks for, unless its node cannot have it, and with what it has still."""
+    """A container counts with what it asks for, unless its node cannot have it, and what it has still."""
     info = PodInfo(found, resized(found, features(version)))
 
     assert info.requests["cpu"] == cpu == info.scored_requests["cpu"]
