@@ -68,6 +68,8 @@ class JobController(PodOwnerController):
 
     def object_deleted(self, old: Object) -> None:
         self._ended.discard(old["metadata"]["uid"])
+        if not self._features.keeps_backoff:
+            self._backoff.pop(key_of(old), None)
         super().object_deleted(old)
         for pod in self.pods.by_index("controller", old["metadata"]["uid"]):
             self._orphan_seen(pod, swept=True)

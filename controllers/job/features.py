@@ -26,6 +26,7 @@ class JobFeatures:
     gives_orphans_up: bool  # once it failed to remove the finalizers of a deleted job's pods
     none_active_in_backoff: bool  # while a new pod is to wait, whatever runs; 1.32's API server refuses that
     forgets_ended: bool  # a job counts as going on until the informer has its end
+    keeps_backoff: bool  # of a deleted job, for one of its name that comes before the controller looks again
     success_policies: bool  # pods that succeeded may end a job before all have
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
 
@@ -43,6 +44,7 @@ class JobFeatures:
             gives_orphans_up=gates.bugs.present("k8s-141329"),
             none_active_in_backoff=gates.bugs.present("k8s-139457"),
             forgets_ended=gates.bugs.present("k8s-130333"),
+            keeps_backoff=gates.bugs.present("k8s-132109"),
             success_policies=gates.enabled("JobSuccessPolicy") or gates.bugs.present("k8s-125429"),
             counts_marked=version.minor <= _MARKED_UNTIL,
         )
