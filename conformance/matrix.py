@@ -192,7 +192,8 @@ def of_scenarios(names: Sequence[str]) -> Selection:
                 whole.add(source)
     chosen = numbered(scenario for scenarios in by_file.values() for scenario in scenarios)
     only = {source: frozenset(cells) for source, cells in named.items() if source not in whole}
-    return Selection(", ".join(scenario.name for scenario in chosen), chosen, named=only)
+    titles = [title for scenario in chosen for title in sorted(only.get(scenario.source, {scenario.name}))]
+    return Selection(", ".join(titles), chosen, named=only)
 
 
 def _scenario_of_cell(name: str) -> str:

@@ -18,6 +18,9 @@ from kubeskew.scheduler.resized_pods import resized
 _POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD, "AssignedPodAdd")
 _POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
 _POD_SHRUNK = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown")
+_PENDING_POD_SHRUNK = ClusterEvent(
+    EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown"
+)
 _NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, "NodeAdd")
 _NODE_DELETED = ClusterEvent(EventResource.NODE, Action.DELETE, "NodeDelete")
 _POD_RELABELLED = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_LABEL, "PodLabelUpdate")
@@ -39,7 +42,6 @@ _PENDING_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
         "PodGeneratedResourceClaimUpdate",
         lambda pod: _status(pod).get("resourceClaimStatuses"),
     ),
-    (Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown", lambda pod: pod_requests(pod["spec"])),
     (Action.UPDATE_POD_TOLERATION, "PodTolerationUpdate", lambda pod: pod["spec"].get("tolerations")),
 )
 
@@ -148,6 +150,8 @@ class ClusterInformers:
             for action, label, part in _PENDING_CHANGES
             if part(old) != part(new)
         ]
+        if _shrunk(pod_requests(old["spec"]), info.requests):
+            events.append(_PENDING_POD_SHRUNK)
         self._queue.update(info, old, events)
         self._nomination_changed(old, new)
 

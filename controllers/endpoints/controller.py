@@ -57,7 +57,7 @@ class EndpointsController(ServiceController):
         crowded = len(found) > _MOST_ADDRESSES
         if present is not None:
             self._refuse_stale(key, present)
-            if _says(present, service, wanted):
+            if not crowded and _says(present, service, wanted):
                 return
         metadata = annotated(self._metadata(service, present or {"metadata": {}}, crowded=crowded), time)
         if present is None:

@@ -67,9 +67,15 @@ def cells(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
 
     known = bundled()
     near = [name for name in known if incomplete.startswith(f"{name}/")]
-    named = [name for name in ctx.params.get("scenarios") or near or known if name in known]
+    asked = [name for each in ctx.params.get("scenarios") or () for name in known if _is_of(each, name)]
+    named = asked or near or known
     found = [cell.name for name in named for scenario in find(name) for cell in scenario.cells()]
     return _matching(found, incomplete)
+
+
+def _is_of(name: str, scenario: str) -> bool:
+    """Returns whether a name is that of the scenario, or may be of one of its cells."""
+    return name == scenario or name.startswith(f"{scenario}/")
 
 
 def _state(ctx: click.Context) -> State | None:

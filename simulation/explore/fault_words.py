@@ -25,8 +25,8 @@ from kubeskew.simulation.faults.plan import Kind
 
 _NEAR = 0.8  # so much alike are a word and a misspelt one
 _COMPONENT = re.compile(r"(?P<kind>[a-z-]+)(?:-\d+)?(?:/[^\s:]*)?(?:: ?(?P<call>.*))?")
-_EVENT = re.compile(r"(?P<what>\S+) event of (?P<resource>[^\s,/.]*)")
-_REQUEST = re.compile(r"(?P<what>any(?= write| verb)|[^\s,]+)(?: (?:write |verb )?(?P<resource>[^\s,/.]*))?")
+_EVENT = re.compile(r"(?P<what>\S+) event of (?P<resource>[^\s,/]*)")
+_REQUEST = re.compile(r"(?P<what>any(?= write| verb)|[^\s,]+)(?: (?:write |verb )?(?P<resource>[^\s,/]*))?")
 
 
 def check_fault(text: str, where: str) -> None:
@@ -35,15 +35,15 @@ def check_fault(text: str, where: str) -> None:
     _check_kind(kind, where)
     component = _COMPONENT.fullmatch(words)
     if component:
-        _check(component["kind"], KINDS_OF_COMPONENTS, "component", where)
+        _check(component["kind"], (*KINDS_OF_COMPONENTS, *VERBS), "component or verb", where)
     call = (component["call"] or "") if component else words
     if event := _EVENT.match(call):
         _check(event["what"], EVENTS, "event", where)
-        _check(event["resource"], plurals(), "resource", where)
+        _check_resource(event["resource"], where)
     elif request := _REQUEST.match(call):
         for verb in request["what"].split("/"):
             _check(verb, (*VERBS, *PLUGIN_CALLS), "verb", where)
-        _check(request["resource"] or "", plurals(), "resource", where)
+        _check_resource(request["resource"] or "", where)
 
 
 def _check_kind(kind: str, where: str) -> None:
@@ -52,6 +52,12 @@ def _check_kind(kind: str, where: str) -> None:
     if kind not in known:
         hint = did_you_mean(kind, known)
         raise ScenarioError(f"{where}: there is no kind of fault {kind}; there are {', '.join(known)}{hint}")
+
+
+def _check_resource(name: str, where: str) -> None:
+    """Checks a resource against the API's, unless it is one of another group, which its name then says."""
+    if "." not in name:
+        _check(name, plurals(), "resource", where)
 
 
 def _check(word: str, known: Collection[str], what: str, where: str) -> None:

@@ -125,19 +125,26 @@ def watches(local: Local) -> None:
 
 
 def quiet(local: Local, since: int) -> None:
-    """Nobody overwrites what the other server wrote: at last two seconds pass with no write but of leases.
+    """Nobody overwrites what the other server wrote: but leases, nothing changes any more.
 
-    What comes late is waited for: a node's first Event may be five seconds after it, the period in which
-    the node lifecycle controller looks at nodes.
+    A node's Event comes within five seconds, the period in which the node lifecycle controller looks.
     """
+    seen: list[str] = []
+
+    def is_registered() -> bool:
+        events = local.get("/api/v1/namespaces/default/events", NEW)["items"]
+        return "RegisteredNode" in [event["reason"] for event in events]
 
     def writes() -> list[str]:
         events = json.loads(local.run("events", "--since", str(since), "-o", "json").stdout)
         return [event["object"] for event in events if "lease" not in event["object"]]
 
-    def nothing_is_written() -> bool:
-        before = writes()
-        threading.Event().wait(2)
-        return writes() == before
+    def settled() -> bool:
+        nonlocal seen
+        before, seen = seen, writes()
+        return before == seen
 
-    eventually(nothing_is_written)
+    eventually(is_registered)
+    eventually(settled)
+    threading.Event().wait(2)
+    assert writes() == seen

@@ -186,6 +186,24 @@ async def test_truncated_endpoints_are_written_on(make_cluster, version, stuck):
     assert len(subset["addresses"]) == (1000 if stuck else 992)
 
 
+async def test_endpoints_that_are_truncated_from_now_on_say_so(cluster):
+    """The pod that is one too many is left out, and an annotation says that some are."""
+    await cluster.start(EndpointsController)
+    await cluster.client.create(SERVICES, service(ipFamilies=["IPv4"]))
+    for number in range(1000):
+        await cluster.client.create(PODS, pod(f"p{number:04}", f"10.0.{number >> 8}.{number & 255}"))
+    await cluster.quiet(1)
+    before = await endpoints(cluster)
+    await cluster.client.create(PODS, pod("p1000", "10.1.0.0"))
+    await cluster.quiet(1)
+    after = await endpoints(cluster)
+
+    assert before["subsets"] == after["subsets"]
+    mark = "endpoints.kubernetes.io/over-capacity"
+    assert mark not in before["metadata"].get("annotations", {})
+    assert after["metadata"]["annotations"][mark] == "truncated"
+
+
 @pytest.mark.parametrize(("version", "lost"), [("1.31", False), ("1.28.11", True)])
 async def test_a_pod_that_leaves_and_comes_back_is_published(make_cluster, version, lost):
     """The controller waits for what it wrote itself; with 125675 it compares with what was before that."""

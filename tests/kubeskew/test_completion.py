@@ -27,6 +27,10 @@ def completed(*words: str) -> list[str]:
             [f"kep-5004/quota/{version}" for version in ("1.34", "1.35", "1.36", "1.37")],
         ),
         (("matrix", "kep-5004/quota", "--only", "kep-5004/quota/1.36"), ["kep-5004/quota/1.36"]),
+        (
+            ("run", "kep-5004/quota/1.35", "--only", "kep-5004/quota/1.3"),
+            [f"kep-5004/quota/{version}" for version in ("1.34", "1.35", "1.36", "1.37")],
+        ),
         (("gates", "DRAPartitionable"), ["DRAPartitionableDevices", "DRAPartitionableDevicesType"]),
         (
             ("gates", "A=true,DRAExtendedResource="),

@@ -20,7 +20,7 @@ def features(version: str = "1.36", *, gate: bool = True) -> ResizingFeatures:
 
 
 def report(allocated: str, actual: str, name: str = "c") -> dict[str, Any]:
-    """The status of a container that was allocated and has so much cpu."""
+    """The status of a container that was allocated so much cpu, and has so much."""
     return {
         "name": name,
         "allocatedResources": {"cpu": allocated},
@@ -29,7 +29,8 @@ def report(allocated: str, actual: str, name: str = "c") -> dict[str, Any]:
 
 
 def pod(asked: str, *reports: dict[str, Any], **status: Any) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": asked}}}]}
+    resources = {"requests": {"cpu": asked}} if asked else {}
+    spec = {"containers": [{"name": "c", "resources": resources}]}
     return {"metadata": {"name": "p"}, "spec": spec, "status": {"containerStatuses": [*reports], **status}}
 
 
@@ -44,6 +45,13 @@ def pod(asked: str, *reports: dict[str, Any], **status: Any) -> dict[str, Any]:
         ("1.36", pod("1", report("1", "2")), 2000),
         ("1.31", pod("1", report("1", "2")), 1000),  # what it has did not count yet
         ("1.31", pod("100", report("2", "2"), resize="Infeasible"), 2000),
+        ("1.31", pod("1", {"name": "c", "allocatedResources": {"cpu": "2"}}), 2000),
+        ("1.33", pod("1", {"name": "c", "allocatedResources": {"cpu": "2"}}), 1000),  # without what it has
+        ("1.32", pod("1", report("2", "1")), 1000),  # 1.32 did not look at what it was allocated
+        ("1.32", pod("1", report("1", "2")), 2000),
+        ("1.32", pod("100", report("2", "1"), resize="Infeasible"), 1000),
+        ("1.33", pod("3", report("2", "2"), resize="Infeasible"), 3000),  # of a node before 1.33
+        ("1.32", pod("3", report("2", "2"), **INFEASIBLE), 3000),  # of a node since 1.33
     ],
 )
 def test_the_most_of_what_is_asked_allocated_and_had_counts(version: str, found: Any, cpu: int) -> None:
@@ -71,13 +79,22 @@ def test_sidecars_count_by_their_status_since_1_33(version: str, cpu: int) -> No
     assert PodInfo(found, resized(found, features(version))).requests["cpu"] == cpu
 
 
-@pytest.mark.parametrize(("version", "panics"), [("1.33.3", True), ("1.33.4", False)])
-def test_a_status_with_requests_that_the_spec_does_not_have(version: str, panics: bool) -> None:
+@pytest.mark.parametrize(
+    ("found", "panics"),
+    [
+        (pod("", report("1", "1")), True),
+        (pod("1", report("1", "1")), False),
+        (pod("", {"name": "c", "resources": {}}), False),
+        # if the resize is infeasible, to what the container has comes what it was allocated
+        (pod("", report("1", "1"), **INFEASIBLE), False),
+        (pod("1", {"name": "c", "resources": {}, "allocatedResources": {"cpu": "1"}}, **INFEASIBLE), True),
+    ],
+)
+def test_amounts_that_come_to_none_are_a_panic(found: Any, panics: bool) -> None:
     """A container without requests whose status has some is a panic with 132895, and counts without."""
-    found = pod("1", report("1", "1"))
-    found["spec"]["containers"][0]["resources"] = {}
     if panics:
         with pytest.raises(Panic, match="assignment to entry in nil map"):
-            resized(found, features(version))
+            resized(found, features("1.33.3"))
     else:
-        assert resized(found, features(version)) == {"c": {"cpu": 1000}}
+        resized(found, features("1.33.3"))
+    resized(found, features("1.33.4"))

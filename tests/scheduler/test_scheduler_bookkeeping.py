@@ -76,6 +76,50 @@ async def test_a_pod_that_goes_before_it_is_seen_on_its_node_leaves_nothing_ther
     assert not cache.node("n").pods
 
 
+class _Events:
+    """Notes which events the queue is told of."""
+
+    def __init__(self):
+        self.labels = []
+
+    def move_all_to_active_or_backoff_queue(self, event, *_):
+        self.labels.append(event.label)
+
+    def update(self, info, old, events):
+        self.labels += [event.label for event in events]
+
+
+def _asking(cpu, *, node="", has=""):
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    reported = {"name": "c", "resources": {"requests": {"cpu": has}}}
+    status = {"containerStatuses": [reported]} if has else {}
+    metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": cpu + has}
+    return {"metadata": metadata, "spec": {**spec, "nodeName": node} if node else spec, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (_asking("2"), _asking("1"), ["PodScaleDown"]),
+        (_asking("1"), _asking("2"), []),
+        (_asking("2", node="n"), _asking("1", node="n"), ["PodScaleDown"]),
+        (_asking("1", node="n"), _asking("2", node="n"), []),
+        (_asking("2", node="n", has="2"), _asking("1", node="n", has="2"), []),  # it still has what it had
+        (_asking("1", node="n", has="2"), _asking("1", node="n", has="1"), ["PodScaleDown"]),
+    ],
+)
+def test_pods_that_shrink_wake_others_and_those_that_grow_do_not(old, new, told):
+    """The queue is told of a pod that counts less than before, by its spec or by what its node reports."""
+    informers, queue = _Handlers(), _Events()
+    ClusterInformers(Cache(), queue, ["default-scheduler"], FEATURES).connect(informers)
+    informers.of[NODES][0]({"metadata": {"name": "n"}, "status": {}})
+    queue.labels.clear()
+
+    informers.of[PODS][1](old, new)
+
+    assert queue.labels == told
+
+
 @pytest.mark.parametrize("way", ["bind", "undo"])
 async def test_a_pod_does_not_land_what_another_has_in_flight(way):
     """A pod that only shares a claim leaves the allocation alone that another pod is about to write."""

@@ -26,6 +26,9 @@ from kubeskew.simulation.faults.plan import Fault, Kind
         "crash: NodePrepareResources",
         "stale-watch: scheduler: DELETED event of pods",
         "stale-watch: any event of sizes",
+        "error: update devices.example.com",
+        "stale-watch: MODIFIED event of pod.example.com",
+        "error: update",
         'latency: all: latency {"usual"',
     ],
 )
@@ -57,8 +60,9 @@ def test_whole_lines_of_faults_are_taken(body: dict[str, object]):
     ("text", "said"),
     [
         ("crush: kubelet/", "there is no kind of fault crush; there are .*; did you mean crash"),
-        ("crash: kublet/", r"faults: there is no component kublet; did you mean kubelet\?"),
-        ("late-events: schedular: ", r"there is no component schedular; did you mean scheduler\?"),
+        ("crash: kublet/", r"faults: there is no component or verb kublet; did you mean kubelet\?"),
+        ("late-events: schedular: ", r"there is no component or verb schedular; did you mean scheduler\?"),
+        ("error: udpate", r"there is no component or verb udpate; did you mean update\?"),
         ("error: scheduler: udpate pods", r"there is no verb udpate; did you mean update\?"),
         ("error: update/ptach pods", r"there is no verb ptach; did you mean patch\?"),
         (

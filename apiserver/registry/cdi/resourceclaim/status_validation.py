@@ -79,7 +79,8 @@ def _scheduling(scheduling: Object, path: str) -> Iterator[FieldError]:
     at = child(path, "driver")
     yield from _nodes(driver.get("unsuitableNodes") or [], child(at, "unsuitableNodes"))
     if driver.get("availableOnNodes") is not None:
-        yield from selectors.node_selector_errors(driver["availableOnNodes"], child(at, "availableOnNodes"))
+        where = child(at, "availableOnNodes")
+        yield from selectors.node_selector_errors(driver["availableOnNodes"], where, any_value=True)
 
 
 def _nodes(listed: list[str], path: str) -> Iterator[FieldError]:
