@@ -75,6 +75,7 @@ class SchedulerService:
             keeps_old_rejections=self._features.keeps_old_rejections,
             gated_sleep=self._features.gated_sleep,
             attempts_end_late=self._features.attempts_end_late,
+            loses_events=self._features.loses_events,
         )
         handle.activations.append(self.queue.activate)
         pods = self._informers.informer(PODS)

@@ -39,6 +39,7 @@ class SchedulerFeatures:
     async_preemption: bool
     preemption: PreemptionFeatures
     attempts_end_by_name: bool  # a pod made anew during an attempt ends its own, and not that of the old one
+    loses_events: bool  # that come during an attempt, if the one before the attempt is needed no more
     attempts_end_late: bool  # a moment after the pod may be tried again; whoever takes it then loses it
     pops_from_backoff: bool  # without active pods, others are tried before their backoff ends
     cordon_ignores_tolerations: bool  # a change of a rejected pod's tolerations does not wake it (with hints)
@@ -99,6 +100,7 @@ class SchedulerFeatures:
             pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             preemption=PreemptionFeatures.of(gates),
             attempts_end_by_name=gates.bugs.present("k8s-138435"),
+            loses_events=gates.enabled("SchedulerQueueingHints") and gates.bugs.present("k8s-120413"),
             attempts_end_late=gates.bugs.present("k8s-139186"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),
             cordon_ignores_tolerations=gates.bugs.present("k8s-127427"),

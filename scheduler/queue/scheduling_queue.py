@@ -51,18 +51,22 @@ class SchedulingQueue:
         keeps_old_rejections: bool = False,
         gated_sleep: bool = False,
         attempts_end_late: bool = False,
+        loses_events: bool = False,
     ) -> None:
         """Without hints, every event that a plugin registered for requeues the pods it rejected.
 
         `pops_from_backoff`: while no pod is active, pods that back off after a rejection are tried. The
         others are bugs: an attempt begins with the rejections of the one before (pull request 120334); a pod
         that PreEnqueue holds back is woken by nothing but its own changes (issue 125223); an attempt ends a
-        moment after its pod may be tried again, and whoever takes the pod then loses it (issue 139186).
+        moment after its pod may be tried again, and whoever takes the pod then loses it (issue 139186); what
+        happens during an attempt is found by the event before it, and so not at all once nobody needs that
+        one (pull request 120413).
         """
         self._with_hints = with_hints
         self._keeps_old_rejections = keeps_old_rejections
         self._gated_sleep = gated_sleep
         self._ends_late = attempts_end_late
+        self._loses_events = loses_events
         self._pops_from_backoff = pops_from_backoff
         self._clock = clock
         self._profiles = {profile.name: profile for profile in profiles}
@@ -77,6 +81,7 @@ class SchedulingQueue:
         self._hints = QueueingHints(hints, with_hints=with_hints)
         self._waiting = UnschedulablePods(self._hints)  # rejected or gated
         self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
+        self._after_event: set[str] = set()  # uids of those that were taken out after an event that was kept
         self._happened: deque[InFlightEvent] = deque()
         self._forgotten = 0  # number of events dropped from the front of `_happened`
         self._shown: set[str] = set()  # labels of events that the metric has
@@ -133,8 +138,7 @@ class SchedulingQueue:
         """
         if self._find(queued.uid) is not None:
             return  # only another pod of the same name, which was taken for the one that was tried
-        seen = self._in_flight.get(queued.uid)
-        since = [] if seen is None else [*islice(self._happened, seen - self._forgotten, None)]
+        since = self._since(queued.uid)
         if not self._ends_late:
             self.done(queued.uid)
         queued.tried = queued.enqueued = self._clock.monotonic()
@@ -151,6 +155,14 @@ class SchedulingQueue:
             self._count("unschedulable", "ScheduleAttemptFailure")
         self.nominator.add(queued.info, nominated)
 
+    def _since(self, uid: str) -> list[InFlightEvent]:
+        """Returns what has happened since the pod was taken out."""
+        seen = self._in_flight.get(uid)
+        if seen is None:
+            return []
+        lost = self._loses_events and uid in self._after_event and seen <= self._forgotten
+        return [] if lost else [*islice(self._happened, seen - self._forgotten, None)]
+
     async def put_back(self, queued: QueuedPod, nominated: str | None = None) -> None:
         """Takes a pod back after a failed attempt, and ends the attempt."""
         self.add_unschedulable_if_not_present(queued, nominated)
@@ -161,6 +173,7 @@ class SchedulingQueue:
     def done(self, uid: str) -> None:
         """Ends the attempt: the pod is bound, gone, or about to be given back."""
         self._in_flight.pop(uid, None)
+        self._after_event.discard(uid)
         # Pods are taken out in order: the first in flight has seen the fewest events.
         seen = next(iter(self._in_flight.values()), self._forgotten + len(self._happened))
         while self._forgotten < seen:
@@ -221,6 +234,8 @@ class SchedulingQueue:
             if queued is not None and queued.uid not in self._in_flight:
                 queued.attempts += 1
                 self._in_flight[queued.uid] = self._forgotten + len(self._happened)
+                if self._happened:
+                    self._after_event.add(queued.uid)
                 self._blame(queued, -1)
                 if not self._keeps_old_rejections:
                     queued.rejected_by, queued.pending_by = set(), set()

@@ -74,6 +74,28 @@ async def test_backoff_grows_to_ten_seconds(failures, seconds):
     assert Backoff().seconds(failures) == seconds
 
 
+@pytest.mark.parametrize(("loses", "tried_again"), [(False, True), (True, False)])
+@pytest.mark.parametrize("earlier", [True, False])
+async def test_events_during_an_attempt_count(loses, tried_again, earlier):
+    """A pod is tried again if something helped during its attempt; with 120413 not, if an event was kept as
+    the attempt began and nobody needs that one any more."""
+    profile = Profile([PrioritySort(), SchedulingGates(), _Picky()])
+    queue = SchedulingQueue(SystemClock(), [profile], backoff=Backoff(0.0), loses_events=loses)
+    queue.add(_pod("first"))
+    first = await queue.pop()
+    if earlier:
+        queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": False})
+    queue.add(_pod("second"))
+    second = await queue.pop()
+    queue.done(first.uid)
+    queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, {"good": True})
+    second.rejected_by = {"Picky"}
+    queue.add_unschedulable_if_not_present(second)
+
+    waits = queue.sizes["unschedulable"] == 1
+    assert waits is not (tried_again or not earlier)
+
+
 async def test_error_is_retried_after_backoff(looptime):
     """A pod that nobody rejected failed by accident, and comes back by itself."""
     queue = _queue()
