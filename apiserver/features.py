@@ -243,6 +243,7 @@ class RequestFeatures:
     lists_from_cache: bool = gate("ConsistentListFromCache")  # of the newest revision, too
     limits_from_store: bool = until(30)  # limited lists are read from the store
     watches_from_store: bool = gate("WatchFromStorageWithoutResourceVersion")
+    watches_within_namespace: bool = known_bug("k8s-125145")  # of its path, though namespaces are in none
     refuses_before_cache: bool = gate("ResilientWatchCacheInitialization")  # else they wait for it
     tells_cache_failure: bool = since(33)  # why it cannot be filled; clients wait longer and longer
     watch_list: bool = gate("WatchList")

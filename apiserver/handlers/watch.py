@@ -70,13 +70,30 @@ async def watch(request: Request, scope: Scope) -> Response:
         await scope.services.store.refresh()
     if scope.registry.cached.answers_watch(options):
         await scope.registry.cached.check(_seconds(scope, options))
-    return Response(200, stream(scope, options, wanted, revision, encoder))
+    within = _namespace(request, scope, wanted)
+    return Response(200, stream(scope, options, wanted, within, revision, encoder))
+
+
+def _namespace(request: Request, scope: Scope, wanted: Selection) -> str | None:
+    """Returns the namespace whose events the watch follows.
+
+    A namespace is in the namespace of its name, if a deprecated path says so (`/api/v1/watch/namespaces/a`),
+    and its events are in none: with 125145 the watch hears of none.
+    """
+    if scope.services.features.requests.watches_within_namespace:
+        return request.info.namespace or None
+    return wanted.namespace
 
 
 async def stream(
-    scope: Scope, options: ListOptions, wanted: Selection, revision: int, encoder: "Encoder"
+    scope: Scope,
+    options: ListOptions,
+    wanted: Selection,
+    within: str | None,
+    revision: int,
+    encoder: "Encoder",
 ) -> AsyncIterator[bytes]:
-    """Yields the chunks of a watch; each holds whole lines."""
+    """Yields the chunks of a watch; each holds whole lines. Its events are of the namespace `within`."""
     store, lifetime = scope.services.store, scope.services.lifetime
     initial = options.send_initial_events or (revision == 0 and options.send_initial_events is None)
     entries: list[Entry] = []
@@ -90,7 +107,7 @@ async def stream(
             since = store.revision
         elif not options.begins_in_log:
             _check_known(scope, options, revision)
-        cursor = _open(scope, wanted, since)
+        cursor = _open(scope, wanted, within, since)
     except (CompactedError, StatusError) as error:
         yield encoder.error(_status_of(error, scope, options))
         return
@@ -263,15 +280,15 @@ def _check_known(scope: Scope, options: ListOptions, since: int) -> None:
         raise CompactedError(since, filled)
 
 
-def _open(scope: Scope, wanted: Selection, since: int) -> Watch:
+def _open(scope: Scope, wanted: Selection, within: str | None, since: int) -> Watch:
     """Returns a cursor after `since`; one in the future begins now, and its events are held back
     until then.
     """
     store, resource = scope.services.store, scope.resource.storage_resource
     try:
-        return store.watch(resource, wanted.namespace, wanted.name or None, since)
+        return store.watch(resource, within, wanted.name or None, since)
     except FutureRevisionError:
-        return store.watch(resource, wanted.namespace, wanted.name or None, store.revision)
+        return store.watch(resource, within, wanted.name or None, store.revision)
 
 
 def _seconds(scope: Scope, options: ListOptions) -> float:

@@ -28,9 +28,9 @@ def names(answer):
 
 
 @asynccontextmanager
-async def of_version(minor, **gates):
+async def of_version(minor, bugs=None, **gates):
     """A server of another minor, and the administrator's way to it."""
-    server = await open_server(minor, gates=gates)
+    server = await open_server(minor, gates=gates, bugs=bugs or {})
     try:
         yield Caller(server)
     finally:
@@ -318,6 +318,37 @@ async def test_legacy_paths(api, five):
     assert await gather(api, f"{base}/d", 1) == [("ADDED", "d")]
     named = f"{MAPS}?watch=true&fieldSelector=metadata.name%3Dd"
     assert await gather(api, named, 1) == [("ADDED", "d")]
+
+
+@pytest.mark.parametrize(
+    ("bug", "path", "heard"),
+    [
+        (False, "/api/v1/watch/namespaces/a?", ["ADDED", "MODIFIED"]),
+        (True, "/api/v1/watch/namespaces/a?", ["ADDED"]),
+        (True, "/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Da&", ["ADDED", "MODIFIED"]),
+        (True, "/api/v1/watch/namespaces?labelSelector=own&", ["ADDED", "MODIFIED"]),
+    ],
+)
+async def test_watches_of_one_namespace(bug, path, heard):
+    """With 125145 the old path of one namespace brings what is there, and nothing that happens to it."""
+    async with of_version(30, bugs={"k8s-125145": bug}) as api:
+        metadata = {"name": "a", "labels": {"own": "1"}}
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        await api.post("/api/v1/namespaces", made)
+        seen, begun = [], asyncio.Event()
+
+        async def follow():
+            async for kind, _ in api.watch(f"{path}timeoutSeconds=1"):
+                seen.append(kind)
+                begun.set()
+
+        following = asyncio.create_task(follow())
+        await begun.wait()
+        change = {"metadata": {"labels": {"more": "2"}}}
+        await api.patch("/api/v1/namespaces/a", change)
+        await following
+
+    assert seen == heard
 
 
 async def test_watch_with_selector(api, five):
