@@ -19,7 +19,7 @@ release that has one of the bugs of the first table behaves so; `--bugs ID=off` 
 says how to add one.
 
 "Red at" and "green at" are the cells of the bug's scenario, `kubeskew run known-bugs/ID`: the red one
-carries an expected failure that says what is found. A bug that no client can provoke is shown by a test.
+carries an expected failure that says what is found. What no scenario can show is shown by a test.
 
 Of an open bug no release up to {newest} is known to have the fix: its pull request may have been merged for
 a later one, or not. The newest release is affected, then, and `--bugs ID=off` shows how it is once it is

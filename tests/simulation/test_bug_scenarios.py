@@ -12,7 +12,8 @@ from kubeskew.conformance.results import EXPECTED, PASSED
 from kubeskew.conformance.scenario import Cell, Scenario
 from kubeskew.simulation.running import simulate
 
-# Bugs that no client can provoke, or that only an exploration comes upon, and the test that shows each.
+# Bugs that no client can provoke, that only an exploration comes upon, or that no scenario can show (watches
+# of its own, a thousand pods), and the test that shows each.
 SHOWN_ELSEWHERE = {
     "k8s-129795": "tests/controllers/test_replicaset_controller.py",
     "k8s-136269": "tests/scheduler/test_gathering.py",
@@ -25,6 +26,9 @@ SHOWN_ELSEWHERE = {
     "k8s-136734": "tests/scheduler/test_scheduler_plugins.py",
     "k8s-139236": "tests/controllers/test_service_controllers.py",
     "k8s-140325": "tests/scheduler/test_allocator_repairs.py",
+    "k8s-120413": "tests/scheduler/test_scheduler_queue.py",
+    "k8s-125145": "tests/apiserver/handlers/test_lists_and_watches.py",
+    "k8s-127417": "tests/controllers/test_service_controllers.py",
 }
 BUILT = [bug.id for bug in known_bugs().values() if bug.switch and bug.id not in SHOWN_ELSEWHERE]
 
