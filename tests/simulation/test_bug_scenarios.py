@@ -27,7 +27,7 @@ SHOWN_ELSEWHERE = {
     "k8s-139236": "tests/controllers/test_service_controllers.py",
     "k8s-140325": "tests/scheduler/test_allocator_repairs.py",
     "k8s-120413": "tests/scheduler/test_scheduler_queue.py",
-    "k8s-125145": "tests/apiserver/handlers/test_lists_and_watches.py",
+    "k8s-125145": "tests/apiserver/handlers/test_watches.py",
     "k8s-127417": "tests/controllers/test_service_controllers.py",
 }
 BUILT = [bug.id for bug in known_bugs().values() if bug.switch and bug.id not in SHOWN_ELSEWHERE]
