@@ -57,13 +57,17 @@ def pod_limits(spec: Mapping[str, Any]) -> Amounts:
 
 def _at_once(spec: Mapping[str, Any], kind: str, resized: Resized = _NONE) -> Amounts:
     def counted(container: Mapping[str, Any]) -> Amounts:
-        known = resized.get(container["name"]) if resized else None
-        return _resources(container, kind) if known is None else known
+        return _counted(container, kind, resized)
 
     return needed_at_once(
         map(counted, spec.get("containers") or ()),
         ((is_sidecar(container), counted(container)) for container in spec.get("initContainers") or ()),
     )
+
+
+def _counted(container: Mapping[str, Any], kind: str, resized: Resized) -> Amounts:
+    known = resized.get(container["name"]) if resized else None
+    return _resources(container, kind) if known is None else known
 
 
 def container_requests(container: Mapping[str, Any]) -> Amounts:
@@ -78,8 +82,7 @@ def _scored(spec: Mapping[str, Any], requests: Amounts, resized: Resized) -> Amo
     """Returns the requests for scoring: containers without any count as small ones, not as nothing."""
     cpu = memory = 0
     for container in spec.get("containers") or ():
-        known = resized.get(container["name"]) if resized else None
-        asked = container_requests(container) if known is None else known
+        asked = _counted(container, "requests", resized)
         cpu += asked.get("cpu", DEFAULT_MILLI_CPU)
         memory += asked.get("memory", DEFAULT_MEMORY)
     return {
