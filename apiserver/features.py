@@ -5,8 +5,9 @@ of kube-scheduler do with pkg/scheduler/framework/plugins/feature). A field's co
 `since`, `until`, `gate` and `of_minor` (feature_fields.py) say when. "From memory" marks what no source at
 hand confirms. Groups compare and hash by identity: there is one per set of gates.
 
-Not decided here: which resources and fields exist (the catalogue), what CEL, conversion and the types of a
-release are (libraries, which take the minor), and the roles that every cluster has (a table of their own).
+Not decided here: which resources and fields exist (the catalogue), what conversion and the types of a release
+are (libraries, which take the minor; those of CEL take a `Release`), and the roles that every cluster has (a
+table of their own).
 """
 
 from dataclasses import dataclass
@@ -292,8 +293,8 @@ class SchemaFeatures:
     """Holds the decisions about the structural schemas of custom resources."""
 
     # The types of embedded resources are those of the release.
-    version: Version = decided(lambda gates: gates.version)  # noqa: RUF009 - a field like the others
-    expressions: Release = decided(cel_release)  # noqa: RUF009 - a field like the others
+    version: Version = decided(lambda gates: gates.version)
+    expressions: Release = decided(cel_release)  # of Kubernetes' CEL libraries
     ratcheting: bool = gate("CRDValidationRatcheting")
     keeps_optional_old_self: bool = known_bug("k8s-122343")  # of rules, with that gate off
     name_formats: bool = since(34)  # k8s-short-name, k8s-long-name
