@@ -43,10 +43,11 @@ def term_matches(term: ObjectView, labels: Mapping[str, str], name: str) -> bool
     if not expressions and not fields:
         return False
     matches = _all(expressions, labels) and _all(fields, {"metadata.name": name})
-    return matches and not _has_impossible_values(expressions)
+    return matches and not have_impossible_values(expressions)
 
 
-def _has_impossible_values(requirements: Iterable[ObjectView]) -> bool:
+def have_impossible_values(requirements: Iterable[ObjectView]) -> bool:
+    """Returns whether `matchExpressions` ask for values that no label can have."""
     return any(label_value(value) for each in requirements for value in each.get("values") or ())
 
 

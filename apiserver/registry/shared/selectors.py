@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.node_selectors import have_impossible_values
 
 NO_OPERATOR = "not a valid selector operator"
 
@@ -68,12 +69,8 @@ def node_selector_errors(selector: Object, path: str, *, any_value: bool = False
 
 def has_impossible_values(selector: Object) -> bool:
     """Returns whether a core NodeSelector asks for values that no label can have."""
-    return any(
-        names.label_value(value)
-        for term in selector.get("nodeSelectorTerms") or ()
-        for expression in term.get("matchExpressions") or ()
-        for value in expression.get("values") or ()
-    )
+    terms = selector.get("nodeSelectorTerms") or ()
+    return any(have_impossible_values(term.get("matchExpressions") or ()) for term in terms)
 
 
 def node_term_errors(term: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
