@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
@@ -32,6 +33,12 @@ settings.load_profile("repeatable")
 # their gRPC channels, and waits for ever for gRPC's thread, which has not been forked with it
 # (PollerCompletionQueue.shutdown, grpc/_cython/_cygrpc/aio/completion_queue.pyx.pxi).
 os.register_at_fork(after_in_child=gc.freeze)
+
+
+# Processes that a test starts end at Ctrl-C, also where a script runs the suite in the background: a shell has SIGINT
+# ignored there, which is inherited, whereas a handler of ours becomes the default in a new program.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
