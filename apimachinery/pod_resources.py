@@ -1,4 +1,4 @@
-"""Computes what the containers of a pod need together.
+"""Computes what the containers of a pod need together, and which ports of the node they take.
 
 Source: k8s.io/component-helpers/resource/helpers.go (PodRequests), 1.36.
 """
@@ -51,3 +51,33 @@ def _raise(total: dict[str, _T], least: Mapping[str, _T]) -> None:
     for name, amount in least.items():
         if name not in total or amount > total[name]:
             total[name] = amount
+
+
+# --- ports of the node (pkg/scheduler/util/utils.go, GetHostPorts, and framework/types.go, HostPortInfo)
+
+HostPort = tuple[str, str, int]  # address, protocol, port
+
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wildcard of host ports
+
+
+def host_ports(spec: Mapping[str, Any], *, of_sidecars: bool = True) -> frozenset[HostPort]:
+    """Returns the ports that a pod's containers take of its node, by default with those of sidecars."""
+    containers: Iterable[Mapping[str, Any]] = spec.get("containers") or ()
+    sidecars = filter(is_sidecar, (of_sidecars and spec.get("initContainers")) or ())
+    return frozenset(
+        (port.get("hostIP") or _ANY_ADDRESS, port.get("protocol") or "TCP", port["hostPort"])
+        for container in (*containers, *sidecars)
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )
+
+
+def conflicts(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    """Returns whether any two share port and protocol, and their addresses overlap."""
+    used = list(taken)
+    return any(
+        (protocol, port) == (other_protocol, other_port)
+        and (address == other_address or _ANY_ADDRESS in (address, other_address))
+        for address, protocol, port in wanted
+        for other_address, other_protocol, other_port in used
+    )

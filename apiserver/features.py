@@ -161,6 +161,7 @@ class ServiceFeatures:
     relaxed_names: bool = gate("RelaxedServiceNameValidation")  # may begin with a digit, also in ingresses
     endpoint_warnings: bool = since(33)  # odd addresses and types are warned of (slices: from memory)
     status_warnings: bool = since(34)  # addresses of balancers are, too
+    field_labels: bool = since(31)  # services can be selected by address and type (127316)
     headless_warnings: bool = since(34)  # of fields that mean nothing to headless services (132214)
     warns_without_affinity: bool = known_bug("k8s-134054")  # of sessionAffinity, also where it is None
     prefer_close_deprecated: bool = since(35)

@@ -22,6 +22,7 @@ from kubeskew.apimachinery.faults.injecting import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.kubelet.allocation.state import PodAllocations
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.deviceplugins import checkpoint
@@ -93,6 +94,7 @@ class NodeAgent:
         """
         self.config = config
         self.failure = ""  # why the kubelet does not run
+        self._exit_code = 0  # of upstream's kubelet then
         self._announce = announce
         clock = self._clock = environment.clock
         self._client = client
@@ -124,7 +126,7 @@ class NodeAgent:
             allocations=self._allocations,
             cdi=self._layout.cdi,
             metrics=metrics,
-            contents=PodContents(client, clock, host_ip(config.name), self._features.texts),
+            contents=PodContents(client, clock, host_ip(config.name), self._features.environment),
         )
         self._cached_node = self._node_cache(environment)
         self._pods = self._pod_manager(environment)
@@ -225,7 +227,8 @@ class NodeAgent:
             await self._bring_up(starts)
         except Exception as error:
             # Upstream's kubelet exits; here the process goes on for its other nodes.
-            log.exception("kubelet of node %s failed", self.config.name)
+            self._exit_code = error.exit_code if isinstance(error, CheckpointError) else 1
+            log.exception("kubelet of node %s failed (exit code %d)", self.config.name, self._exit_code)
             if self._announce is not None:  # first, so that whoever hears of it finds it in the log
                 await self._announce("failed", str(error))
             self.failure = str(error)
@@ -324,7 +327,8 @@ class NodeAgent:
         elif self._ready_since is None:
             self._ready_since = self._clock.now()
         since = timestamp(self._ready_since) if self._ready_since is not None else None
-        return {"ready": self.ready, "since": since} | ({"error": self.failure} if self.failure else {})
+        failed = {"error": self.failure, "exitCode": self._exit_code} if self.failure else {}
+        return {"ready": self.ready, "since": since} | failed
 
     def running(self) -> tuple[int, int]:
         """Returns the numbers of running (pods, containers)."""

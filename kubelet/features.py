@@ -9,6 +9,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUStateFormats
 from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryStateFormats
 from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm
+from kubeskew.kubelet.sysctls import namespace_names, safe_sysctls
 
 T = TypeVar("T")
 
@@ -48,18 +49,20 @@ def _since(table: dict[int, T], minor: int) -> T:
     return table[max(first for first in table if first <= minor)]
 
 
-class TextFeatures(NamedTuple):
-    """Decides what becomes of values of the environment that are no UTF-8, or become so."""
+class EnvironmentFeatures(NamedTuple):
+    """Decides how the environment of containers is made, and what becomes of values that are no UTF-8."""
 
     cuts_characters: bool = False  # behind a `$` that begins no reference
     refuses_binary: bool = False  # a string of gRPC has to be UTF-8
+    service_selector: str = ""  # of the services that the kubelet lists (pull request 127316)
 
     @classmethod
-    def of(cls, gates: FeatureGates) -> "TextFeatures":
+    def of(cls, gates: FeatureGates) -> "EnvironmentFeatures":
         bugs = gates.bugs
         return cls(
             cuts_characters=gates.version.minor <= 33 or bugs.present("k8s-136325"),
             refuses_binary=bugs.present("k8s-139194"),
+            service_selector="spec.clusterIP!=None" if gates.version.minor >= 31 else "",
         )
 
 
@@ -83,11 +86,13 @@ class DRAFaults(NamedTuple):
 class PodLevelFeatures(NamedTuple):
     """Decides what managers do with pods that ask for resources as a whole.
 
-    `managed`: they give them any. `reallocates_cpus` and `reallocates_memory`: a pod that is admitted again
-    after a restart of the kubelet is given its resources once more.
+    `managed`: they give them any. `noted`: the kubelet keeps what a pod was given as a whole.
+    `reallocates_cpus` and `reallocates_memory`: a pod that is admitted again after a restart of the kubelet
+    is given its resources once more.
     """
 
     managed: bool = False
+    noted: bool = False
     reallocates_cpus: bool = False
     reallocates_memory: bool = False
 
@@ -96,6 +101,7 @@ class PodLevelFeatures(NamedTuple):
         """Returns the decisions for a kubelet with these gates."""
         return cls(
             managed=gates.enabled("PodLevelResourceManagers") and gates.enabled("PodLevelResources"),
+            noted=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
             reallocates_cpus=gates.bugs.present("k8s-141041"),
             reallocates_memory=gates.bugs.present("k8s-141077"),
         )
@@ -119,6 +125,9 @@ class AdmissionFeatures(NamedTuple):
     readmits_ended: bool  # a restarted kubelet admits pods that have ended, and fails those without room
     by_cached_node: bool  # affinity is judged by the node as it was, without another look
     goes_on_unwritten: bool  # pods are taken and resized though it cannot be written what they were given
+    refuses_sidecars: bool  # the gate of sidecars is off in a release that knows them
+    safe_sysctls: frozenset[str]
+    sysctl_namespaces: tuple[str, str]  # how errors call those of IPC and network
 
     @classmethod
     def of(cls, minor: int, gates: FeatureGates) -> "AdmissionFeatures":
@@ -130,6 +139,9 @@ class AdmissionFeatures(NamedTuple):
             readmits_ended=bugs.present("k8s-126343"),
             by_cached_node=bugs.present("k8s-134445"),
             goes_on_unwritten=bugs.present("k8s-141206"),
+            refuses_sidecars=minor >= 28 and not gates.enabled("SidecarContainers"),
+            safe_sysctls=safe_sysctls(minor),
+            sysctl_namespaces=namespace_names(minor),
         )
 
 
@@ -152,7 +164,7 @@ class KubeletFeatures:
 
     version: Version
     events: EventTexts
-    texts: TextFeatures
+    environment: EnvironmentFeatures
     sidecars: bool  # init containers with restartPolicy Always
     container_restart_rules: bool
     ready_to_start_condition: bool
@@ -228,7 +240,7 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
     return KubeletFeatures(
         version=version,
         events=EventTexts(*(_since(texts, minor) for texts in (_PULLED, _FETCHED, _CREATED, _STARTED))),
-        texts=TextFeatures.of(gates),
+        environment=EnvironmentFeatures.of(gates),
         sidecars=gate("SidecarContainers"),
         container_restart_rules=gate("ContainerRestartRules"),
         ready_to_start_condition=gate("PodReadyToStartContainersCondition"),
@@ -325,7 +337,7 @@ def _allocation_form(minor: int) -> AllocationForm:
     forms = {
         0: AllocationForm.STRUCTS,
         32: AllocationForm.TEXT,
-        33: AllocationForm.TWO_FILES,
-        34: AllocationForm.POD_ENTRIES,
+        33: AllocationForm.POD_ENTRIES,
+        35: AllocationForm.POD_LEVEL,
     }
     return _since(forms, minor)

@@ -14,9 +14,9 @@ class StateFiles:
     """
 
     def read(self, path: Path) -> bytes | None:
-        """Returns what was written last; None if there is nothing, or a crash of the machine lost it."""
+        """Returns what was written last; None if there is no file."""
         try:
-            return path.read_bytes() or None
+            return path.read_bytes()
         except FileNotFoundError:
             return None
 
@@ -55,7 +55,7 @@ class FilesInMemory(StateFiles):
         self.contents = dict(contents)
 
     def read(self, path: Path) -> bytes | None:
-        return self.contents.get(path.as_posix()) or None
+        return self.contents.get(path.as_posix())
 
     def write(self, path: Path, content: bytes) -> None:
         self.contents[path.as_posix()] = content

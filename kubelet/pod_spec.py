@@ -32,6 +32,13 @@ def phase_of(pod: Object) -> str:
     return (pod.get("status") or {}).get("phase") or "Pending"
 
 
+def is_static(pod: Object) -> bool:
+    """Returns whether the pod's source is another than the API, as its mirror says."""
+    annotations = pod["metadata"].get("annotations") or {}
+    source: str = annotations.get("kubernetes.io/config.source", "api")
+    return source != "api"
+
+
 def containers(pod: Object) -> list[Object]:
     return pod["spec"].get("containers") or []
 

@@ -75,7 +75,7 @@ def restored(
     """
     files = FilesInMemory(kept)
     found = [_tried(*each) for each in _readers(config, features, files)]
-    return [each for each in found if kept.get(each.file)], files.contents
+    return [each for each in found if each.file in kept], files.contents
 
 
 _Reader = tuple[str, Callable[[], Contents]]  # a file, and what reads it and writes it anew
@@ -129,8 +129,8 @@ def _given(file: StateFile) -> Contents:
     file.load()
     file.save()
     entries = {uid: dict(of_pod) for uid, of_pod in file.state.allocated.items()}
-    statuses = dict(file.state.resize_statuses)
-    return {"entries": entries, **({"resizeStatuses": statuses} if statuses else {})}
+    more = {"resizeStatuses": dict(file.state.resize_statuses), "pods": dict(file.state.pod_level)}
+    return {"entries": entries, **{name: found for name, found in more.items() if found}}
 
 
 def _managed(manager: CPUManager | MemoryManager) -> Contents:

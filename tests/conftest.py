@@ -35,8 +35,8 @@ settings.load_profile("repeatable")
 os.register_at_fork(after_in_child=gc.freeze)
 
 
-# Processes that a test starts end at Ctrl-C, also where a script runs the suite in the background: a shell has SIGINT
-# ignored there, which is inherited, whereas a handler of ours becomes the default in a new program.
+# Processes that a test starts end at Ctrl-C, also where a script runs the suite in the background: a shell
+# has SIGINT ignored there, which is inherited, whereas a handler becomes the default in a new program.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import conflicts, host_ports, is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_dra_extended_resource, is_extended_resource
 from kubeskew.apimachinery.selectors.node_affinity import affinity_matches
@@ -14,6 +15,7 @@ from kubeskew.kubelet.features import DelegatedToDRA
 
 NODE_AFFINITY = "NodeAffinity"  # the reason of a pod that asks for another node
 
+_OS_LABEL, _OS = "kubernetes.io/os", "linux"
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -30,18 +32,50 @@ def admit(
     others: Iterable[Object],
     *,
     delegated_to_dra: DelegatedToDRA,
+    refuses_sidecars: bool = False,
     plugged: Mapping[str, int] | None = None,
 ) -> Rejection | None:
     """Returns None if the node takes the pod beside `others`, its active pods.
 
     `plugged` is the least number of devices that the node has, whatever its status says: they are in use.
     """
+    others = list(others)
     return (
-        _resources(pod, node, others, plugged or {}, delegated_to_dra)
+        _operating_system(pod)
+        or (_sidecars(pod) if refuses_sidecars else None)
+        or _resources(pod, node, others, plugged or {}, delegated_to_dra)
         or _node_affinity(pod, node)
         or _node_name(pod, node)
+        or _host_ports(pod, others)
         or _taints(pod, node)
     )
+
+
+def _operating_system(pod: Object) -> Rejection | None:
+    """Returns why a node, which runs Linux, refuses a pod of another operating system."""
+    if (pod["metadata"].get("labels") or {}).get(_OS_LABEL, _OS) != _OS:
+        text = f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label"
+        return Rejection("PodOSSelectorNodeLabelDoesNotMatch", text)
+    if (pod["spec"].get("os") or {"name": _OS}).get("name") != _OS:
+        return Rejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    return None
+
+
+def _sidecars(pod: Object) -> Rejection | None:
+    """Returns why a kubelet refuses a pod with sidecars (1.28 to 1.32, SidecarContainers off)."""
+    for container in filter(is_sidecar, pod_spec.init_containers(pod)):
+        text = f'Init container "{container["name"]}" may not have a non-default restartPolicy'
+        return Rejection("InitContainerRestartPolicyForbidden", text)
+    return None
+
+
+def _host_ports(pod: Object, others: Iterable[Object]) -> Rejection | None:
+    wanted = host_ports(pod["spec"])
+    if not wanted or not conflicts(
+        wanted, (port for other in others for port in sorted(host_ports(other["spec"])))
+    ):
+        return None
+    return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 
 
 def _resources(

@@ -1,7 +1,7 @@
 """The resources that pods of a node were given, kept over restarts of the kubelet with in-place resizing.
 
-Up to 1.32 the status manager keeps them, with what became of resizes that are not done; since 1.33 the
-allocation manager, which also keeps what containers were started or resized with (pkg/kubelet/allocation).
+Up to 1.32 the status manager keeps them, up to 1.31 with what became of resizes that are not done. Since 1.33
+the allocation manager does, and what containers were started or resized with (pkg/kubelet/allocation).
 Without the gate nothing is read or written.
 """
 
@@ -14,7 +14,7 @@ from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints import pod_allocations
 from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsState, Resources
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.checkpoints.reading import CheckpointError, PanicError
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import StateFiles
 
@@ -38,7 +38,7 @@ class StateFile:
         self._content = b""  # as it was read or written last
 
     def load(self) -> None:
-        """Raises CheckpointError, with the text of a kubelet's panic."""
+        """Raises PanicError."""
         content = self._files.read(self._path)
         if content is None:
             if self.form in _ONE_FILE:
@@ -48,7 +48,7 @@ class StateFile:
             self.state = pod_allocations.decode(content, self.form)
         except (CheckpointError, AttributeError, TypeError, ValueError) as error:
             kind = "pod allocation" if self.form in _ONE_FILE else "pod resource information"
-            raise CheckpointError(
+            raise PanicError(
                 f"could not restore state from checkpoint: {error}, please drain this node and delete {kind} "
                 f'checkpoint file "/var/lib/kubelet/{self._path.name}" before restarting Kubelet'
             ) from error
@@ -70,9 +70,12 @@ class PodAllocations:
         self._form = features.allocation_form
         self._zeros = features.restores_missing_as_zero
         self._goes_on = features.admission.goes_on_unwritten
+        self._pod_level = features.pod_level.noted
         kept = state_files(directory, features, files)
         self._allocated, self._actuated = [*kept, None, None][:2]
-        self._given: dict[str, Mapping[str, Resources]] = {}  # what this kubelet was last told, by pod UID
+        self._given: dict[
+            str, tuple[Mapping[str, Resources], Resources]
+        ] = {}  # by pod UID; containers', pod's
 
     def load(self) -> None:
         """Loads what the last kubelet stored. Raises CheckpointError, and the kubelet does not start."""
@@ -94,8 +97,11 @@ class PodAllocations:
         return {name: _with_requests(asked.get(name, {}), given) for name, given in known.items()}
 
     def decide(self, uid: str, status: str) -> None:
-        """Stores what becomes of a pod's resize: Deferred or Infeasible; empty if none waits any more."""
-        if self._allocated is None or self._allocated.form not in _ONE_FILE:
+        """Stores what becomes of a pod's resize: Deferred or Infeasible; empty if none waits any more.
+
+        Since 1.32 no file has it.
+        """
+        if self._allocated is None or self._allocated.form is not AllocationForm.STRUCTS:
             return
         statuses = self._allocated.state.resize_statuses
         if status:
@@ -113,10 +119,13 @@ class PodAllocations:
         if self._allocated is None:
             return
         uid, resources = pod_spec.uid_of(pod), resources_of(pod, self._allocated.form)
-        if self._given.get(uid) == resources:
+        whole = pod["spec"].get("resources") or {} if self._pod_level else {}
+        if self._given.get(uid) == (resources, whole):
             return
         allocated = self._allocated.state.allocated
         known = allocated.get(uid, {})
+        if whole:
+            self._allocated.state.pod_level[uid] = whole
         allocated[uid] = {
             name: _with_zeros(asked) if self._zeros and name in known else asked
             for name, asked in resources.items()
@@ -130,17 +139,23 @@ class PodAllocations:
                     del allocated[uid]
                 raise
             log.error("cannot write what pod %s was given: %s", uid, error)
-        self._given[uid] = resources
+        self._given[uid] = resources, whole
 
     def actuate(self, pod: Object, container: Object) -> None:
-        """Stores that a container has what it was given."""
+        """Stores that a container has what it was given, and its pod what it has as a whole."""
         if self._actuated is None:
             return
-        of_pod = self._actuated.state.allocated.setdefault(pod_spec.uid_of(pod), {})
+        uid, state = pod_spec.uid_of(pod), self._actuated.state
+        of_pod = state.allocated.setdefault(uid, {})
         resources = dict(container.get("resources") or {})
-        if of_pod.get(container["name"]) != resources:
-            of_pod[container["name"]] = resources
-            self._actuated.save()
+        whole = pod["spec"].get("resources") or {}
+        sized = bool(whole.get("requests") or whole.get("limits"))
+        if of_pod.get(container["name"]) == resources and (not sized or state.pod_level.get(uid) == whole):
+            return
+        of_pod[container["name"]] = resources
+        if sized:
+            state.pod_level[uid] = whole
+        self._actuated.save()
 
     def remove(self, uid: str) -> None:
         """Forgets a pod. Since 1.33 the files do so with the next change only."""
@@ -148,6 +163,7 @@ class PodAllocations:
         for file in (self._allocated, self._actuated):
             if file is not None:
                 file.state.resize_statuses.pop(uid, None)
+                file.state.pod_level.pop(uid, None)
                 if file.state.allocated.pop(uid, None) is not None and self._form in _ONE_FILE:
                     file.save()
 

@@ -4,7 +4,8 @@
 (pkg/kubelet/status/state/checkpoint.go). Such a quantity remembers its text only sometimes, and its notation
 always: one that was not made from the text that the file has gives the file a sum that does not fit when it
 is read (pull request 126620). Since 1.32 the sum is of a text (pkg/kubelet/allocation/state since 1.33), in
-`allocated_pods_state` and `actuated_pods_state` since 1.33. What became of resizes is kept up to 1.32.
+`allocated_pods_state` and `actuated_pods_state` since 1.33. What became of resizes is kept up to 1.31; the
+file of 1.32.13 has allocations alone. Since 1.35 entries have what the pod was given as a whole.
 """
 
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ ResizeStatuses = dict[str, str]  # Deferred, Infeasible or InProgress by pod UID
 
 _ZERO = None  # the amount of Go's zero Quantity, which has no notation; the file has it as "0"
 _BIG_WORD = 1 << 64
+_NOTHING = "null"  # a checkpoint's text before it is read: a Go pointer to nothing
 
 
 class AllocationForm(Enum):
@@ -39,16 +41,21 @@ class AllocationForm(Enum):
 
     STRUCTS = "1.27"  # requests only
     TEXT = "1.32"
-    TWO_FILES = "1.33"
-    POD_ENTRIES = "1.34"  # with room for what is the pod's as a whole
+    POD_ENTRIES = "1.33"  # in two files
+    POD_LEVEL = "1.35"  # with what the pod has as a whole
 
 
 @dataclass(slots=True)
 class PodsState:
-    """Holds the contents of one file. Forms since 1.33 have no room for `resize_statuses`."""
+    """Holds the contents of one file.
+
+    Forms since 1.32 have no room for `resize_statuses`, and those before 1.35 none for `pod_level`: what pods
+    were given as a whole, by UID; pods without are not in it.
+    """
 
     allocated: Allocated = field(default_factory=dict)
     resize_statuses: ResizeStatuses = field(default_factory=dict)
+    pod_level: dict[str, Resources] = field(default_factory=dict)
 
 
 def encode(state: PodsState, form: AllocationForm) -> bytes:
@@ -69,23 +76,28 @@ def decode(content: bytes, form: AllocationForm) -> PodsState:
     if form is AllocationForm.STRUCTS:
         return _decode_structs(content)
     kind = "Checkpoint"
-    members = parsed(content)
-    data = text_of(members, "data", kind)
-    if checksum(string(data)) != sum_of(members, "checksum", kind):
+    members = parsed(content, "state.Checkpoint")
+    data = text_of(members, "data", kind, _NOTHING)
+    if checksum(string(data)) != sum_of(members, "checksum", kind, checksum(string(_NOTHING))):
         raise CheckpointError(CORRUPTED)
     try:
         inner = parsed(data.encode())
+        if form is AllocationForm.TEXT:
+            kind = "PodResourceAllocationInfo"
+            allocations = mapping_of(inner, "allocationEntries", kind, "state.PodResourceAllocation")
+            return PodsState({pod: _containers(entry) for pod, entry in _of(allocations)})
+        kind = "PodResourceCheckpointInfo"
+        entries = {
+            pod: entry or {}
+            for pod, entry in _of(mapping_of(inner, "entries", kind, "state.PodResourceInfoMap"))
+        }
+        allocated = {pod: _containers(entry.get("ContainerResources")) for pod, entry in entries.items()}
         if form is AllocationForm.POD_ENTRIES:
-            entries = mapping_of(inner, "entries", "PodResourceCheckpointInfo", "state.PodResourceInfoMap")
-            of_pods = {pod: (entry or {}).get("ContainerResources") for pod, entry in _of(entries)}
-            return PodsState({pod: _containers(entry) for pod, entry in of_pods.items()})
-        kind = "PodResourceAllocationInfo"
-        entries = mapping_of(inner, "allocationEntries", kind, "state.PodResourceAllocation")
-        allocated = {pod: _containers(entry) for pod, entry in _of(entries)}
-        if form is AllocationForm.TWO_FILES:
             return PodsState(allocated)
-        statuses = mapping_of(inner, "resizeStatusEntries", kind, "state.PodResizeStatus")
-        return PodsState(allocated, dict(statuses or {}))
+        whole = {pod: entry.get("PodLevelResources") for pod, entry in entries.items()}
+        return PodsState(
+            allocated, pod_level={pod: dict(found) for pod, found in whole.items() if found is not None}
+        )
     except CheckpointError as error:
         info = "resource allocation info" if form is AllocationForm.TEXT else "resource information"
         raise CheckpointError(f"failed to get pod {info}: {error}") from error
@@ -107,15 +119,16 @@ def _data(state: PodsState, form: AllocationForm) -> dict[str, Any]:
         pod: {name: _requirements(resources) for name, resources in sorted(of_pod.items())}
         for pod, of_pod in sorted(state.allocated.items())
     }
-    if form is AllocationForm.POD_ENTRIES:
-        members: dict[str, Any] = {
-            "entries": {pod: {"ContainerResources": of_pod} for pod, of_pod in pods.items()}
-        }
-    else:
-        members = {"allocationEntries": pods}
+    if not pods:
+        return {}
     if form is AllocationForm.TEXT:
-        members["resizeStatusEntries"] = dict(sorted(state.resize_statuses.items()))
-    return {name: entries for name, entries in members.items() if entries}
+        return {"allocationEntries": pods}
+    entries: dict[str, dict[str, Any]] = {pod: {"ContainerResources": of_pod} for pod, of_pod in pods.items()}
+    if form is AllocationForm.POD_LEVEL:
+        for pod, entry in entries.items():
+            whole = state.pod_level.get(pod)
+            entry["PodLevelResources"] = None if whole is None else _requirements(whole)
+    return {"entries": entries}
 
 
 def _requirements(resources: Resources) -> Resources:

@@ -11,13 +11,27 @@ CORRUPTED = "checkpoint is corrupted"
 
 
 class CheckpointError(Exception):
-    """The checkpoint cannot be read; the text is upstream's."""
+    """The checkpoint cannot be read; the text is upstream's.
+
+    A kubelet that does not start because of it ends with `exit_code`.
+    """
+
+    exit_code = 1
 
 
-def parsed(content: bytes) -> Mapping[str, Any]:
+class PanicError(CheckpointError):
+    """The checkpoint cannot be read, and the kubelet panics.
+
+    pkg/kubelet/status/status_manager.go up to 1.32, pkg/kubelet/allocation/allocation_manager.go since.
+    """
+
+    exit_code = 2
+
+
+def parsed(content: bytes, go_type: str = "") -> Mapping[str, Any]:
     """Returns the members of a JSON object, their names in lower case: Go finds them whatever their case.
 
-    Raises CheckpointError, worded as encoding/json words it.
+    Raises CheckpointError, worded as encoding/json words it; `go_type` is the struct that is read into.
     """
     try:
         value = orjson.loads(content)
@@ -26,7 +40,8 @@ def parsed(content: bytes) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise CheckpointError(f"json: cannot unmarshal {kind_of(value)} into Go value")
+        of_type = f" of type {go_type}" if go_type else ""
+        raise CheckpointError(f"json: cannot unmarshal {kind_of(value)} into Go value{of_type}")
     return {name.lower(): member for name, member in value.items()}
 
 
@@ -51,23 +66,28 @@ def unfit(value: Any, field: str, go_type: str) -> CheckpointError:
     return CheckpointError(text)
 
 
-def text_of(members: Mapping[str, Any], name: str, struct: str) -> str:
-    """Returns a member that has to be a string; absent ones are empty. Raises CheckpointError."""
+def text_of(members: Mapping[str, Any], name: str, struct: str, default: str = "") -> str:
+    """Returns a member that has to be a string; an absent one is the default, which the struct had before.
+
+    Raises CheckpointError.
+    """
     value = members.get(name.lower())
     if value is None:
-        return ""
+        return default
     if not isinstance(value, str):
         raise unfit(value, f"{struct}.{name}", "string")
     return value
 
 
-def sum_of(members: Mapping[str, Any], name: str, struct: str) -> int:
-    """Returns a member that has to be a checksum; absent ones are 0. Raises CheckpointError."""
+def sum_of(
+    members: Mapping[str, Any], name: str, struct: str, default: int = 0, go_type: str = "checksum.Checksum"
+) -> int:
+    """Returns a member that has to be a checksum; an absent one is the default. Raises CheckpointError."""
     value = members.get(name.lower())
     if value is None:
-        return 0
+        return default
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise unfit(value, f"{struct}.{name}", "checksum.Checksum")
+        raise unfit(value, f"{struct}.{name}", go_type)
     return value
 
 

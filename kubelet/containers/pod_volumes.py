@@ -17,10 +17,11 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
 from kubeskew.kubelet.containers.execution.files import Tree
 from kubeskew.kubelet.containers.expansion import expanded
-from kubeskew.kubelet.features import TextFeatures
+from kubeskew.kubelet.features import EnvironmentFeatures
 
 _ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _MASTER_SERVICES = "default"
+_SERVICES_UNREAD = "services have not yet been read at least once, cannot construct envvars"
 _ACCOUNT_VOLUME = "kube-api-access-"
 
 
@@ -35,11 +36,12 @@ class EncodingError(ConfigError):
 class PodContents:
     """Reads configmaps, secrets and tokens of one node's pods."""
 
-    def __init__(self, client: APIClient, clock: Clock, host_ip: str, texts: TextFeatures) -> None:
+    def __init__(self, client: APIClient, clock: Clock, host_ip: str, features: EnvironmentFeatures) -> None:
         self._client = client
+        self._has_read_services = False
         self._clock = clock
         self._host_ip = host_ip
-        self._texts = texts
+        self._features = features
 
     # -- environment
 
@@ -49,6 +51,7 @@ class PodContents:
         A value may be any bytes. In some releases the runtime cannot be told of one that is no UTF-8
         (issues 136323 and 139132); here its bytes are replaced, as programs read text.
         """
+        await self._read_services(pod)
         found: dict[str, str] = {}
         for source in spec.get("envFrom") or []:
             found |= await self._env_from(pod, source)
@@ -57,8 +60,11 @@ class PodContents:
             if value is not None:
                 found[entry["name"]] = value
         words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
-        told = [*found.values(), *(expanded(word, found, cuts=self._texts.cuts_characters) for word in words)]
-        if self._texts.refuses_binary and not all(map(_is_text, told)):
+        told = [
+            *found.values(),
+            *(expanded(word, found, cuts=self._features.cuts_characters) for word in words),
+        ]
+        if self._features.refuses_binary and not all(map(_is_text, told)):
             raise EncodingError("grpc: error while marshaling: string field contains invalid UTF-8")
         return {
             name: value.encode(errors="surrogateescape").decode(errors="replace")
@@ -80,7 +86,7 @@ class PodContents:
     ) -> str | None:
         source = entry.get("valueFrom")
         if not source:
-            return expanded(entry.get("value") or "", known, cuts=self._texts.cuts_characters)
+            return expanded(entry.get("value") or "", known, cuts=self._features.cuts_characters)
         try:
             if reference := source.get("fieldRef"):
                 return field_value(pod, reference["fieldPath"], self._host_ip, pod_ip)
@@ -102,6 +108,25 @@ class PodContents:
             where = f"{pod_spec.namespace_of(pod)}/{reference['name']}"
             raise ConfigError(f"couldn't find key {reference['key']} in {ref.kind} {where}")
         return data[reference["key"]].decode(errors="surrogateescape")
+
+    async def _read_services(self, pod: Object) -> None:
+        """Makes sure that the API server lists services as the kubelet asks for them.
+
+        Up to 1.30 a server does not know the selector of kubelets since 1.31. Pods other than static ones
+        then wait (makeEnvironmentVariables in pkg/kubelet/kubelet_pods.go, 1.31). A server that cannot be
+        reached does not hold them: a real kubelet has read the services at its start. Raises ConfigError.
+        """
+        if self._has_read_services or pod_spec.is_static(pod):
+            return
+        try:
+            await self._client.list(
+                SERVICES, field_selector=self._features.service_selector, limit=1, metadata_only=True
+            )
+        except StatusError as error:
+            raise ConfigError(_SERVICES_UNREAD) from error
+        except CONNECTION_ERRORS:
+            return
+        self._has_read_services = True
 
     async def service_links(self, pod: Object) -> dict[str, str]:
         """Returns the variables for the namespace's services and the API server's (envvars.FromServices)."""

@@ -69,7 +69,7 @@ class FakeRuntime:
             return
         for path in sorted(self._directory.glob("*.json")):
             content = self._files.read(path)
-            if content is None:
+            if not content:  # lost in a crash of the machine
                 self._files.remove(path)
                 continue
             sandbox = sandbox_from(orjson.loads(content))

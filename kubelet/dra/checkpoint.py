@@ -15,7 +15,7 @@ from typing import Protocol
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.checkpoints.reading import CheckpointError, go_text
+from kubeskew.kubelet.checkpoints.reading import CORRUPTED, CheckpointError, go_text, parsed, sum_of, text_of
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.classic_checksum import EntryForm, checksum
 from kubeskew.kubelet.dra.plugin import PreparedDevice
@@ -23,6 +23,10 @@ from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 FILE_NAME = "dra_manager_state"
 _TYPE = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
+
+
+class EntriesError(CheckpointError):
+    """The checkpoint's sum is right, and its claims cannot be read."""
 
 
 class Codec(Protocol):
@@ -43,18 +47,27 @@ class ModernCodec:
         self._skips = skips
 
     def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
-        entries = [_entry(info, share_ids=self._share_ids) for info in infos]
-        data = orjson.dumps({**_TYPE, "ClaimInfoStateList": entries})
+        data = _data([_entry(info, share_ids=self._share_ids) for info in infos])
         return orjson.dumps({"Data": data.decode(), "Checksum": zlib.crc32(data)})
 
     def decode(self, content: bytes) -> list[ClaimInfo]:
-        outer = _parsed(content)
-        # Go matches keys without regard to case: an older file has a checksum, but no data.
-        data, checksum = outer.get("Data", ""), outer.get("Checksum", outer.get("checksum", 0))
-        if zlib.crc32(data.encode()) != checksum:
-            raise CheckpointError("checkpoint is corrupted")
-        entries = _parsed(data.encode()).get("ClaimInfoStateList") or []
+        # The struct that Go reads into is an empty checkpoint: a file without data has its data and sum.
+        outer = parsed(content, "state.Checkpoint")
+        nothing = _data([])
+        data = text_of(outer, "Data", "Checkpoint", nothing.decode())
+        if zlib.crc32(data.encode()) != sum_of(
+            outer, "Checksum", "Checkpoint", zlib.crc32(nothing), "uint32"
+        ):
+            raise CheckpointError(CORRUPTED)
+        try:
+            entries = parsed(data.encode(), "state.CheckpointData").get("claiminfostatelist") or []
+        except CheckpointError as error:
+            raise EntriesError(str(error)) from error
         return [_info(entry, share_ids=self._share_ids, skips=self._skips) for entry in entries]
+
+
+def _data(entries: Sequence[Object]) -> bytes:
+    return orjson.dumps({**_TYPE, "ClaimInfoStateList": entries})
 
 
 class ClassicCodec:
@@ -133,13 +146,19 @@ class CheckpointFile:
     """The checkpoint of one node."""
 
     def __init__(
-        self, directory: Path, codec: Codec, files: StateFiles = UNJOURNALLED, refusal: str = "{error}"
+        self,
+        directory: Path,
+        codec: Codec,
+        files: StateFiles = UNJOURNALLED,
+        refusal: str = "{error}",
+        refusal_of_entries: str = "{error}",
     ) -> None:
         """`refusal` is what a kubelet says of an `{error}` when it does not start."""
         self._path = directory / FILE_NAME
         self._codec = codec
         self._files = files
         self._refusal = refusal
+        self._refusal_of_entries = refusal_of_entries
 
     def load(self) -> list[ClaimInfo]:
         """Loads what the last kubelet stored; writes an empty file if there is none.
@@ -154,11 +173,13 @@ class CheckpointFile:
             return []
         try:
             return self._codec.decode(content)
+        except EntriesError as error:
+            raise CheckpointError(self._refusal_of_entries.format(error=error)) from error
         except CheckpointError as error:
             raise CheckpointError(self._refusal.format(error=error)) from error
         except (AttributeError, KeyError, TypeError) as error:
             shape = f"checkpoint has another shape: {error!r}"
-            raise CheckpointError(self._refusal.format(error=shape)) from error
+            raise CheckpointError(self._refusal_of_entries.format(error=shape)) from error
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
         if not isinstance(self._codec, NoCodec):

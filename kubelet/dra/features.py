@@ -72,7 +72,7 @@ def health_rules_for(version: Version) -> HealthFeatures | None:
         return None
     newer = version.minor >= 37  # pull request 139477
     versions = ("v1", "v1alpha1") if newer else ("v1alpha1",)
-    return HealthFeatures(versions, careful=newer)
+    return HealthFeatures(versions, careful=newer, timeouts=version.minor >= 35, messages=version.minor >= 36)
 
 
 def codec_for(version: Version) -> Codec:
@@ -85,12 +85,13 @@ def codec_for(version: Version) -> Codec:
         semantic = version.preview == "kep4381"
         form = EntryForm(handles=version.minor >= 28, structured=version.minor == 30, semantic=semantic)
         return ClassicCodec(form)
-    return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
+    return ModernCodec(share_ids=version.minor >= 35, skips=version.minor >= 37)
 
 
 def checkpoint_for(version: Version, directory: Path, files: StateFiles) -> CheckpointFile:
     """Returns the checkpoint of a kubelet of that release, in the kubelet's directory."""
-    return CheckpointFile(directory, codec_for(version), files, texts_for(version).checkpoint)
+    found = texts_for(version)
+    return CheckpointFile(directory, codec_for(version), files, found.checkpoint, found.checkpoint_entries)
 
 
 def texts_for(version: Version) -> texts.ErrorTexts:

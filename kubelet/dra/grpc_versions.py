@@ -39,10 +39,12 @@ def classic(service: str) -> Callable[[Sequence[str]], str]:
 
 @dataclass(frozen=True, slots=True)
 class HealthFeatures:
-    """The rules by which a release's kubelet asks for the health of devices."""
+    """The rules by which a release's kubelet asks for the health of devices, and keeps it."""
 
     versions: Sequence[str]  # versions of the service, the newest first
     careful: bool  # only a driver's newest plugin, if it names the service, and not again if it lacks it
+    timeouts: bool = True  # a driver may say how long a report is valid
+    messages: bool = True  # a driver may say why a device is unhealthy
 
     def choose(self, told: Sequence[str]) -> str | None:
         """Returns the version to use, of those that a plugin announced at its registration."""

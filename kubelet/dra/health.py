@@ -50,8 +50,16 @@ class DeviceHealth:
 class HealthCache:
     """The health of all devices of a node, also kept in a file over restarts of the kubelet."""
 
-    def __init__(self, path: Path, clock: Clock, files: StateFiles = UNJOURNALLED) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        files: StateFiles = UNJOURNALLED,
+        features: HealthFeatures | None = None,
+    ) -> None:
+        """`features` say what a release's kubelet keeps of a device; without them it follows no health."""
         self._path = path
+        self._features = features
         self._files = files
         self._clock = clock
         self._drivers: dict[str, dict[tuple[str, str], DeviceHealth]] = {}
@@ -106,7 +114,7 @@ class HealthCache:
         state = {
             driver: {
                 "Devices": {
-                    f"{device.pool}/{device.device}": _stored(
+                    f"{device.pool}/{device.device}": self._stored(
                         device, at - timedelta(seconds=now - device.seen)
                     )
                     for device in sorted(devices.values(), key=lambda device: (device.pool, device.device))
@@ -116,15 +124,18 @@ class HealthCache:
         }
         self._files.write(self._path, orjson.dumps(state))
 
-
-def _stored(device: DeviceHealth, updated: datetime) -> dict[str, Any]:
-    return {
-        "PoolName": device.pool,
-        "DeviceName": device.device,
-        "Health": device.health,
-        "LastUpdated": micro_timestamp(updated),
-        "HealthCheckTimeout": int(device.timeout * _NANOSECONDS),
-    } | ({"Message": device.message} if device.message else {})
+    def _stored(self, device: DeviceHealth, updated: datetime) -> dict[str, Any]:
+        stored: dict[str, Any] = {
+            "PoolName": device.pool,
+            "DeviceName": device.device,
+            "Health": device.health,
+            "LastUpdated": micro_timestamp(updated),
+        }
+        if self._features is None or self._features.timeouts:
+            stored["HealthCheckTimeout"] = int(device.timeout * _NANOSECONDS)
+        if self._features is None or self._features.messages:
+            stored["Message"] = device.message
+        return stored
 
 
 def _restored(stored: Mapping[str, Any], seen: float) -> DeviceHealth:
@@ -195,7 +206,9 @@ class HealthMonitor:
             self._changed(driver, changed)
 
     def _taken(self, device: Any) -> DeviceHealth:
-        seconds, message = device.health_check_timeout_seconds, device.message
+        # Fields that a release's protocol lacks are unknown to it.
+        seconds = device.health_check_timeout_seconds if self._rules.timeouts else 0
+        message = device.message if self._rules.messages else ""
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[: _LONGEST_MESSAGE - 3]}..."
         known = 0 <= device.health < len(_STATES)

@@ -88,8 +88,8 @@ class NodeDRA:
             active=self._offers_slices,
         )
         self._cache = ClaimCache(checkpoint_for(environment.version, layout.kubelet, files))
-        self._health = health = HealthCache(layout.kubelet / FILE_NAME, environment.clock, files)
         asks = health_rules_for(environment.version) if features.dra_reports_health else None
+        self._health = health = HealthCache(layout.kubelet / FILE_NAME, environment.clock, files, asks)
         self._asks_health = asks is not None
         self._resources = self._node_resources(features, warn)
         self._handler = DRAPluginHandler(

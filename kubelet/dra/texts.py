@@ -28,8 +28,10 @@ class ErrorTexts:
     no_info: str
     no_extended_info: str
     checkpoint: str
+    checkpoint_entries: str  # its sum is right, and its claims cannot be read
 
 
+_ENTRIES = "{what}GetEntries() on checkpoint: {error}"
 _CHECKPOINT = "{what}GetOrCreate() on checkpoint state: failed to get checkpoint dra_manager_state: {error}"
 _NO_INFO = "unable to get claim info for claim {claim} in namespace {namespace}"
 _UNKNOWN = "{call} returned result for unknown claim UID {claim_uid}"
@@ -53,6 +55,7 @@ SINCE_34 = ErrorTexts(
     no_info="internal error: unable to get claim info for ResourceClaim {claim}",
     no_extended_info=_NO_INFO,
     checkpoint=_CHECKPOINT.replace("{what}", "create ResourceClaim cache: "),
+    checkpoint_entries=_ENTRIES.replace("{what}", "create ResourceClaim cache: "),
 )
 
 _IN_NAMESPACE = "internal error: unable to get claim info for ResourceClaim {claim} in namespace {namespace}"
@@ -77,4 +80,5 @@ CLASSIC = ErrorTexts(
     no_info=f"locked cache operation: {_NO_INFO}",
     no_extended_info=f"locked cache operation: {_NO_INFO}",
     checkpoint=_CHECKPOINT.replace("{what}", "failed to create claimInfo cache: error calling "),
+    checkpoint_entries=_ENTRIES.replace("{what}", "failed to create claimInfo cache: error calling "),
 )

@@ -16,6 +16,7 @@ from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolError
 from kubeskew.kubelet.pods.pod_worker import PodWorker
 from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.sysctls import forbidden_sysctl
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +178,8 @@ class PodManager:
         if worker.gone or self._spares_admission(worker.pod):
             return  # nothing of the pod has begun
         pod = worker.allocated_pod
-        rejection = await self._without_devices(pod) or await self._fresh_verdict(pod)
+        rejection = self._with_sysctls(pod) or await self._without_devices(pod)
+        rejection = rejection or await self._fresh_verdict(pod)
         rejection = rejection or self._unwritten(pod)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
@@ -190,6 +192,12 @@ class PodManager:
         except OSError as error:
             return Rejection("UnexpectedAdmissionError", f"Failed to store the pod's allocation: {error}")
         return None
+
+    def _with_sysctls(self, pod: Object) -> Rejection | None:
+        """Returns why the pod may not set its kernel parameters; nothing is allocated to it then."""
+        rules = self._services.features.admission
+        text = forbidden_sysctl(pod, rules.safe_sysctls, rules.sysctl_namespaces)
+        return Rejection("SysctlForbidden", text) if text else None
 
     async def _without_devices(self, pod: Object) -> Rejection | None:
         """Allocates plugin devices, exclusive CPUs and memory to the pod; returns why that failed."""
@@ -222,9 +230,15 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [worker.allocated_pod for worker in workers if worker.active and worker.uid not in besides]
-        left = self._services.features.admission.delegated_to_dra
-        plugged = self._services.plugins.allocated_for(pod)
-        return admit(pod, self._node(), others, delegated_to_dra=left, plugged=plugged)
+        rules = self._services.features.admission
+        return admit(
+            pod,
+            self._node(),
+            others,
+            delegated_to_dra=rules.delegated_to_dra,
+            refuses_sidecars=rules.refuses_sidecars,
+            plugged=self._services.plugins.allocated_for(pod),
+        )
 
     def _end_orphan(self, sandbox: Sandbox) -> None:
         """Stops the containers of a pod that the API no longer has."""

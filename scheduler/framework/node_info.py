@@ -5,8 +5,9 @@ from functools import cached_property
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import HostPort
 from kubeskew.scheduler.framework import pod_info
-from kubeskew.scheduler.framework.pod_info import Amounts, HostPort, PodInfo
+from kubeskew.scheduler.framework.pod_info import Amounts, PodInfo
 
 
 class NodeInfo:

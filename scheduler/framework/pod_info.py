@@ -1,12 +1,12 @@
 """A pod as the scheduler sees it: its requests, computed once per version of the object."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
+from kubeskew.apimachinery.pod_resources import HostPort, host_ports, is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.framework.affinity_terms import NO_AFFINITY, PodAffinity
 
@@ -90,21 +90,6 @@ def _scored(spec: Mapping[str, Any], requests: Amounts, resized: Resized) -> Amo
         "cpu": max(cpu, requests.get("cpu", 0)),
         "memory": max(memory, requests.get("memory", 0)),
     }
-
-
-HostPort = tuple[str, str, int]  # address, protocol, port
-
-
-def host_ports(spec: Mapping[str, Any], *, of_sidecars: bool = True) -> frozenset[HostPort]:
-    """Returns the ports that the pod takes of its node."""
-    containers: Iterable[Mapping[str, Any]] = spec.get("containers") or ()
-    sidecars = filter(is_sidecar, (of_sidecars and spec.get("initContainers")) or ())
-    return frozenset(
-        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])  # noqa: S104 - upstream's wildcard
-        for container in (*containers, *sidecars)
-        for port in container.get("ports") or ()
-        if port.get("hostPort")
-    )
 
 
 class PodInfo:

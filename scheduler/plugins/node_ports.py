@@ -2,17 +2,17 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from kubeskew.apimachinery.pod_resources import HostPort, conflicts, host_ports
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.pod_info import HostPort, PodInfo, host_ports
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
 
 NAME = "NodePorts"
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
-_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wildcard of host ports
 _REJECTED = unschedulable(REASON)
 
 
@@ -45,14 +45,3 @@ class NodePorts:
         if self._overlooks_sidecars and pod.spec.get("initContainers"):
             return host_ports(pod.spec, of_sidecars=False)
         return pod.host_ports
-
-
-def conflicts(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Returns whether any two share port and protocol, and their addresses overlap."""
-    used = list(taken)
-    return any(
-        (protocol, port) == (other_protocol, other_port)
-        and (address == other_address or _ANY_ADDRESS in (address, other_address))
-        for address, protocol, port in wanted
-        for other_address, other_protocol, other_port in used
-    )

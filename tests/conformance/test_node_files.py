@@ -50,13 +50,12 @@ def told(kept, before, after):
 
 
 def test_what_an_older_kubelet_would_not_know_of_a_claim_is_lost():
-    """1.36 knows no calls to leave out, and 1.33 no shares."""
+    """1.36 knows no calls to leave out, and 1.34 no shares."""
     skips = (CLAIMS, "lost", "entries.ns/c.skippedCalls: {drv: [NodePrepare]}")
     assert told(node(claims("1.37")), gates("1.37"), gates("1.36")) == [skips]
-    on = {DRA: True}
     shares = (CLAIMS, "lost", "entries.ns/c.devices.drv.0.shareID: share-1")
-    assert told(node(claims("1.34")), gates("1.34"), gates("1.33", **on)) == [shares]
-    assert told(node(claims("1.33")), gates("1.33", **on), gates("1.34")) == []
+    assert told(node(claims("1.35")), gates("1.35"), gates("1.34")) == [shares]
+    assert told(node(claims("1.34")), gates("1.34"), gates("1.35")) == []
 
 
 def test_a_file_that_the_next_kubelet_does_not_read_is_lost_if_it_holds_anything():
@@ -72,13 +71,16 @@ def test_a_file_that_the_next_kubelet_does_not_read_is_lost_if_it_holds_anything
     assert told(empty, gates("1.33", **{DRA: True}), gates("1.33")) == []
 
 
-def test_allocations_that_1_33_reads_as_none_are_lost():
-    """1.34 has the entries under another name: the sum fits, and 1.33 finds none."""
-    ((file, what, lost),) = told(
-        node({"allocated_pods_state": given("1.34")}), gates("1.34"), gates("1.33", **{RESIZING: True})
-    )
+def test_what_a_pod_was_given_as_a_whole_is_lost_on_the_way_to_1_34():
+    """1.34 reads the entries of 1.35, but for what the pod has as a whole."""
+    form = features("1.35", **{RESIZING: True}).allocation_form
+    resources = {"requests": {"cpu": "1"}}
+    state = PodsState({"pod": {"c": resources}}, pod_level={"pod": resources})
+    files = {"allocated_pods_state": pod_allocations.encode(state, form)}
+    ((file, what, lost),) = told(node(files), gates("1.35"), gates("1.34"))
     assert (file, what) == ("allocated_pods_state", "lost")
-    assert lost == "entries.pod: {c: {requests: {cpu: 1}}}"
+    assert lost == "pods: {pod: {requests: {cpu: 1}}}"
+    assert told(node({"allocated_pods_state": given("1.34")}), gates("1.34"), gates("1.33")) == []
 
 
 @pytest.mark.parametrize(

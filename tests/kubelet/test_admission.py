@@ -2,7 +2,11 @@
 
 import pytest
 
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.allocation.admission import DelegatedToDRA, admit
+from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.sysctls import forbidden_sysctl, namespace_names, safe_sysctls
 
 NODE = {
     "metadata": {"name": "node-1", "labels": {"zone": "a", "size": "4"}},
@@ -140,3 +144,98 @@ def test_no_execute_taints_must_be_tolerated(tolerations, effect, reason):
     rejection = check(pod(tolerations=tolerations), node)
 
     assert (rejection.reason if rejection else "") == reason
+
+
+def _with_port(port, address="", protocol="TCP", field="containers"):
+    container = {"name": "c", "ports": [{"hostPort": port, "protocol": protocol, "hostIP": address}]}
+    if field == "initContainers":
+        container["restartPolicy"] = "Always"
+    return pod(**{field: [container]})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken", "refused"),
+    [
+        pytest.param(_with_port(80), _with_port(80), True, id="same port"),
+        pytest.param(_with_port(80), _with_port(81), False, id="another port"),
+        pytest.param(_with_port(80), _with_port(80, protocol="UDP"), False, id="another protocol"),
+        pytest.param(_with_port(80, "1.1.1.1"), _with_port(80, "1.1.1.2"), False, id="another address"),
+        pytest.param(_with_port(80, "1.1.1.1"), _with_port(80), True, id="any address"),
+        pytest.param(_with_port(80), _with_port(80, field="initContainers"), True, id="port of a sidecar"),
+    ],
+)
+def test_host_ports_must_be_free(wanted, taken, refused):
+    """A pod whose host port another pod of the node has is refused."""
+    rejection = check(wanted, others=[taken])
+    text = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+    assert rejection == (("NodePorts", text) if refused else None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "reason"),
+    [
+        ({"kubernetes.io/os": "windows"}, {}, "PodOSSelectorNodeLabelDoesNotMatch"),
+        ({"kubernetes.io/os": "linux"}, {"os": {"name": "windows"}}, "PodOSNotSupported"),
+        ({"kubernetes.io/os": "linux"}, {"os": {"name": "linux"}}, ""),
+    ],
+)
+def test_pods_of_another_operating_system_are_refused(labels, spec, reason):
+    """Nodes run Linux; a pod's label and its field may say that it does not."""
+    wanted = pod({"cpu": "100"}, **spec)
+    wanted["metadata"]["labels"] = labels
+    assert check(wanted).reason == (reason or "OutOfcpu")
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "refused"),
+    [
+        (27, {}, False),
+        (28, {}, True),
+        (28, {"SidecarContainers": True}, False),
+        (32, {"SidecarContainers": False}, True),
+        (32, {}, False),
+        (36, {}, False),
+    ],
+)
+def test_a_kubelet_without_the_gate_refuses_sidecars(minor, gates, refused):
+    """Kubelets of 1.28 to 1.32 refuse pods with sidecars while SidecarContainers is off (KEP-753)."""
+    version = Version(minor)
+    rules = features_of(version, FeatureGates(version, gates)).admission
+    wanted = pod(initContainers=[{"name": "i", "restartPolicy": "Always"}])
+    rejection = admit(
+        wanted,
+        NODE,
+        [],
+        delegated_to_dra=rules.delegated_to_dra,
+        refuses_sidecars=rules.refuses_sidecars,
+    )
+    text = 'Init container "i" may not have a non-default restartPolicy'
+    assert rejection == (("InitContainerRestartPolicyForbidden", text) if refused else None)
+
+
+@pytest.mark.parametrize(
+    ("minor", "name", "spec", "text"),
+    [
+        (36, "kernel.shm_rmid_forced", {}, ""),
+        (36, "kernel.msgmax", {}, 'forbidden sysctl: "kernel.msgmax" not allowlisted'),
+        (31, "net.ipv4.tcp_rmem", {}, 'forbidden sysctl: "net.ipv4.tcp_rmem" not allowlisted'),
+        (32, "net.ipv4.tcp_rmem", {}, ""),
+        (32, "net/ipv4/tcp_rmem", {}, ""),
+        (
+            36,
+            "net.ipv4.tcp_syncookies",
+            {"hostNetwork": True},
+            'forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled',
+        ),
+        (
+            28,
+            "kernel.shm_rmid_forced",
+            {"hostIPC": True},
+            'forbidden sysctl: "kernel.shm_rmid_forced" not allowed with host ipc enabled',
+        ),
+    ],
+)
+def test_sysctls_have_to_be_safe(minor, name, spec, text):
+    """A node takes the kernel parameters that its release takes for safe, in namespaces of the pod's own."""
+    wanted = pod(securityContext={"sysctls": [{"name": name, "value": "1"}]}, **spec)
+    assert forbidden_sysctl(wanted, safe_sysctls(minor), namespace_names(minor)) == text

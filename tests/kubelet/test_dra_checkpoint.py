@@ -7,8 +7,9 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import codec_for
+from kubeskew.kubelet.dra.features import checkpoint_for, codec_for
 from kubeskew.kubelet.dra.plugin import PreparedDevice
+from kubeskew.kubelet.files import UNJOURNALLED
 
 
 def claim():
@@ -67,14 +68,25 @@ def test_an_older_kubelet_loses_share_ids(tmp_path):
         pytest.param(b"{", "unexpected end of JSON input", id="cut short"),
         pytest.param(b"garbage", "invalid character 'g' looking for beginning of value", id="no JSON"),
         pytest.param(b'{"Data": "{}", "Checksum": 1}', "checkpoint is corrupted", id="wrong checksum"),
-        pytest.param(b"{}", "unexpected end of JSON input", id="empty"),
-        pytest.param(b"[]", "checkpoint is corrupted", id="not an object"),
-        pytest.param(b'{"Data": 7, "Checksum": 1}', "checkpoint has another shape", id="wrong type"),
+        pytest.param(b"", "unexpected end of JSON input", id="empty"),
+        pytest.param(
+            b"[]", "json: cannot unmarshal array into Go value of type state.Checkpoint", id="not an object"
+        ),
+        pytest.param(
+            b'{"Data": 7, "Checksum": 1}',
+            "json: cannot unmarshal number into Go struct field Checkpoint.Data of type string",
+            id="wrong type",
+        ),
+        pytest.param(
+            b'{"Data": "", "Checksum": 0}',
+            "GetEntries.* checkpoint: unexpected end of JSON input",
+            id="no claims",
+        ),
     ],
 )
 def test_a_broken_file_is_refused(tmp_path, content, text):
     """A checkpoint that is cut short, of another shape or of a wrong checksum is refused with an error."""
-    file = CheckpointFile(tmp_path, codec_for(Version(36)))
+    file = checkpoint_for(Version(36), tmp_path, UNJOURNALLED)
     file.store([])
     (tmp_path / "dra_manager_state").write_bytes(content)
 

@@ -14,7 +14,6 @@ from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 EXAMPLE = PodsState({"p-1": {"c": {"requests": {"cpu": "500m"}}}})
 GATE = "InPlacePodVerticalScaling"
-FORMS = {27: AllocationForm.STRUCTS, 32: AllocationForm.TEXT, 33: AllocationForm.TWO_FILES}
 
 
 def pod(uid, cpu="500m", **resources):
@@ -132,9 +131,9 @@ def test_allocations_outlive_the_kubelet(tmp_path, minor):
     assert allocations(tmp_path, minor).of(pod("p-1"))["c"]["requests"] == {"cpu": "500m"}
 
 
-@pytest.mark.parametrize("minor", [27, 31, 32])
+@pytest.mark.parametrize("minor", [27, 31])
 def test_what_became_of_a_resize_outlives_the_kubelet(tmp_path, minor):
-    """Up to 1.32 the file has the status of a resize until it is done or its pod is gone."""
+    """Up to 1.31 the file has the status of a resize until it is done or its pod is gone."""
     found = allocations(tmp_path, minor)
     found.give(pod("p-1"))
     found.decide("p-1", "Deferred")
@@ -150,12 +149,29 @@ def test_what_became_of_a_resize_outlives_the_kubelet(tmp_path, minor):
     assert "resizeStatusEntries" not in file.read_text()
 
 
-def test_since_1_33_no_file_has_what_became_of_a_resize(tmp_path):
-    """The conditions of the pod say it alone."""
-    found = allocations(tmp_path, 33)
+@pytest.mark.parametrize(("minor", "file"), [(32, STATUS_MANAGER), (33, ALLOCATED)])
+def test_since_1_32_no_file_has_what_became_of_a_resize(tmp_path, minor, file):
+    """The pod's status says it alone."""
+    found = allocations(tmp_path, minor)
     found.give(pod("p-1"))
     found.decide("p-1", "Deferred")
-    assert "Deferred" not in (tmp_path / ALLOCATED).read_text()
+    assert "Deferred" not in (tmp_path / file).read_text()
+
+
+@pytest.mark.parametrize("minor", [34, 36])
+def test_what_a_pod_has_as_a_whole_is_kept_with_its_gate(tmp_path, minor):
+    """Since 1.35 the files have it: what was given with the gate of its resizing, what is actuated always."""
+    whole = pod("p-1")
+    whole["spec"]["resources"] = {"requests": {"cpu": "1"}}
+    version = Version(minor)
+    gates = dict.fromkeys(("PodLevelResources", "InPlacePodLevelResourcesVerticalScaling"), minor == 36)
+    features = features_of(version, FeatureGates(version, {n: v for n, v in gates.items() if v}))
+    found = PodAllocations(tmp_path, features, UNJOURNALLED)
+    found.give(whole)
+    found.actuate(whole, whole["spec"]["containers"][0])
+    for name in (ALLOCATED, ACTUATED):
+        state = pod_allocations.decode((tmp_path / name).read_bytes(), features.allocation_form)
+        assert state.pod_level == ({"p-1": {"requests": {"cpu": "1"}}} if minor == 36 else {})
 
 
 def test_a_status_is_part_of_the_sum(tmp_path):
@@ -183,11 +199,18 @@ def test_limits_are_those_that_a_pod_has_now_where_requests_alone_are_kept(tmp_p
         assert found == {"limits": expected, "requests": {"cpu": "500m"}}
 
 
-@pytest.mark.parametrize(("written", "read"), [(32, 33), (33, 34), (34, 33)])
-def test_allocations_are_lost_where_another_name_is_looked_for(tmp_path, written, read):
-    """A release that calls the file or its contents otherwise starts without any allocation."""
+@pytest.mark.parametrize(("written", "read"), [(32, 33), (33, 32)])
+def test_allocations_are_lost_where_another_file_is_looked_for(tmp_path, written, read):
+    """A release that has another file starts without any allocation."""
     allocations(tmp_path, written).give(pod("p-1"))
     assert not allocations(tmp_path, read).of(pod("p-1"))
+
+
+@pytest.mark.parametrize(("written", "read"), [(33, 36), (36, 33), (34, 35)])
+def test_allocations_of_other_releases_with_the_same_files_are_read(tmp_path, written, read):
+    """The entries since 1.33 are the same but for what the pod has as a whole."""
+    allocations(tmp_path, written).give(pod("p-1"))
+    assert allocations(tmp_path, read).of(pod("p-1"))
 
 
 def test_no_file_is_touched_without_the_gate(tmp_path):
@@ -222,7 +245,7 @@ def test_what_runs_is_kept_beside_what_is_given(tmp_path):
     found = allocations(tmp_path, 36)
     found.actuate(pod("p-1"), {"name": "c", "resources": {"requests": {"cpu": "1"}}})
     written = (tmp_path / ACTUATED).read_bytes()
-    assert pod_allocations.decode(written, AllocationForm.POD_ENTRIES) == PodsState(
+    assert pod_allocations.decode(written, AllocationForm.POD_LEVEL) == PodsState(
         {"p-1": {"c": {"requests": {"cpu": "1"}}}}
     )
     assert not (tmp_path / ALLOCATED).exists()

@@ -198,7 +198,8 @@ def kept(*claims):
     handles = ({"driverName": "driver", "data": "{}"},)
     infos = [ClaimInfo("default", name, "u", {"p"}, handles=handles) for name in claims]
     files = {"dra_manager_state": codec_for(Version.parse("1.29")).encode(infos)} if claims else {}
-    return [KeptNode.of(node_config({"name": "x"}), {"cpu_manager_state": b"", **files})]
+    cpus = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
+    return [KeptNode.of(node_config({"name": "x"}), {"cpu_manager_state": cpus, **files})]
 
 
 def test_the_files_that_a_node_has_count_and_not_what_its_pods_would_put_there():

@@ -8,6 +8,7 @@ from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import object_meta
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.core.service import addresses, changes, families, traffic
 from kubeskew.apiserver.registry.core.service import validation as service_validation
 from kubeskew.apiserver.registry.core.service.allocation import KIND, Allocation
@@ -34,6 +35,9 @@ class ServiceStrategy(BuiltIn):
     allow_create_on_update = True
     returns_deleted_object = True
     field_labels = ("spec.clusterIP", "spec.type")
+
+    def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
+        return self.field_labels if features.services.field_labels else ()
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         relaxed = ctx.features.services.relaxed_names

@@ -1,0 +1,62 @@
+"""Decides which kernel parameters pods may set: those that are safe on a node without a list of its own.
+
+pkg/kubelet/sysctl/safe_sysctls.go and allowlist.go, 1.26 to 1.36, on a kernel that has all of them.
+"""
+
+from kubeskew.apimachinery.objects import Object
+
+_SINCE: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (
+        0,
+        (
+            "kernel.shm_rmid_forced",
+            "net.ipv4.ip_local_port_range",
+            "net.ipv4.tcp_syncookies",
+            "net.ipv4.ping_group_range",
+            "net.ipv4.ip_unprivileged_port_start",
+        ),
+    ),
+    (27, ("net.ipv4.ip_local_reserved_ports",)),
+    (
+        29,
+        (
+            "net.ipv4.tcp_keepalive_time",
+            "net.ipv4.tcp_fin_timeout",
+            "net.ipv4.tcp_keepalive_intvl",
+            "net.ipv4.tcp_keepalive_probes",
+        ),
+    ),
+    (32, ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")),
+)
+
+
+def safe_sysctls(minor: int) -> frozenset[str]:
+    """Returns the names that a release takes for safe."""
+    return frozenset(name for first, names in _SINCE if first <= minor for name in names)
+
+
+def namespace_names(minor: int) -> tuple[str, str]:
+    """Returns what a release calls the namespaces of IPC and network in its errors."""
+    return ("IPC", "Net") if minor >= 29 else ("ipc", "net")
+
+
+def forbidden_sysctl(pod: Object, safe: frozenset[str], namespaces: tuple[str, str]) -> str:
+    """Returns why a pod may not run with the parameters that it sets; empty if it may."""
+    ipc, net = namespaces
+    spec = pod["spec"]
+    for sysctl in (spec.get("securityContext") or {}).get("sysctls") or ():
+        name = _normalized(sysctl.get("name") or "")
+        if name not in safe:
+            return f'forbidden sysctl: "{name}" not allowlisted'
+        field, namespace = ("hostIPC", ipc) if name.startswith("kernel.") else ("hostNetwork", net)
+        if spec.get(field):
+            return f'forbidden sysctl: "{name}" not allowed with host {namespace} enabled'
+    return ""
+
+
+def _normalized(name: str) -> str:
+    """Returns the name with dots; slashes may separate its parts as well (NormalizeName)."""
+    first = next((character for character in name if character in "./"), ".")
+    if first == ".":
+        return name
+    return name.translate(str.maketrans("./", "/."))

@@ -1,0 +1,76 @@
+"""The files of real kubelets, 1.31 to 1.36: what each reads, refuses and writes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.allocation.state import PodAllocations
+from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.files import FilesInMemory
+from kubeskew.kubelet.node.config import DEFAULT_CAPACITY, NodeConfig
+from kubeskew.kubelet.restoring import restored
+
+_DATA = Path(__file__).parent.parent / "data" / "kubelet-files"
+_BAD = json.loads((_DATA / "bad-files.json").read_text())
+_FILES = [json.loads(line) for line in (_DATA / "files.jsonl").read_text().splitlines()]
+_READABLE = [row for row in _FILES if row["file"] not in ("dra_health_state", "kubelet_internal_checkpoint")]
+_DIRECTORIES = {"kubelet_internal_checkpoint": "device-plugins/"}
+
+
+def _features(minor):
+    version = Version.parse(minor)
+    gates = {} if version.minor >= 34 else {"DynamicResourceAllocation": True}
+    return features_of(version, FeatureGates(version, gates))
+
+
+def _restored(minor, file, content):
+    path = _DIRECTORIES.get(file, "") + file
+    found, files = restored(
+        NodeConfig("node", capacity=DEFAULT_CAPACITY), _features(minor), {path: content.encode()}
+    )
+    return next((each for each in found if each.file == path), None), files.get(path, b"").decode()
+
+
+@pytest.mark.parametrize("minor", ["1.31", "1.32", "1.33", "1.34", "1.35", "1.36"])
+@pytest.mark.parametrize("row", _BAD, ids=[row["case"] for row in _BAD])
+def test_a_bad_file_ends_a_kubelet_as_it_ended_the_real_one(row, minor):
+    """A kubelet ends at the same files with the same words as the real one of its minor, or goes on."""
+    code, text = row["kubelets"][minor]
+    found, _ = _restored(minor, row["file"], row["text"])
+
+    if found is None:  # no kubelet of this release reads the file
+        assert (code, text) == (None, "")
+        return
+    assert found.refused == (text if code else "")
+    if text and not code:
+        assert found.given_up.endswith(f": {text}")
+
+
+@pytest.mark.parametrize("row", _READABLE, ids=[f"{row['minor']} {row['file']}" for row in _READABLE])
+def test_a_real_kubelets_file_is_read_and_written_to_the_byte(row):
+    """A kubelet of the same minor reads what the real one wrote, and writes the same bytes."""
+    found, written = _restored(row["minor"], row["file"], row["text"])
+
+    assert (found.refused, found.given_up) == ("", "")
+    assert written == row["text"]
+
+
+@pytest.mark.parametrize("content", [b"{}", b"null"])
+def test_what_a_file_does_not_say_is_as_in_an_empty_one(content):
+    """A file of pods' allocations without text and sum is an empty one, as in Go."""
+    files = FilesInMemory({"allocated_pods_state": content})
+    allocations = PodAllocations(Path(), _features("1.36"), files)
+    allocations.load()
+    assert not allocations.of({"metadata": {"uid": "p"}, "spec": {"containers": []}})
+
+
+def test_an_unreadable_allocation_is_a_panic():
+    """The kubelet ends with exit code 2 there, and with 1 where it refuses another file."""
+    files = FilesInMemory({"allocated_pods_state": b""})
+    with pytest.raises(CheckpointError) as raised:
+        PodAllocations(Path(), _features("1.36"), files).load()
+    assert (raised.value.exit_code, CheckpointError.exit_code) == (2, 1)
