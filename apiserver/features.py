@@ -114,11 +114,14 @@ class PodFeatures:
     resized_by_update: bool = gate(
         "InPlacePodVerticalScaling", last=31
     )  # since then by the subresource alone
-    proposes_resize: bool = gate(
-        "InPlacePodVerticalScaling", last=32
-    )  # in `status.resize` (1.32 from memory)
+    proposes_resize: bool = gate("InPlacePodVerticalScaling", last=32)  # in `status.resize`
     # A change of a pod's class has an error of its own.
-    update_keeps_qos: bool = decided(lambda gates: 27 <= gates.version.minor <= 31)
+    update_keeps_qos: bool = decided(
+        lambda gates: (
+            29 <= gates.version.minor <= 31
+            or (gates.version.minor in (27, 28) and gates.enabled("InPlacePodVerticalScaling"))
+        )
+    )
     pod_resize: bool = gate("InPlacePodLevelResourcesVerticalScaling")  # the pod's own resources may change
     init_resize: bool = gate("InPlacePodVerticalScalingInitContainers")  # those of all init containers may
     memory_shrinks: bool = since(34)  # a memory limit may shrink without a restart

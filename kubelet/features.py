@@ -202,7 +202,7 @@ class KubeletFeatures:
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     forgets_pending_devices: bool  # those for which a plugin is being asked may be given again
     device_plugins_apart: bool  # distinguishes two plugins for one resource
-    zero_capacity_is_inactive: bool  # a resource without healthy devices may be DRA's (pull request 133784)
+    mapped_resources_are_claims: bool  # plugins are not asked for what the pod's status maps to its claim
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # reported in pods' statuses
     health_by_name: bool  # whoever has a device of that name is told, of whatever resource
@@ -280,16 +280,16 @@ def features_of(version: Version, gates: FeatureGates) -> KubeletFeatures:
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         forgets_pending_devices=gates.bugs.present("k8s-137534"),
         device_plugins_apart=minor >= 37,  # pull request 135437
-        zero_capacity_is_inactive=extended and minor >= 35,
+        mapped_resources_are_claims=extended and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
         health_by_name=gates.bugs.present("k8s-140323"),
         pod_resources_get=gate("KubeletPodResourcesGet"),
         pod_resources_dynamic_resources=gate("KubeletPodResourcesDynamicResources"),
         pod_resources_list_active_pods=gate("KubeletPodResourcesListUseActivePods"),
-        pod_resources_of_sidecars=gate("SidecarContainers") and minor >= 29,
+        pod_resources_of_sidecars=gate("SidecarContainers") and minor >= 30,
         pod_resources_of_shares=minor >= 35,
-        pod_resources_limited=minor >= 28,
+        pod_resources_limited=minor >= 27,
         resource_health_message=gate("ResourceHealthStatusMessage"),
         fine_grained_authz=gate("KubeletFineGrainedAuthz"),
         refuses_by_subresources=minor >= 32,

@@ -32,6 +32,14 @@ def phase_of(pod: Object) -> str:
     return (pod.get("status") or {}).get("phase") or "Pending"
 
 
+def mapped_resources(pod: Object) -> frozenset[tuple[str, str]]:
+    """Returns the extended resources, as (container, resource), that the pod's status maps to its claim."""
+    status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return frozenset(
+        (mapping["containerName"], mapping["resourceName"]) for mapping in status.get("requestMappings") or ()
+    )
+
+
 def is_static(pod: Object) -> bool:
     """Returns whether the pod's source is another than the API, as its mirror says."""
     annotations = pod["metadata"].get("annotations") or {}

@@ -105,11 +105,7 @@ def _resources(
 
 def _for_node(pod: Object, allocatable: Mapping[str, int], delegated_to_dra: DelegatedToDRA) -> Object:
     """Returns the pod without the requests that the node does not check (removeMissingExtendedResources)."""
-    mapped = set()
-    if delegated_to_dra is DelegatedToDRA.MAPPED:
-        status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
-        for mapping in status.get("requestMappings") or ():
-            mapped.add((mapping["containerName"], mapping["resourceName"]))
+    mapped = pod_spec.mapped_resources(pod) if delegated_to_dra is DelegatedToDRA.MAPPED else ()
 
     def filtered(container: Object) -> Object:
         resources = container.get("resources") or {}

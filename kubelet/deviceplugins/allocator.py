@@ -36,10 +36,12 @@ class Allocator:
         no_containers: str,
         *,
         forgets_pending: bool = False,
+        leaves_mapped: bool = False,
     ) -> None:
         """`forgets_pending`: devices for which a plugin is being asked become free when others are taken back
-        (pull request 137534).
+        (pull request 137534). `leaves_mapped`: what the pod's status maps to a claim is not asked of plugins.
         """
+        self._leaves_mapped = leaves_mapped
         self._forgets_pending = forgets_pending
         self._pending: dict[str, set[str]] = {}  # devices for which plugins are being asked
         self.allocations = allocations
@@ -66,7 +68,7 @@ class Allocator:
         pod_uid, name = pod_spec.uid_of(pod), container["name"]
         if pod_uid != self._reusable_of:
             self._reusable_of, self._reusable = pod_uid, {}
-        given = await self._allocate(pod_uid, container)
+        given = await self._allocate(pod, container)
         leaves = not is_sidecar(container) and name in map(_name, pod_spec.init_containers(pod))
         for resource, allocation in self.allocations.of_container(pod_uid, name).items():
             before = self._reusable.get(resource, set())
@@ -91,9 +93,12 @@ class Allocator:
         for resource, devices in ({} if self._forgets_pending else self._pending).items():
             self.allocated.setdefault(resource, set()).update(devices)
 
-    async def _allocate(self, pod_uid: str, container: Object) -> bool:
+    async def _allocate(self, pod: Object, container: Object) -> bool:
+        pod_uid, mapped = pod_spec.uid_of(pod), pod_spec.mapped_resources(pod) if self._leaves_mapped else ()
         given = collected = False
         for resource, required in wanted(container):
+            if (container["name"], resource) in mapped:
+                continue
             if not self._inventory.offers(resource, self.allocated):
                 continue
             if not collected:

@@ -16,14 +16,10 @@ from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
 
 
 class Inventory:
-    """The tables by resource.
+    """The tables by resource."""
 
-    `zero_is_inactive`: a resource without healthy devices does not belong to plugins.
-    """
-
-    def __init__(self, clock: Clock, *, zero_is_inactive: bool) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._zero_is_inactive = zero_is_inactive
         self.endpoints: dict[str, Endpoint] = {}
         self.devices: dict[str, dict[str, Device]] = {}  # as last listed; kept when the plugin leaves
         self.healthy: dict[str, set[str]] = {}
@@ -82,8 +78,6 @@ class Inventory:
     def offers(self, resource: str, allocated: Mapping[str, Collection[str]]) -> bool:
         """Returns whether a resource belongs to plugins: registered, or allocated to a pod that still
         runs."""
-        if self._zero_is_inactive:
-            return bool(self.healthy.get(resource))
         return resource in self.healthy or resource in allocated
 
     def healthy_devices(self) -> dict[str, list[Device]]:

@@ -61,7 +61,7 @@ class DevicePluginManager:
         self._clock = clock
         self._features = features
         self._surroundings = surroundings
-        self._inventory = Inventory(clock, zero_is_inactive=features.zero_capacity_is_inactive)
+        self._inventory = Inventory(clock)
         self._allocator = Allocator(
             self._inventory,
             Allocations(),
@@ -70,6 +70,7 @@ class DevicePluginManager:
             surroundings.active_pods,
             features.empty_allocate_response,
             forgets_pending=features.forgets_pending_devices,
+            leaves_mapped=features.mapped_resources_are_claims,
         )
         self._is_new = not directory.is_dir()
 

@@ -70,5 +70,5 @@ def _prepared(device: Any) -> PreparedDevice:
         device=device.device_name,
         requests=tuple(device.request_names),
         cdi_ids=tuple(device.cdi_device_ids),
-        share_id=getattr(device, "share_id", ""),  # the alpha service has no shares
+        share_id=getattr(device, "share_id", ""),  # v1 alone has shares
     )

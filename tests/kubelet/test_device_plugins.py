@@ -164,8 +164,8 @@ async def test_a_restart_of_the_kubelet_disturbs_nobody(node, plugin, directory)
     """The plugin registers again, running containers keep their devices, what was taken stays taken."""
     await node.start()
     await published(node, "2", "2")
-    await node.create(containers=[using(1, command=["sh", "-c", "exit 0"], name="again"), using(1)])
-    await node.until_pod(lambda status: status.get("containerStatuses"))
+    await node.create(containers=[using(1, name="other", command=["sleep", "1000"]), using(1)])
+    await node.until_pod(lambda status: sum(one["ready"] for one in status.get("containerStatuses", ())) == 2)
     before = containers(node)["main"]
     await node.kill()
     await node.start()
@@ -173,6 +173,17 @@ async def test_a_restart_of_the_kubelet_disturbs_nobody(node, plugin, directory)
     assert containers(node)["main"] == before
     await node.create("second", containers=[using(1)])
     assert "Requested: 1, Available: 0" in await rejected(node, "second")
+
+
+async def test_a_container_that_does_not_run_gets_no_device_before_its_plugin_is_back(node, plugin):
+    """At its start a kubelet refuses a pod whose container has ended, while the resource has no devices."""
+    await node.start()
+    await published(node, "2", "2")
+    await node.create(containers=[using(1, command=["sh", "-c", "exit 0"], name="again"), using(1)])
+    await node.until_pod(lambda status: status.get("containerStatuses"))
+    await node.kill()
+    await node.start()
+    assert "no healthy devices present; cannot allocate unhealthy devices" in await rejected(node, "pod-1")
     assert devices(node) == {"again": "gpu-0", "main": "gpu-1"}
 
 
@@ -193,25 +204,22 @@ async def test_without_its_plugin_a_restarted_kubelet_has_nothing_to_give(node, 
     assert devices(node) == {"main": "gpu-0"}
 
 
-@pytest.mark.parametrize(("version", "gates"), [("1.35", "DRAExtendedResource=true"), ("1.36", "")])
-async def test_with_dra_for_extended_resources_a_resource_of_nothing_is_not_the_plugins(
-    node, plugin, version, gates
-):
-    """The way of a node from device plugin to DRA: once nothing is allocatable, pods are not held up.
-
-    From 1.36 on they must have a claim, though.
-    """
-    await node.start(version, gates)
+@pytest.mark.parametrize("version", ["1.34", "1.35", "1.36"])
+async def test_plugins_are_not_asked_for_what_is_a_claims(node, plugin, version):
+    """Since 1.35 a resource that the pod's status maps to its claim is left alone, whatever plugins have."""
+    await node.start(version, "DRAExtendedResource=true,DynamicResourceAllocation=true")
     await published(node, "2", "2")
-    await plugin.stop()
-    await published(node, "2", "0")
-    await node.create(containers=[using(1)])
-    if version == "1.35":
-        await node.running()
-        assert devices(node) == {"main": None}
-    else:
-        pod = await node.until_pod(lambda status: status.get("phase") == "Failed", seconds=10)
-        assert pod["status"]["reason"] == f"OutOf{GPU}"
+    mapping = {"containerName": "main", "resourceName": GPU, "requestName": "r"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [mapping]}}
+    await node.create(containers=[using(1)], status=status)
+
+    async def admitted():
+        return bool(node.agent._pods._workers) and not node.agent._pods._waiting
+
+    await node.until(admitted)
+    assert bool(node.agent._plugins.devices_of((await node.pod())["metadata"]["uid"], "main")) is (
+        version == "1.34"
+    )
 
 
 async def test_an_unhealthy_device_shows_in_the_pods_status(node, plugin):
@@ -315,12 +323,8 @@ async def test_a_restart_rejects_pods_whose_init_containers_had_devices(node, pl
     await node.kill()
     await plugin.stop()
     await node.start(version)
-    if version == "1.34":
-        why = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
-        assert why in await rejected(node, "pod-1")
-    else:
-        await published(node, "0", "0")
-        assert (await node.pod())["status"]["phase"] == "Running"
+    why = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
+    assert why in await rejected(node, "pod-1")
 
 
 @pytest.mark.parametrize(("version", "reason"), [("1.34", f"OutOf{GPU}"), ("1.35", None)])

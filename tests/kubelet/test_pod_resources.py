@@ -188,7 +188,8 @@ async def test_claims_are_told_with_driver_pool_and_device(open_server):
     ("version", "gates", "pods", "claims", "sidecar"),
     [
         ("1.27", "", 3, False, False),
-        ("1.29", "KubeletPodResourcesDynamicResources=true", 3, True, True),
+        ("1.29", "KubeletPodResourcesDynamicResources=true", 3, True, False),
+        ("1.30", "KubeletPodResourcesDynamicResources=true", 3, True, True),
         ("1.33", "", 3, False, True),
         ("1.34", "", 2, True, True),
         ("1.34", "KubeletPodResourcesListUseActivePods=false", 3, True, True),
@@ -247,11 +248,11 @@ async def test_the_first_version_knows_devices_only(open_server):
 
 
 async def test_too_many_calls_are_refused(open_server):
-    """Ten at once, since 1.28; the clock of this test stands still."""
+    """Ten at once, since 1.27; the clock of this test stands still."""
     channel, _ = await open_server()
     calls = (listed(channel) for _ in range(12))
     answers = await asyncio.gather(*calls, return_exceptions=True)
     refused = [str(answer) for answer in answers if isinstance(answer, RpcError)]
     assert refused == ["rpc error: code = ResourceExhausted desc = rejected by rate limit"] * 2
-    unlimited, _ = await open_server("1.27")
+    unlimited, _ = await open_server("1.26")
     await asyncio.gather(*(listed(unlimited) for _ in range(12)))
