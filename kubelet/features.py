@@ -49,10 +49,11 @@ def _since(table: dict[int, T], minor: int) -> T:
 
 
 class TextFeatures(NamedTuple):
-    """Decides what becomes of values of the environment that are no UTF-8, or become so."""
+    """Decides which variables of the environment there are, and what becomes of values that are no UTF-8."""
 
     cuts_characters: bool = False  # behind a `$` that begins no reference
     refuses_binary: bool = False  # a string of gRPC has to be UTF-8
+    skips_names: bool = False  # of `envFrom` those that are not like a program's, with an event
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "TextFeatures":
@@ -60,6 +61,7 @@ class TextFeatures(NamedTuple):
         return cls(
             cuts_characters=gates.version.minor <= 33 or bugs.present("k8s-136325"),
             refuses_binary=bugs.present("k8s-139194"),
+            skips_names=gates.version.minor <= 29,  # KEP-4369 took that away, whatever its gate says
         )
 
 
