@@ -22,7 +22,7 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.codec import form_of
 from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, too_old, wait
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests import rendering, websockets
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, event_bytes, loads, with_revision
 from kubeskew.apiserver.storage.failures import (
@@ -76,9 +76,10 @@ async def watch(request: Request, scope: Scope) -> Response:
         try:
             await _reach(scope, options, revision)
         except StatusError as error:
-            return Response(200, _only(encoder.error(error)))
+            return websockets.watch_response(request, Response(200, _only(encoder.error(error))))
     within = _namespace(request, scope, wanted)
-    return Response(200, stream(scope, options, wanted, within, revision, encoder))
+    events = stream(scope, options, wanted, within, revision, encoder)
+    return websockets.watch_response(request, Response(200, events))
 
 
 async def _only(event: bytes) -> AsyncIterator[bytes]:
