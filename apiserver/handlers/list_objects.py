@@ -132,7 +132,7 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
     told = scope.services.features.reads.tells_future_lists
     await reach(scope.services.store, revision, source, exactly=exactly, told=told)
     limit = 0 if single or (source is Source.CACHE and options.resource_version == "0") else options.limit
-    if exactly:
+    if exactly and not (single and revision == scope.services.store.revision):
         page = await _at(scope, revision, limit, wanted, where)
     else:
         await fetch_conversions(scope, wanted.namespace)
@@ -210,6 +210,11 @@ def _single(scope: Scope, wanted: Selection) -> Page:
     return Page(store.revision, found)
 
 
+def _matches_single(wanted: Selection) -> Callable[[Entry], bool]:
+    """Returns the filter of one name, by which no other object is read."""
+    return lambda entry: entry.key.name == wanted.name and wanted.matches_entry(entry)
+
+
 async def _at(
     scope: Scope, revision: int, limit: int, wanted: Selection, where: continue_tokens.Position | None
 ) -> Page:
@@ -225,7 +230,8 @@ async def _at(
             await scope.services.codec.fetch_conversions(
                 scope.resource, [(entry.value, entry.revision) for entry in then.entries]
             )
-        return await store.list_at(revision, resource, namespace, after, limit, wanted.filter)
+        matches = wanted.filter if not wanted.is_single else _matches_single(wanted)
+        return await store.list_at(revision, resource, namespace, after, limit, matches)
     except CompactedError:
         if where is None:
             raise errors.expired(EXPIRED_LIST) from None
