@@ -23,7 +23,7 @@ etcd3/store.go, etcd3/watcher.go, interfaces.go), 1.25 to 1.36.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from typing import NamedTuple
 
 from kubeskew.apimachinery.gates import FeatureGates
@@ -37,7 +37,7 @@ class Source(Enum):
     STORE = auto()
 
 
-class Read(Enum):
+class Read(IntEnum):
     """Names what a list asks for, by its resourceVersion, resourceVersionMatch, limit and continue."""
 
     NEWEST = auto()  # no revision

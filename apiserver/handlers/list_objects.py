@@ -118,21 +118,24 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
     """Returns the page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410,
     429, 500, 503, 504. What answers which list is a table in watch_cache_features.py.
     """
-    single = wanted.is_single
-    where = _position(scope, options, wanted)
+    single, store = wanted.is_single, scope.services.store
+    where = _position(scope, options, wanted) if options.continue_token else None
     read = read_of(options, where and where.revision)
-    cached, limited = scope.registry.cached, options.limit > 0
-    source = cached.source(read, limited=limited, single=single)
-    revision = where.revision if where else _parsed(scope, options, source)
-    if read in {Read.NEWEST, Read.CONTINUED_NOW}:
-        revision = await scope.services.store.refresh()
+    cached = scope.registry.cached
+    source = cached.source(read, limited=options.limit > 0, single=single)
+    is_newest = read is Read.NEWEST or read is Read.CONTINUED_NOW
+    exactly = read in _EXACT and not (read is Read.LIMITED_AT and single)
+    if is_newest:
+        revision = await store.refresh()
+    else:
+        revision = where.revision if where else _parsed(scope, options, source)
     if cached.serves_list(options, source, selects=not wanted.is_all):
         await cached.check()
-    exactly = read in _EXACT and not (read is Read.LIMITED_AT and single)
-    told = scope.services.features.reads.tells_future_lists
-    await reach(scope.services.store, revision, source, exactly=exactly, told=told)
+    if not is_newest:
+        told = scope.services.features.reads.tells_future_lists
+        await reach(store, revision, source, exactly=exactly, told=told)
     limit = 0 if single or (source is Source.CACHE and options.resource_version == "0") else options.limit
-    if exactly and not (single and revision == scope.services.store.revision):
+    if exactly and not (single and revision == store.revision):
         page = await _at(scope, revision, limit, wanted, where)
     else:
         await fetch_conversions(scope, wanted.namespace)
@@ -145,10 +148,8 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
     return Listed(page, continue_tokens.token(page.revision, page.last, wanted.namespace, source))
 
 
-def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue_tokens.Position | None:
-    """Returns where a list is continued, None if it is not; raises 400."""
-    if not options.continue_token:
-        return None
+def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue_tokens.Position:
+    """Returns where a list is continued; raises 400."""
     where = continue_tokens.position(options.continue_token, scope.resource, wanted.namespace)
     if options.resource_version not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
