@@ -370,7 +370,7 @@ class Encoder:
         resource = self._scope.resource
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         if not resource.custom and not self._form.convert:
-            obj = normalise(apply_merge_patch(self._scope.registry.strategy.blank, obj), resource.schema)
+            obj = normalise(apply_merge_patch(obj, self._scope.registry.strategy.blank), resource.schema)
         return event_bytes("BOOKMARK", dumps(self._converted(obj)))
 
     def error(self, error: StatusError) -> bytes:

@@ -183,6 +183,20 @@ async def test_where_initial_events_end(minor, told, revision):
     assert [kind for kind, _ in events] == ["ADDED"] * 3 + ["BOOKMARK"] * told
 
 
+@pytest.mark.parametrize(("minor", "metadata"), [(32, {"creationTimestamp": None}), (34, {})])
+async def test_the_object_of_a_bookmark(minor, metadata):
+    """A bookmark has what Go writes of the kind's struct: up to 1.33 a time that is none, too."""
+    target = "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&allowWatchBookmarks=true"
+    async with of_version(minor) as api:
+        [(kind, found)] = [event async for event in api.watch(target)]
+    told = {"resourceVersion": found["metadata"]["resourceVersion"]}
+    told["annotations"] = {"k8s.io/initial-events-end": "true"}
+    template = {"metadata": metadata, "spec": {"containers": None}}
+    spec = {"replicas": 0, "selector": None, "strategy": {}, "template": template}
+    head = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": told | metadata}
+    assert (kind, found) == ("BOOKMARK", head | {"spec": spec, "status": {}})
+
+
 @pytest.mark.parametrize("kind", ["configmaps", "events"])
 async def test_a_watch_of_the_future(api, no_waiting, kind):
     """A watch that wants the state of a revision to come is told so by an event."""
