@@ -157,7 +157,7 @@ def entity_too_large(limit: int) -> StatusError:
 
 
 def expired(message: str) -> StatusError:
-    return StatusError(410, "Expired", message, {})
+    return StatusError(410, "Expired", message)
 
 
 def too_large_resource_version(asked: int, current: int, retry_after_seconds: int = 1) -> StatusError:

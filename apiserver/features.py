@@ -28,6 +28,7 @@ from kubeskew.apiserver.feature_fields import (
     unless_off,
     until,
 )
+from kubeskew.apiserver.watch_cache_features import WatchCacheFeatures
 from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 
@@ -244,17 +245,8 @@ class RequestFeatures:
     readable_is_conflict: bool = since(37)  # to delete a readable object so
     unsafe_dry_runs: bool = since(37)  # of such deletions (134037)
     tells_first_unreadable: bool = since(37)  # failed lists tell the first error
-    # Lists and watches that the watch cache answers; what they get while it cannot be filled (KEP-4568).
-    lists_from_cache: bool = gate("ConsistentListFromCache")  # of the newest revision, too
-    limits_from_store: bool = until(30)  # limited lists are read from the store
-    watches_from_store: bool = gate("WatchFromStorageWithoutResourceVersion")
     watches_within_namespace: bool = known_bug("k8s-125145")  # of its path, though namespaces are in none
-    refuses_before_cache: bool = gate("ResilientWatchCacheInitialization")  # else they wait for it
-    tells_cache_failure: bool = since(33)  # why it cannot be filled; clients wait longer and longer
-    watch_list: bool = gate("WatchList")
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
-    list_snapshots: bool = gate("ListFromCacheSnapshot")
-    tells_future_lists: bool = repaired("k8s-132374")  # 504, of exact lists that no cache answers; else 500
     ends_in_the_past: bool = known_bug("k8s-122646")  # a deletion may, once its grace is shortened
     unreadable_options_are_bad: bool = repaired("k8s-133358")  # 400 instead of 500: the client's fault
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
@@ -323,6 +315,7 @@ class Features:
     accounts: AccountFeatures
     admission: AdmissionFeatures
     requests: RequestFeatures
+    reads: WatchCacheFeatures
     schemas: SchemaFeatures
     hooks: HookFeatures
 
@@ -348,6 +341,7 @@ def features_of(gates: FeatureGates) -> Features:
         accounts=build(AccountFeatures, gates),
         admission=build(AdmissionFeatures, gates),
         requests=build(RequestFeatures, gates),
+        reads=build(WatchCacheFeatures, gates),
         schemas=build(SchemaFeatures, gates),
         hooks=build(HookFeatures, gates),
     )

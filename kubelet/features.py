@@ -50,10 +50,11 @@ def _since(table: dict[int, T], minor: int) -> T:
 
 
 class EnvironmentFeatures(NamedTuple):
-    """Decides how the environment of containers is made, and what becomes of values that are no UTF-8."""
+    """Decides which variables a container's environment has, and what becomes of values that are no UTF-8."""
 
     cuts_characters: bool = False  # behind a `$` that begins no reference
     refuses_binary: bool = False  # a string of gRPC has to be UTF-8
+    skips_names: bool = False  # of `envFrom` those that are not like a program's, with an event
     service_selector: str = ""  # of the services that the kubelet lists (pull request 127316)
 
     @classmethod
@@ -62,6 +63,7 @@ class EnvironmentFeatures(NamedTuple):
         return cls(
             cuts_characters=gates.version.minor <= 33 or bugs.present("k8s-136325"),
             refuses_binary=bugs.present("k8s-139194"),
+            skips_names=gates.version.minor <= 29,  # KEP-4369 took that away, whatever its gate says
             service_selector="spec.clusterIP!=None" if gates.version.minor >= 31 else "",
         )
 

@@ -355,6 +355,7 @@ VERSION_TABLES = {
     "apiserver/deprecations.py",  # a table of versions of the API with the minors of their end
     "apiserver/feature_fields.py",
     "apiserver/dra_features.py",  # a part of features.py
+    "apiserver/watch_cache_features.py",  # a part of features.py
     "apiserver/workload_features.py",  # a part of features.py
     "apiserver/openapi/operations.py",  # a table of query parameters with their first minors
     "apiserver/openapi/v2.py",  # the catalogue's types of a release

@@ -178,16 +178,16 @@ class _Scanner:
         self.at = found.end() if found else self.at
 
 
+_SPECIAL = {
+    **{ord(letter): rf"'\{name}'" for letter, name in zip("\a\b\f\n\r\t\v\\'", "abfnrtv\\'", strict=True)},
+    ord('"'): "'\"'",
+}
+
+
 def _quoted(byte: int) -> str:
-    special = {
-        ord("'"): r"'\''",
-        ord('"'): "'\"'",
-        ord("\n"): r"'\n'",
-        ord("\t"): r"'\t'",
-        ord("\r"): r"'\r'",
-    }
-    if byte in special:
-        return special[byte]
+    """Returns a byte, which Go takes for the character of that number, as Go quotes a character."""
+    if byte in _SPECIAL:
+        return _SPECIAL[byte]
     if byte < 0x20 or byte == 0x7F:
         return f"'\\x{byte:02x}'"
-    return f"'{chr(byte)}'"
+    return f"'{chr(byte)}'" if chr(byte).isprintable() else f"'\\u{byte:04x}'"

@@ -3,6 +3,8 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
 
+from dataclasses import replace
+
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import is_reason
 from kubeskew.apimachinery.objects import Object
@@ -10,16 +12,24 @@ from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.decoder import Parsed
-from kubeskew.apiserver.handlers.list_objects import metadata_of, objects, page_of, unreadable_list
+from kubeskew.apiserver.handlers.list_objects import (
+    Listed,
+    listed_of,
+    metadata_of,
+    objects,
+    unreadable_list,
+)
 from kubeskew.apiserver.http import parameters
+from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry import unsafe_deleting
 from kubeskew.apiserver.registry.generic import delete as generic_delete
-from kubeskew.apiserver.registry.generic.selection import selection
+from kubeskew.apiserver.registry.generic.selection import Selection, selection
 from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests import bodies, rendering
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.registry.requests.writes import write_of
+from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 _KIND = GroupVersionKind("", "v1", "DeleteOptions")
@@ -28,6 +38,7 @@ _UNVERSIONED = frozenset(
     {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
 )
 _SCHEME = 'scheme "pkg/apis/meta/internalversion/scheme/register.go:27"'
+_PAGE = 10_000  # objects of a collection that are listed at once, to be deleted
 _NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the option"
 
 
@@ -117,8 +128,8 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
 async def delete_collection(request: Request, scope: Scope) -> Response:
     """Delete every selected object; answers the list of them as they were."""
     form = rendering.form_of(request)
-    watch_list = scope.services.features.requests.watch_list
-    options = parameters.list_options(request, watch=False, watch_list=watch_list)
+    reads = scope.services.features.reads
+    options = parameters.list_options(request, watch=False, watch_list=reads.watch_list)
     wanted = await selection(request, scope.registry, options)
     unsafe = scope.registry.tells_corruption
     how = parameters.delete_options(request, await _body(request, scope), unsafe=unsafe)
@@ -126,13 +137,12 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
         parameters.refuse("DeleteOptions", [field.invalid(UNSAFE, True, _NOT_MANY)])
     write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
     write.collection = True
-    namespace = request.info.namespace or None
     try:
-        page = await page_of(scope, namespace, options, wanted)
-        items, metadata = objects(scope, page.entries), metadata_of(scope, page, namespace, wanted)
+        first, entries = await _listed(scope, options, wanted, in_pages=reads.pages_deletions)
+        items, metadata = objects(scope, entries), metadata_of(scope, first, wanted)
     except UnreadableError as error:
-        raise unreadable_list(scope, namespace, error) from None
-    for entry in page.entries:
+        raise unreadable_list(scope, wanted.namespace, error) from None
+    for entry in entries:
         write.namespace = entry.key.namespace
         try:
             await generic_delete.delete(scope.registry, entry.key.name, dict(how), write)
@@ -140,3 +150,23 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
             if not is_reason(error, "NotFound"):
                 raise
     return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
+
+
+async def _listed(
+    scope: Scope, options: ListOptions, wanted: Selection, *, in_pages: bool
+) -> tuple[Listed, list[Entry]]:
+    """Returns the first page of what is to be deleted, and all of it. Without a limit of the client's each
+    page has one of the server's, which makes a list at a revision exact (registry/store.go, 1.36).
+    """
+    if options.limit or not in_pages:
+        listed = await listed_of(scope, options, wanted)
+        return listed, list(listed.page.entries)
+    options = replace(options, limit=_PAGE)
+    first = listed = await listed_of(scope, options, wanted)
+    entries = list(listed.page.entries)
+    wanted = replace(wanted, continues=True)
+    while listed.token:
+        options = replace(options, continue_token=listed.token, resource_version="", match="")
+        listed = await listed_of(scope, options, wanted)
+        entries += listed.page.entries
+    return first, entries

@@ -8,10 +8,11 @@ from kubeskew.apimachinery import errors
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, wait
+from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, parse_revision, reach
 from kubeskew.apiserver.registry.requests import rendering
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.unreadable import UnreadableError
+from kubeskew.apiserver.watch_cache_features import Source
 
 
 async def get(request: Request, scope: Scope) -> Response:
@@ -21,9 +22,8 @@ async def get(request: Request, scope: Scope) -> Response:
     if parameters.boolean(request, "export"):
         why = "the export parameter, deprecated since v1.14, is no longer supported"
         raise errors.bad_request(why)
-    asked = request.param("resourceVersion")
-    if asked:
-        await wait(store, parse_cached_revision(asked))
+    if asked := request.param("resourceVersion"):
+        await _reach(scope, asked)
     else:
         await store.refresh()
     entry = store.get(scope.registry.requested_key(info.namespace, info.name))
@@ -37,3 +37,13 @@ async def get(request: Request, scope: Scope) -> Response:
         return await offload(len(value), lambda: rendering.current(request, scope, value, revision, form))
     except UnreadableError as error:
         raise scope.registry.unreadable(entry, error) from None
+
+
+async def _reach(scope: Scope, asked: str) -> None:
+    """Return once the revision that a get names can be read; raises 400, or 500 as caches do, 503 and 504."""
+    cached = scope.registry.cached
+    revision = parse_cached_revision(asked) if cached.exists else parse_revision(asked)
+    if cached.serves_get(revision):
+        await cached.check()
+    source = Source.CACHE if cached.exists else Source.STORE
+    await reach(scope.services.store, revision, source, exactly=False)

@@ -5,6 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource) and storag
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
@@ -12,39 +13,53 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import TimeSlice, offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
-from kubeskew.apiserver.http.parameters import EXACT, ListOptions
+from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import continue_tokens
-from kubeskew.apiserver.registry.generic.revisions import EXPIRED_LIST, future_list, parse_revision, wait
+from kubeskew.apiserver.registry.generic.cached_reads import read_of
+from kubeskew.apiserver.registry.generic.revisions import (
+    EXPIRED_LIST,
+    parse_cached_revision,
+    parse_revision,
+    reach,
+)
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
 from kubeskew.apiserver.registry.requests import rendering
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import list_head, loads, with_revision
-from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError
+from kubeskew.apiserver.storage.failures import CompactedError
 from kubeskew.apiserver.storage.records import Entry, Key, Page
 from kubeskew.apiserver.unreadable import UnreadableError
+from kubeskew.apiserver.watch_cache_features import Read, Source
 
 _PLAIN = Accepted("application/json")
+_EXACT = frozenset({Read.LIMITED_AT, Read.EXACT, Read.CONTINUED})
 _CHECKS = 1_000  # of objects against conditions in one go
+
+
+class Listed(NamedTuple):
+    """Holds a page of a list, and the token that goes on after it, empty if nothing follows."""
+
+    page: Page
+    token: str = ""
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
     """Returns a list, or one chunk of it."""
     form = rendering.form_of(request)
-    watch_list = scope.services.features.requests.watch_list
+    watch_list = scope.services.features.reads.watch_list
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
-    namespace = request.info.namespace or None
     try:
-        page = await page_of(scope, namespace, options, wanted)
-        metadata = metadata_of(scope, page, namespace, wanted)
+        listed = await listed_of(scope, options, wanted)
+        page, metadata = listed.page, metadata_of(scope, listed, wanted)
         if form == _PLAIN:
             response = Response(200, await _body(scope, page, metadata, wanted))
         else:
             size = sum(len(entry.value) for entry in page.entries)
             response = await offload(size, lambda: _converted(request, scope, page.entries, metadata, form))
     except UnreadableError as error:
-        raise unreadable_list(scope, namespace, error) from None
+        raise unreadable_list(scope, wanted.namespace, error) from None
     return await rendering.compressed(request, response)
 
 
@@ -87,57 +102,79 @@ async def _in_turns(head: bytes, runs: Sequence[Callable[[], bytes]]) -> AsyncIt
     yield b"]}\n"
 
 
-def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selection) -> Object:
+def metadata_of(scope: Scope, listed: Listed, wanted: Selection) -> Object:
     """Returns the metadata of a list that is a page."""
-    metadata: Object = {"resourceVersion": str(page.revision)}
-    if page.last is not None:
-        metadata["continue"] = continue_tokens.token(page.revision, page.last, namespace)
+    metadata: Object = {"resourceVersion": str(listed.page.revision)}
+    if listed.token:
+        metadata["continue"] = listed.token
         if wanted.is_all:
-            metadata["remainingItemCount"] = page.remaining
+            metadata["remainingItemCount"] = listed.page.remaining
     elif scope.resource.custom:
         metadata["continue"] = ""  # upstream writes it for custom resources, which are maps
     return metadata
 
 
-async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
+async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Listed:
     """Returns the page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410,
-    429, 504.
+    429, 500, 503, 504. What answers which list is a table in watch_cache_features.py.
     """
-    store = scope.services.store
-    single = bool(wanted.name) and bool(namespace or not scope.resource.namespaced)
-    if options.continue_token and not single:
-        return await _continued(scope, namespace, options, wanted)
-    revision = parse_revision(options.resource_version)
-    # A limited list at a revision without a match is exact (upstream's legacy rule).
-    is_exact = bool(revision and options.limit and not options.match and not single)
-    if is_exact or options.match == EXACT:
-        limit = 0 if single else options.limit
-        return await _at(scope, namespace, revision, limit, wanted, None)
-    if options.resource_version == "":
-        await store.refresh()
+    single, store = wanted.is_single, scope.services.store
+    where = _position(scope, options, wanted) if options.continue_token else None
+    read = read_of(options, where and where.revision)
+    cached = scope.registry.cached
+    source = cached.source(read, limited=options.limit > 0, single=single)
+    is_newest = read is Read.NEWEST or read is Read.CONTINUED_NOW
+    exactly = read in _EXACT and not (read is Read.LIMITED_AT and single)
+    if is_newest:
+        revision = await store.refresh()
     else:
-        await wait(store, revision)
-    if scope.registry.cached.answers_list(options, selects=not wanted.is_all):
-        await scope.registry.cached.check()
-    await fetch_conversions(scope, namespace)
-    if single:
-        return _single(scope, namespace, wanted)
-    limit = 0 if _is_unlimited(scope, options) else options.limit
-    return await _selected(scope, namespace, None, limit, wanted)
+        revision = where.revision if where else _parsed(scope, options, source)
+    if cached.serves_list(options, source, selects=not wanted.is_all):
+        await cached.check()
+    if not is_newest:
+        told = scope.services.features.reads.tells_future_lists
+        await reach(store, revision, source, exactly=exactly, told=told)
+    limit = 0 if single or (source is Source.CACHE and options.resource_version == "0") else options.limit
+    if exactly and not (single and revision == store.revision):
+        page = await _at(scope, revision, limit, wanted, where)
+    else:
+        await fetch_conversions(scope, wanted.namespace)
+        after = where.after if where else None
+        page = _single(scope, wanted) if single else await _selected(scope, after, limit, wanted)
+        if source is Source.CACHE and page.last is not None and wanted.is_indexed:
+            page = await _last_of_index(scope, page, wanted)
+    if page.last is None:
+        return Listed(page)
+    return Listed(page, continue_tokens.token(page.revision, page.last, wanted.namespace, source))
 
 
-def _is_unlimited(scope: Scope, options: ListOptions) -> bool:
-    """Decides whether upstream's watch cache answers and takes no notice of the limit; events have no such
-    cache.
+def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue_tokens.Position:
+    """Returns where a list is continued; raises 400."""
+    where = continue_tokens.position(options.continue_token, scope.resource, wanted.namespace)
+    if options.resource_version not in {"", "0"}:
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    return where
+
+
+def _parsed(scope: Scope, options: ListOptions, source: Source) -> int:
+    """Returns the revision that a list names; raises 400, or 500 as old caches do."""
+    if source is Source.CACHE and scope.services.features.reads.parse_failures:
+        return parse_cached_revision(options.resource_version)
+    return parse_revision(options.resource_version)
+
+
+async def _last_of_index(scope: Scope, page: Page, wanted: Selection) -> Page:
+    """Returns a page of what an index of the cache found, which has no successor if no other object is found.
+
+    Otherwise any object that follows makes one (cacher.go, GetList; registry/core/pod, Indexers).
     """
-    return options.resource_version == "0" and scope.resource.storage_resource != "events"
+    following = await _selected(scope, page.last, 1, wanted)
+    return page if following.entries else Page(page.revision, page.entries)
 
 
-async def _selected(
-    scope: Scope, namespace: str | None, after: Key | None, limit: int, wanted: Selection
-) -> Page:
+async def _selected(scope: Scope, after: Key | None, limit: int, wanted: Selection) -> Page:
     """Returns a page of the objects of now. Others have their turn while many are held against a selector."""
-    store, resource = scope.services.store, scope.resource.storage_resource
+    store, resource, namespace = scope.services.store, scope.resource.storage_resource, wanted.namespace
     if wanted.is_all:
         return store.list(resource, namespace, after, limit)
     first = store.list(resource, namespace, after, 1)
@@ -167,60 +204,39 @@ async def fetch_conversions(scope: Scope, namespace: str | None) -> None:
         )
 
 
-def _single(scope: Scope, namespace: str | None, wanted: Selection) -> Page:
+def _single(scope: Scope, wanted: Selection) -> Page:
     store = scope.services.store
-    entry = store.get(scope.registry.key(namespace or "", wanted.name))
+    entry = store.get(scope.registry.key(wanted.namespace or "", wanted.name))
     found = [entry] if entry is not None and wanted.matches_entry(entry) else []
     return Page(store.revision, found)
 
 
-async def _continued(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
-    resource = scope.resource.storage_resource
-    where = continue_tokens.position(options.continue_token, resource, namespace)
-    if options.resource_version not in {"", "0"}:
-        raise errors.bad_request("specifying resource version is not allowed when using continue")
-    revision = where.revision if where.revision > 0 else await scope.services.store.refresh()
-    snapshots = scope.services.features.requests.list_snapshots
-    limit = 0 if snapshots and _is_unlimited(scope, options) else options.limit
-    try:
-        return await _at(scope, namespace, revision, limit, wanted, where.after)
-    except errors.StatusError as error:
-        if error.reason != "Expired":
-            raise
-        raise continue_tokens.ExpiredContinueError(
-            continue_tokens.token(-1, where.after, namespace)
-        ) from None
+def _matches_single(wanted: Selection) -> Callable[[Entry], bool]:
+    """Returns the filter of one name, by which no other object is read."""
+    return lambda entry: entry.key.name == wanted.name and wanted.matches_entry(entry)
 
 
 async def _at(
-    scope: Scope,
-    namespace: str | None,
-    revision: int,
-    limit: int,
-    wanted: Selection,
-    after: Key | None,
+    scope: Scope, revision: int, limit: int, wanted: Selection, where: continue_tokens.Position | None
 ) -> Page:
-    """Returns a page of the objects as they were at `revision`."""
-    store, resource = scope.services.store, scope.resource.storage_resource
-    features = scope.services.features.requests
-    if features.list_snapshots:
-        await wait(store, revision)
-    elif revision > (newest := await store.refresh()):
-        raise future_list(revision, newest, told=features.tells_future_lists)
+    """Returns a page of the objects as they were at `revision`, from `where` on."""
+    store, resource, namespace = scope.services.store, scope.resource.storage_resource, wanted.namespace
+    after = where.after if where else None
     if revision == store.revision:
         await fetch_conversions(scope, namespace)
-        return await _selected(scope, namespace, after, limit, wanted)
+        return await _selected(scope, after, limit, wanted)
     try:
         if scope.services.codec.needs_webhook(scope.resource):
             then = await store.list_at(revision, resource, namespace)
             await scope.services.codec.fetch_conversions(
                 scope.resource, [(entry.value, entry.revision) for entry in then.entries]
             )
-        return await store.list_at(revision, resource, namespace, after, limit, wanted.filter)
+        matches = wanted.filter if not wanted.is_single else _matches_single(wanted)
+        return await store.list_at(revision, resource, namespace, after, limit, matches)
     except CompactedError:
-        raise errors.expired(EXPIRED_LIST) from None
-    except FutureRevisionError as error:
-        raise errors.too_large_resource_version(error.asked, error.current) from None
+        if where is None:
+            raise errors.expired(EXPIRED_LIST) from None
+        raise continue_tokens.ExpiredContinueError(continue_tokens.inconsistent_token(where)) from None
 
 
 def objects(scope: Scope, entries: Sequence[Entry]) -> list[Object]:

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
 from kubeskew.apiserver.handlers.list_objects import fetch_conversions
 from kubeskew.apiserver.http import media_types, parameters
 from kubeskew.apiserver.http.media_types import Accepted
@@ -20,7 +22,7 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.codec import form_of
 from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, too_old, wait
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests import rendering, websockets
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, event_bytes, loads, with_revision
 from kubeskew.apiserver.storage.failures import (
@@ -54,9 +56,11 @@ class Change(NamedTuple):
 
 
 async def watch(request: Request, scope: Scope) -> Response:
-    """Everything that can be wrong with the request is said before the stream begins."""
+    """Everything that can be wrong with the request is said before the stream begins, but that it wants a
+    state to come: that is the stream's one event.
+    """
     form = rendering.form_of(request)
-    watch_list = scope.services.features.requests.watch_list
+    watch_list = scope.services.features.reads.watch_list
     options = parameters.list_options(request, watch=True, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
     revision = parse_cached_revision(options.resource_version)
@@ -64,14 +68,37 @@ async def watch(request: Request, scope: Scope) -> Response:
     if form.convert == "Table":
         rendering.included(request)
     encoder = Encoder(request, scope, form)
-    if options.send_initial_events and revision:
-        await wait(scope.services.store, revision)
-    elif options.send_initial_events or not options.resource_version:
+    if options.send_initial_events or not options.resource_version:
         await scope.services.store.refresh()
-    if scope.registry.cached.answers_watch(options):
+    if scope.registry.cached.serves_watch(options):
         await scope.registry.cached.check(_seconds(scope, options))
+    if options.send_initial_events and revision:
+        try:
+            await _reach(scope, options, revision)
+        except StatusError as error:
+            return websockets.watch_response(request, Response(200, _only(encoder.error(error))))
     within = _namespace(request, scope, wanted)
-    return Response(200, stream(scope, options, wanted, within, revision, encoder))
+    events = stream(scope, options, wanted, within, revision, encoder)
+    return websockets.watch_response(request, Response(200, events))
+
+
+async def _only(event: bytes) -> AsyncIterator[bytes]:
+    yield event
+
+
+async def _reach(scope: Scope, options: ListOptions, revision: int) -> None:
+    """Return once the state at `revision` is there; raises 504.
+
+    The store tells clients of a watch to come again after one to three seconds (etcd3/watcher.go,
+    startWatching).
+    """
+    if scope.registry.cached.feeds_watch(options):
+        await wait(scope.services.store, revision)
+        return
+    newest = scope.services.store.revision
+    if revision > newest:
+        seconds = int(1 + 3 * scope.services.environment.entropy.random())
+        raise errors.too_large_resource_version(revision, newest, seconds)
 
 
 def _namespace(request: Request, scope: Scope, wanted: Selection) -> str | None:
@@ -125,7 +152,8 @@ async def stream(
             await asyncio.sleep(0)  # others have their turn
         if options.send_initial_events and options.bookmarks:
             yield encoder.bookmark(since, _END_OF_INITIAL)
-        reminder = _Reminder(cursor, end) if options.bookmarks else None
+        reminded = options.bookmarks and scope.registry.cached.feeds_watch(options)
+        reminder = _Reminder(cursor, end) if reminded else None
         async for chunk in _follow(scope, wanted, cursor, since, encoder, reminder):
             yield chunk
     except SlowWatcherError:
@@ -143,7 +171,7 @@ async def stream(
 def _ends_cache(error: Exception, scope: Scope, options: ListOptions) -> bool:
     """Decides whether the watch just ends, as those do that a cache feeds which cannot read an object."""
     unreadable = isinstance(error, UnreadableError) or is_reason(error, READ_ERROR)
-    return unreadable and scope.registry.cached.answers_watch(options)
+    return unreadable and scope.registry.cached.serves_watch(options)
 
 
 def _status_of(
@@ -217,7 +245,10 @@ async def _follow(
     encoder: "Encoder",
     reminder: _Reminder | None,
 ) -> AsyncIterator[bytes]:
-    """Yields the events of a cursor, and bookmarks when one is reminded of them."""
+    """Yields the events of a cursor, and bookmarks when one is reminded of them.
+
+    None tells of the revision at which the watch began (cache_watcher.go, process).
+    """
     try:
         async for batch in cursor:
             await _fetch_conversions(scope, batch)
@@ -226,9 +257,10 @@ async def _follow(
                 yield lines
             if failure is not None:
                 raise failure
-            if reminder is not None and reminder.is_due and cursor.revision >= since:
+            if reminder is not None and reminder.is_due:
                 reminder.set()
-                yield encoder.bookmark(cursor.revision, {})
+                if cursor.revision > since:
+                    yield encoder.bookmark(cursor.revision, {})
     finally:
         if reminder is not None:
             reminder.cancel()
@@ -329,12 +361,16 @@ class Encoder:
         return b"".join([line(change) for change in changes])
 
     def bookmark(self, revision: int, annotations: Object) -> bytes:
-        """Returns a bookmark: an object of the kind that has nothing but a resourceVersion."""
+        """Returns a bookmark: an object of the kind that has nothing but a resourceVersion, and what Go
+        writes of its struct all the same.
+        """
         metadata: Object = {"resourceVersion": str(revision)}
         if annotations:
             metadata["annotations"] = annotations
         resource = self._scope.resource
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if not resource.custom and not self._form.convert:
+            obj = normalise(apply_merge_patch(obj, self._scope.registry.strategy.blank), resource.schema)
         return event_bytes("BOOKMARK", dumps(self._converted(obj)))
 
     def error(self, error: StatusError) -> bytes:

@@ -4,7 +4,7 @@ Source: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation and meta/v1
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kubeskew.apimachinery import errors, field
@@ -67,12 +67,16 @@ class ListOptions:
 
         Upstream, whose watch cache forgets, refuses this match of a watch; here it is how one looks back.
         """
-        exact = self.watch and self.match == EXACT and self.resource_version not in {"", "0"}
+        exact = self.watch and self.match == EXACT and self.resource_version.strip("0").isdecimal()
         return exact and self.send_initial_events is None and not self.continue_token
 
 
 def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
-    """Returns the options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422."""
+    """Returns the options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422.
+
+    With the gate, a watch that begins with what is there says so itself, so that it is told where that ends
+    (internalversion/defaults.go, SetListOptionsDefaults).
+    """
     options = ListOptions(
         request.param("labelSelector"),
         request.param("fieldSelector"),
@@ -85,6 +89,9 @@ def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOpti
         request.param("continue"),
         boolean(request, "sendInitialEvents"),
     )
+    is_legacy = watch and options.resource_version in {"", "0"} and options.send_initial_events is None
+    if watch_list and is_legacy and not options.match:
+        options = replace(options, send_initial_events=True, match=NOT_OLDER_THAN)
     problems = _watch_problems(options, watch_list) if watch else _list_problems(options)
     if problems:
         selectors(options)  # they are read before
@@ -138,9 +145,7 @@ def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
             problems.append(field.forbidden(path, why))
         if match != NOT_OLDER_THAN:
             problems.append(field.not_supported(path, match, (NOT_OLDER_THAN,)))
-    # Without a version and a match, the gate sets a match before it is looked at.
-    is_set = watch_list and options.send_initial_events is None and options.resource_version in {"", "0"}
-    if options.continue_token and (match or is_set):
+    if options.continue_token and match:
         why = "resourceVersionMatch is forbidden when continue is provided"
         problems.append(field.forbidden(path, why))
     return problems

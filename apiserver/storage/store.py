@@ -260,7 +260,7 @@ class CachedStore:
         return max(self._compacted, self._horizons.get(resource, 0))
 
     def cached_since(self, resource: str) -> int:
-        return max(self._loaded, self._refilled.get(resource, 0), self.horizon(resource))
+        return max(self._loaded, self._refilled.get(resource, 0), self._horizons.get(resource, 0))
 
     def refill(self, resource: str) -> None:
         self._refilled[resource] = self._revision

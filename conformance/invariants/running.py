@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.nodes import ContainerEvent
 from kubeskew.conformance.invariants.cluster import (
@@ -35,6 +36,7 @@ class _Life:
     spec: Mapping[str, object]
     owner_generation: object = None
     may_stop_since: str = ""  # deleted, finished or changed from then on
+    deadline: str = ""  # its kubelet stops it then, and tells so only when its containers have ended
     is_told: bool = False  # its kubelet failed it while it ran; then its containers stop
     probed: set[str] = field(default_factory=set)
 
@@ -72,6 +74,7 @@ class RunningUndisturbed:
             change.now is None or is_deleting(pod) or is_terminal(pod) or _meant(spec) != life.spec
         ):
             life.may_stop_since = write.time
+        life.deadline = _deadline(pod) or life.deadline
         if before is None:
             return
         if is_deleting(pod) and not is_deleting(before):
@@ -117,7 +120,8 @@ class RunningUndisturbed:
                 continue
             if life.is_told and event is last[event.pod_uid, event.container]:
                 continue
-            if not life.may_stop_since or self._is_before(event.time, life.may_stop_since):
+            reasons = filter(None, (life.may_stop_since, life.deadline))
+            if all(self._is_before(event.time, since) for since in reasons):
                 yield _stopped(life, event)
         pods = {uid: life.name for uid, life in self._lives.items()}
         yield from self._prepared.disturbances(evidence.records, pods)
@@ -149,6 +153,13 @@ def _meant(spec: Mapping[str, object]) -> Mapping[str, object]:
     containers = spec.get("containers")
     listed = containers if isinstance(containers, list) else []
     return {each["name"]: (each.get("image"), each.get("resources")) for each in listed}
+
+
+def _deadline(pod: ObjectView) -> str:
+    """Returns the time at which a pod has been active for as long as it may; empty if it has no such time."""
+    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    started = (pod.get("status") or {}).get("startTime")
+    return timestamp(parse_timestamp(started) + timedelta(seconds=seconds)) if seconds and started else ""
 
 
 def _owner(pod: ObjectView, cluster: Cluster) -> ObjectView | None:

@@ -6,7 +6,7 @@ pkg/fieldpath, pkg/volume/{configmap,secret,projected,downwardapi} and pkg/kubel
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, SECRETS, SERVICES, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
@@ -19,7 +19,7 @@ from kubeskew.kubelet.containers.execution.files import Tree
 from kubeskew.kubelet.containers.expansion import expanded
 from kubeskew.kubelet.features import EnvironmentFeatures
 
-_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_ENV_NAME = re.compile(r"(?!\.\.|\.$)[-._a-zA-Z][-._a-zA-Z0-9]*")
 _MASTER_SERVICES = "default"
 _SERVICES_UNREAD = "services have not yet been read at least once, cannot construct envvars"
 _ACCOUNT_VOLUME = "kube-api-access-"
@@ -45,16 +45,19 @@ class PodContents:
 
     # -- environment
 
-    async def environment(self, pod: Object, spec: Object, pod_ip: str) -> dict[str, str]:
+    async def environment(
+        self, pod: Object, spec: Object, pod_ip: str, warn: Callable[[str], None]
+    ) -> dict[str, str]:
         """Returns a container's environment from `envFrom` and `env`. Raises ConfigError.
 
+        `warn` is called with what the pod is told of names that are no variable's.
         A value may be any bytes. In some releases the runtime cannot be told of one that is no UTF-8
         (issues 136323 and 139132); here its bytes are replaced, as programs read text.
         """
         await self._read_services(pod)
         found: dict[str, str] = {}
         for source in spec.get("envFrom") or []:
-            found |= await self._env_from(pod, source)
+            found |= await self._env_from(pod, source, warn)
         for entry in spec.get("env") or []:
             value = await self._value(pod, spec, entry, found, pod_ip)
             if value is not None:
@@ -71,7 +74,7 @@ class PodContents:
             for name, value in found.items()
         }
 
-    async def _env_from(self, pod: Object, source: Object) -> dict[str, str]:
+    async def _env_from(self, pod: Object, source: Object, warn: Callable[[str], None]) -> dict[str, str]:
         prefix = source.get("prefix") or ""
         reference = source.get("configMapRef") or source.get("secretRef") or {}
         ref = CONFIG_MAPS if "configMapRef" in source else SECRETS
@@ -79,7 +82,15 @@ class PodContents:
         if data is None:
             return {}
         texts = {f"{prefix}{name}": value.decode(errors="surrogateescape") for name, value in data.items()}
-        return {name: text for name, text in texts.items() if _ENV_NAME.fullmatch(name)}
+        if not self._features.skips_names:
+            return texts
+        skipped = sorted(name for name in texts if not _ENV_NAME.fullmatch(name))
+        if skipped:
+            kind = "configMap" if ref is CONFIG_MAPS else "secret"
+            where = f"{kind} {pod_spec.namespace_of(pod)}/{reference.get('name')}"
+            why = "were skipped since they are considered invalid environment variable names."
+            warn(f"Keys [{', '.join(skipped)}] from the EnvFrom {where} {why}")
+        return {name: text for name, text in texts.items() if name not in skipped}
 
     async def _value(
         self, pod: Object, spec: Object, entry: Object, known: Mapping[str, str], pod_ip: str

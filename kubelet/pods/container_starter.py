@@ -1,5 +1,6 @@
 """Starts a pod's containers, and holds back those that crash: back-off, devices, events."""
 
+import functools
 import hashlib
 import logging
 from datetime import datetime, timedelta
@@ -156,8 +157,9 @@ class ContainerStarter:
 
         What only a program can see is read only if one runs here.
         """
-        contents = self._services.contents
-        env = await contents.environment(pod, spec, sandbox.ip)
+        contents, recorder = self._services.contents, self._services.recorder
+        warn = functools.partial(recorder.event, pod, "Warning", "InvalidEnvironmentVariableNames")
+        env = await contents.environment(pod, spec, sandbox.ip, warn)
         argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
         if argv and lookup.knows(argv[0]) and lookup.may_use_files_or_variables(argv):
             env = {**await contents.service_links(pod), **env}

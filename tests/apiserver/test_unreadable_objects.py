@@ -128,6 +128,7 @@ async def test_reading_tells_why(value, one, listed):
 
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system/configmaps"
+GO_ON = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiZ28ifQ"  # behind all, with what is there now
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,16 @@ KUBE_SYSTEM = "/api/v1/namespaces/kube-system/configmaps"
         (31, f"{MAPS}/good", 200),
         (31, f"{MAPS}/good?resourceVersion=0", 200),
         (31, "/api/v1/secrets", 200),
+        (34, f"{MAPS}?resourceVersion={{now}}&resourceVersionMatch=Exact", 429),
+        (34, f"{MAPS}?resourceVersion={{now}}&resourceVersionMatch=Exact&limit=5", 500),
+        (34, f"{MAPS}?resourceVersion={{now}}&limit=5&labelSelector=a", 429),
+        (
+            34,
+            f"{MAPS}?fieldSelector=metadata.name%3Dgood&resourceVersion={{now}}&resourceVersionMatch=Exact",
+            200,
+        ),
+        (34, f"{MAPS}?continue={GO_ON}", 429),
+        (34, f"{MAPS}?continue={GO_ON}&limit=5", 200),
     ],
 )
 async def test_one_object_keeps_the_cache_of_its_resource_empty(minor, target, status):

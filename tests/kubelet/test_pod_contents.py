@@ -45,6 +45,35 @@ async def test_environment_from_everywhere(node):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("version", "names", "told"),
+    [
+        (
+            "1.29",
+            {"p-1"},
+            ["[2-1, 2-p] from the EnvFrom configMap default/cm", "[..c] from the EnvFrom secret default/s"],
+        ),
+        ("1.30", {"p-1", "..c", "2-1", "2-p"}, []),
+        ("1.36", {"p-1", "..c", "2-1", "2-p"}, []),
+    ],
+)
+async def test_names_that_are_no_variables(node, version, names, told):
+    """Since 1.30 a prefix may make any name of a key; before, the kubelet left out odd ones and said so."""
+    await node.start(version)
+    await _config(node, **{"1": "x", "p": "y"})
+    secret = {"metadata": {"name": "s", "namespace": "default"}, "data": {"c": "eg=="}}
+    await node.client.create(SECRETS, secret)
+    cm = {"configMapRef": {"name": "cm"}}
+    sources = [{"prefix": "2-"} | cm, {"prefix": "p-"} | cm, {"prefix": "..", "secretRef": {"name": "s"}}]
+    await node.create(containers=[{"name": "main", "image": "i", "envFrom": sources}])
+    await node.running()
+    assert set(_env(node)) == names | {"p-p"}
+    events = (await node.client.list(EVENTS, "default"))["items"]
+    found = [each["message"] for each in events if each["reason"] == "InvalidEnvironmentVariableNames"]
+    why = "were skipped since they are considered invalid environment variable names."
+    assert found == [f"Keys {text} {why}" for text in told]
+
+
 REFUSED = "grpc: error while marshaling: string field contains invalid UTF-8"
 
 

@@ -16,16 +16,28 @@ from datetime import datetime
 from kubeskew.apimachinery.errors import StatusError, retry_later, service_unavailable
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.offload import TimeSlice
-from kubeskew.apiserver.features import RequestFeatures
-from kubeskew.apiserver.http.parameters import EXACT, ListOptions
+from kubeskew.apiserver.http.parameters import EXACT, NOT_OLDER_THAN, ListOptions
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError
+from kubeskew.apiserver.watch_cache_features import Read, Source, WatchCacheFeatures
 
-_WITHOUT_CACHE = "events"
+_WITHOUT_CACHE = "events"  # pkg/kubeapiserver/default_storage_factory_builder.go
 _MANY = 10_000  # changed keys, after which all objects are looked at again instead
 _GROWTH, _LONGEST = 0.06, 30  # of the time that clients are told to wait
 _ENOUGH = 60.0  # seconds after which it is the longest
+
+
+def read_of(options: ListOptions, continued_at: int | None) -> Read:
+    """Returns what a list asks for; `continued_at` is the revision of its continue token, -1 for now."""
+    if continued_at is not None:
+        return Read.CONTINUED if continued_at > 0 else Read.CONTINUED_NOW
+    if options.match == EXACT:
+        return Read.EXACT
+    if options.resource_version in {"", "0"}:
+        return Read.ANY if options.resource_version else Read.NEWEST
+    limited = options.limit > 0 and options.match != NOT_OLDER_THAN
+    return Read.LIMITED_AT if limited else Read.NOT_OLDER
 
 
 class CachedReads:
@@ -52,40 +64,47 @@ class CachedReads:
 
     # --- which requests ------------------------------------------------------------------------------------
 
-    def has_cache(self) -> bool:
-        """Decides whether the resource has a cache that can fail; those of custom resources are left out."""
-        resource = self._resource
-        return not resource.custom and resource.storage_resource != _WITHOUT_CACHE
+    @property
+    def exists(self) -> bool:
+        """Returns whether upstream has a watch cache of the resource; events have none."""
+        return self._resource.storage_resource != _WITHOUT_CACHE
 
-    def answers_list(self, options: ListOptions, *, selects: bool) -> bool:
-        """Decides whether a list waits for the cache, or fails with it; others are read from the store."""
-        features, revision = self._features, options.resource_version
-        if not self.has_cache() or options.continue_token or options.match == EXACT:
+    def source(self, read: Read, *, limited: bool, single: bool) -> Source:
+        """Returns what answers a list; `single`: one of a name, of which there is one object at most."""
+        if not self.exists:
+            return Source.STORE
+        return self._features.source(read, limited=limited, single=single)
+
+    def serves_list(self, options: ListOptions, source: Source, *, selects: bool) -> bool:
+        """Decides whether a list waits for the cache to be filled, or fails with it."""
+        if source is Source.STORE or self._resource.custom:
             return False
-        if revision == "" and not features.lists_from_cache:
-            return False
-        if options.limit and revision != "0":  # a limited list at a revision is exact where no match is given
-            is_exact = revision != "" and not options.match
-            if is_exact or features.limits_from_store:
-                return False
-        if features.refuses_before_cache:
+        if self._features.refuses_unfilled:
             return selects or not options.limit
-        return revision != "0"
+        return options.resource_version != "0"
 
-    def answers_watch(self, options: ListOptions) -> bool:
-        """Decides whether a watch waits for the cache, or fails with it; those of custom resources do not."""
-        return self.has_cache() and self.feeds_watch(options)
+    def serves_get(self, revision: int) -> bool:
+        """Decides whether a get waits for the cache to be filled; otherwise the store answers until then."""
+        return (
+            self.exists and not self._resource.custom and not self._features.refuses_unfilled and revision > 0
+        )
+
+    def serves_watch(self, options: ListOptions) -> bool:
+        """Decides whether a watch waits for the cache to be filled, or fails with it; those of custom
+        resources do not.
+        """
+        return not self._resource.custom and self.feeds_watch(options)
 
     def feeds_watch(self, options: ListOptions) -> bool:
         """Decides whether a watch is fed by a cache, which knows no event from before it was filled."""
-        if self._resource.storage_resource == _WITHOUT_CACHE:
+        if not self.exists:
             return False
         from_store = options.resource_version == "" and options.send_initial_events is None
         return not (from_store and self._features.watches_from_store)
 
     @property
-    def _features(self) -> RequestFeatures:
-        return self._services.features.requests
+    def _features(self) -> WatchCacheFeatures:
+        return self._services.features.reads
 
     # --- what they get -------------------------------------------------------------------------------------
 
@@ -95,7 +114,7 @@ class CachedReads:
         """
         if not await self._is_failing():
             return
-        if self._features.refuses_before_cache:
+        if self._features.refuses_unfilled:
             raise self._refusal()
         try:
             async with asyncio.timeout(seconds):
@@ -107,7 +126,7 @@ class CachedReads:
 
     def _refusal(self) -> StatusError:
         text, seconds = "storage is (re)initializing", 1
-        if self._features.tells_cache_failure:
+        if self._features.tells_failure:
             why = self._unreadable_list(self._entries())
             text += f": failed to list {self._type_name()}: {why.message}" if why is not None else ""
             now = self._services.environment.clock.now()

@@ -12,9 +12,11 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.golang import decode_errors, json_syntax
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.security import base64url
 from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.watch_cache_features import Source
 
 _VERSION = "meta.k8s.io/v1"
 _TEXT = Field(Schema(Kind.STRING))
@@ -30,30 +32,55 @@ _EXPIRED = (
 
 
 class Position(NamedTuple):
-    """`after` is the last key already listed; `revision` -1 goes on with what is there now."""
+    """`after` is the last key already listed, `start` the same as the token has it; `revision` -1 goes on
+    with what is there now.
+    """
 
     revision: int
     after: Key
+    start: str
 
 
-def token(page_revision: int, last: Key, namespace: str | None) -> str:
-    """Returns the token that goes on after `last`; its start is relative to the namespace listed."""
-    start = last.name if namespace or not last.namespace else f"{last.namespace}/{last.name}"
-    data = {"v": _VERSION, "rv": page_revision, "start": f"{start}\0"}
-    return base64url.encode(orjson.dumps(data))
+def token(page_revision: int, last: Key, namespace: str | None, source: Source) -> str:
+    """Returns the token that goes on after `last`; its start is relative to the namespace listed.
+
+    One of the watch cache begins with a slash, for its prefix ends without one (cacher.go, GetList).
+    """
+    path = last.name if namespace or not last.namespace else f"{last.namespace}/{last.name}"
+    return _encoded(page_revision, f"/{path}\0" if source is Source.CACHE else f"{path}\0")
 
 
-def position(text: str, resource: str, namespace: str | None) -> Position:
-    """Reads the position at which a token goes on; raises 400."""
+def inconsistent_token(where: Position) -> str:
+    """Returns the token that goes on at the same place with what is there now."""
+    return _encoded(-1, where.start)
+
+
+def _encoded(revision: int, start: str) -> str:
+    return base64url.encode(orjson.dumps({"v": _VERSION, "rv": revision, "start": start}))
+
+
+def position(text: str, resource: Resource, namespace: str | None) -> Position:
+    """Reads the position at which a token goes on; raises 400.
+
+    A token of one namespace that was chosen by a selector is read without it: selectors choose none where a
+    list is continued, so that the list begins again with the namespace that is called as the object was
+    (storage/selection_predicate.go, MatchesSingleNamespace).
+    """
     try:
         revision, start = _decoded(text)
     except ValueError as error:
         why = f"invalid continue token: continue key is not valid: {error}"
         raise errors.bad_request(why) from None
-    first, slash, second = start.removeprefix("/").rstrip("\0").partition("/")
+    start = start.removeprefix("/")
+    first, slash, second = start.rstrip("\0").partition("/")
+    stored = resource.storage_resource
     if namespace:
-        return Position(revision, Key(resource, namespace, first))
-    return Position(revision, Key(resource, first, second) if slash else Key(resource, "", first))
+        after = Key(stored, namespace, first)
+    elif resource.namespaced:
+        after = Key(stored, first, second)
+    else:
+        after = Key(stored, "", f"{first}{slash}{second}")
+    return Position(revision, after, start)
 
 
 def _decoded(text: str) -> tuple[int, str]:

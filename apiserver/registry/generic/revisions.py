@@ -5,6 +5,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError
 from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.watch_cache_features import Source
 
 EXPIRED_LIST = "The resourceVersion for the provided list is too old."  # etcd3/errors.go
 WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeout)
@@ -42,15 +43,23 @@ async def wait(store: Store, revision: int) -> None:
         raise errors.too_large_resource_version(revision, error.current) from None
 
 
-def future_list(revision: int, newest: int, *, told: bool) -> StatusError:
-    """Returns the answer to a list at exactly a revision that has not been written yet, where the storage is
-    asked and no cache: that it is too large, or etcd's own words.
+async def reach(store: Store, revision: int, source: Source, *, exactly: bool, told: bool = True) -> None:
+    """Return once `revision` can be read; raises 504, or 500 with etcd's words unless `told`.
 
-    Source: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go (GetList), kubernetes/kubernetes#132374.
+    A cache waits for a revision to come, the store answers at once: in a read `exactly` at it
+    (kubernetes/kubernetes#132374), or in one of what is there, which may be newer.
+    Source: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go (GetList, validateMinimumResourceVersion)
+    and cacher/watch_cache.go (waitUntilFreshAndBlock), 1.36.
     """
-    if not told:
-        return StatusError(500, "", "etcdserver: mvcc: required revision is a future revision")
-    return errors.too_large_resource_version(revision, newest, retry_after_seconds=0)
+    if source is Source.CACHE:
+        await wait(store, revision)
+        return
+    newest = await store.refresh()
+    if revision <= newest:
+        return
+    if exactly and not told:
+        raise StatusError(500, "", "etcdserver: mvcc: required revision is a future revision")
+    raise errors.too_large_resource_version(revision, newest, retry_after_seconds=0)
 
 
 def too_old(error: CompactedError) -> StatusError:

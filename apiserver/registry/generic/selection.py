@@ -16,13 +16,28 @@ from kubeskew.apiserver.storage.records import Entry
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Label and field selectors together; `name` is the one name that can match, if that is known."""
+    """Label and field selectors together; `name` is the one name that can match, if that is known, and
+    `namespace` the one namespace, of the path or a selector.
+    """
 
     registry: Registry
     labels: LabelSelector
     fields: FieldSelector
     name: str
     namespace: str | None
+    continues: bool = False  # a list goes on, of which neither is known (storage/selection_predicate.go)
+
+    @property
+    def is_single(self) -> bool:
+        """Returns whether one object can match at most, and its key is known."""
+        placed = self.namespace is not None or not self.registry.resource.namespaced
+        return bool(self.name) and placed and not self.continues
+
+    @property
+    def is_indexed(self) -> bool:
+        """Returns whether upstream's watch cache has an index by which it finds what is selected."""
+        indexed = self.registry.strategy.indexed_field
+        return bool(indexed) and self.fields.exact_match(indexed) is not None
 
     @property
     def filter(self) -> Callable[[Entry], bool] | None:
@@ -67,8 +82,12 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
         fields = FieldSelector.parse(f"metadata.name={in_path}")
     elif in_path and name != in_path:
         raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
-    namespace = request.info.namespace if registry.resource.namespaced else ""  # a namespace is in itself
-    return Selection(registry, labels, fields, in_path or name, namespace or None)
+    continues = bool(options.continue_token)
+    namespace = ""
+    if registry.resource.namespaced:  # a namespace is in itself, and in none
+        chosen = "" if continues else fields.exact_match("metadata.namespace")
+        namespace = request.info.namespace or chosen or ""
+    return Selection(registry, labels, fields, in_path or name, namespace or None, continues)
 
 
 def _known(registry: Registry, group: str) -> set[str]:

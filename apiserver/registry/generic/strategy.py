@@ -73,6 +73,8 @@ class Strategy:
     update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its errors twice
     has_own_delete: ClassVar[bool] = False  # upstream's storage of the kind has a Delete that marks first
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
+    indexed_field: ClassVar[str] = ""  # by which upstream's watch cache has an index
+    blank: ClassVar[Object] = {}  # what Go writes of an object without values, beside its struct's zeroes
     scale: ClassVar[ScalePaths | None] = None
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
     subresources: "ClassVar[Mapping[str, type[Strategy]]]" = {}  # of other object subresources: finalize, ...

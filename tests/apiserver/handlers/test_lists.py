@@ -95,12 +95,12 @@ async def test_limits_at_zero(api, five, query, found, remaining):
         ("limit=1&resourceVersion={now}", ""),
         ("limit=1&resourceVersion={now}&resourceVersionMatch=Exact", "b"),
         ("resourceVersion={before}&resourceVersionMatch=Exact", ""),
-        ("continue={token}", "b"),
-        ("continue=nonsense&resourceVersion=1", "b"),
+        ("continue={token}", ""),
     ],
 )  # fmt: skip
 async def test_lists_of_one_name(api, five, query, found):
-    """A list that can hold only one object, by its name, is answered without limit and continue tokens."""
+    """A list that can hold only one object, by its name, is answered without a limit; where a list goes
+    on, its name is a selector as others are."""
     token = (await api.get(f"{MAPS}?limit=3")).body["metadata"]["continue"]
     if not found and "now" in query:
         await api.delete(f"{MAPS}/b")

@@ -1,4 +1,4 @@
-"""Our server answers as real ones did: of 1.36 about custom resources, of 1.20 about the rest."""
+"""Our server answers as real ones did: of 1.36 about custom resources and reads, of 1.20 about the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from transcripts import Run, load
 
 pytestmark = pytest.mark.xdist_group("machinery")  # what is recorded is asked once
 
-FOLDERS = ("machinery-1.36", "access-1.20", "kinds-1.20", "pods-1.20", "requests-1.20")
+FOLDERS = ("machinery-1.36", "reads-1.36", "access-1.20", "kinds-1.20", "pods-1.20", "requests-1.20")
 FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.golden.json"))]
 RECORDED = {name: value for file in FILES for name, value in load(file).items()}
 SIDE_BY_SIDE = 8

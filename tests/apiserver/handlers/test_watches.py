@@ -166,13 +166,36 @@ async def test_events_have_no_cache_that_begins_with_the_server(restarted):
 async def test_bookmark_before_the_end(api, monkeypatch):
     """A watch that takes bookmarks has one shortly before its end, and events after it all the same."""
     monkeypatch.setattr(handlers_watch, "_LAST_BOOKMARK", 0.7)
-    target = f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1"
+    target = f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1{await _since_a_map(api)}"
     events = []
     async for kind, _ in api.watch(target):
         events.append(kind)
         if kind == "BOOKMARK":
             await api.post(MAPS, config_map("late"))
-    assert events == ["BOOKMARK", "ADDED"]
+    assert events == ["ADDED", "BOOKMARK", "ADDED"]
+
+
+async def _since_a_map(api: Caller) -> str:
+    """Makes a ConfigMap; returns what has a watch begin before it, so that a bookmark has news to tell."""
+    before = api.server.services.store.revision
+    await api.post(MAPS, config_map("early"))
+    return f"&resourceVersion={before}"
+
+
+async def test_a_bookmark_tells_of_no_revision_twice(api, five, monkeypatch):
+    """A watch has no bookmark of the revision at which it began."""
+    monkeypatch.setattr(handlers_watch, "_LAST_BOOKMARK", 0.7)
+    target = f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1&resourceVersion={five[4]}"
+    assert [kind async for kind, _ in api.watch(target)] == []
+
+
+async def test_no_bookmarks_of_what_has_no_cache(api, monkeypatch):
+    """A watch of events, which upstream's store feeds, has no bookmark before its end."""
+    monkeypatch.setattr(handlers_watch, "_LAST_BOOKMARK", 0.7)
+    events = MAPS.replace("configmaps", "events")
+    since = await _since_a_map(api)
+    target = f"{events}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1{since}"
+    assert [kind async for kind, _ in api.watch(target)] == []
 
 
 class _LateClock(uvloop.Loop):
@@ -194,7 +217,8 @@ def test_bookmarks_on_the_loop_of_the_components(monkeypatch, last):
 
     async def seen() -> list[list[str]]:
         server = await open_server()
-        target = f"{MAPS}?watch=1&timeoutSeconds=2&allowWatchBookmarks=1"
+        since = await _since_a_map(Caller(server))
+        target = f"{MAPS}?watch=1&timeoutSeconds=2&allowWatchBookmarks=1{since}"
         watches = (gather(Caller(server), target, 10) for _ in range(20))
         try:
             return [[kind for kind, _ in events] for events in await asyncio.gather(*watches)]
@@ -202,13 +226,13 @@ def test_bookmarks_on_the_loop_of_the_components(monkeypatch, last):
             await close_server(server)
 
     with asyncio.Runner(loop_factory=_LateClock) as runner:
-        assert runner.run(seen()) == [["BOOKMARK"] if last < 2.0 else []] * 20
+        assert runner.run(seen()) == [["ADDED", "BOOKMARK"][: 2 if last < 2.0 else 1]] * 20
 
 
 async def test_watch_ends(api):
     """A watch ends after its timeout, and when the server stops."""
-    events = [kind async for kind, _ in api.watch(f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1")]
-    assert "BOOKMARK" not in events
+    target = f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1{await _since_a_map(api)}"
+    assert [kind async for kind, _ in api.watch(target)] == ["ADDED"]
 
     endless = asyncio.create_task(gather(api, f"{MAPS}?watch=true", 10**6))
     await until(lambda: api.server.services.lifetime.watches)

@@ -88,6 +88,20 @@ def test_a_running_container_is_not_stopped_by_itself():
     assert [text for text in log.broken(containers=[stopped]) if text.startswith("I06")] == []
 
 
+@pytest.mark.parametrize(("deadline", "wrong"), [(None, True), (4, False), (9, True)])
+def test_a_pod_is_stopped_at_its_deadline(deadline, wrong):
+    """I06 tells of containers that stop before the pod's own deadline, and of none that stop at it."""
+    stopped = ContainerEvent(at(5), "n1", "Pod-p", "c", "id", "stopped")
+    spec = {"containers": [{"name": "c"}]}
+    began = {**RUNNING, "startTime": at(0)}
+    log = History().write("pods", "p", spec=spec, status=began)
+    log.write("pods", "p", spec={**spec, "activeDeadlineSeconds": deadline}, status=began)
+    for _ in range(8):  # the kubelet tells of it only when all have ended
+        log.write("configmaps", "time-passes")
+    log.write("pods", "p", spec=spec, status={"phase": "Failed", "reason": "DeadlineExceeded"})
+    assert any(text.startswith("I06") for text in log.broken(containers=[stopped])) == wrong
+
+
 def run(second, what="started"):
     return ContainerEvent(at(second), "n1", "Pod-p", "c", "id", what)
 

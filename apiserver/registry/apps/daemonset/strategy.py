@@ -23,6 +23,7 @@ class DaemonSetStrategy(SelectingStrategy):
     status = DaemonSetStatus
     update_checks = CHECKED_TWICE
     spec_errors = staticmethod(workload_validation.daemon_set_errors)
+    blank = {"metadata": {"annotations": {"deprecated.daemonset.template.generation": "0"}}}
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

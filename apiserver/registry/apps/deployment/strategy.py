@@ -24,6 +24,7 @@ class DeploymentStrategy(SelectingStrategy):
     status = DeploymentStatus
     spec_errors = staticmethod(workload_validation.deployment_errors)
     scale = ScalePaths()
+    blank = {"spec": {"replicas": 0}}  # no pointer in upstream's internal struct
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)

@@ -17,3 +17,4 @@ class ReplicaSetStrategy(SelectingStrategy):
     update_checks = CHECKED_TWICE
     spec_errors = staticmethod(workload_validation.replica_set_errors)
     scale = ScalePaths()
+    blank = {"spec": {"replicas": 0}}  # no pointer in upstream's internal struct

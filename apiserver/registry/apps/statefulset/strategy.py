@@ -22,6 +22,7 @@ class StatefulSetStrategy(WorkloadStrategy):
     status = StatefulSetStatus
     spec_errors = staticmethod(statefulset_validation.stateful_set_errors)
     scale = ScalePaths()
+    blank = {"spec": {"replicas": 0}}  # no pointer in upstream's internal struct
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return statefulset_validation.name_errors(name, prefix)

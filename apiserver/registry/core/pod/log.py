@@ -18,6 +18,7 @@ from kubeskew.apiserver.nodes.answers import BackendResponse
 from kubeskew.apiserver.nodes.containers import container_of, pod_of
 from kubeskew.apiserver.nodes.exchange import DialError, send
 from kubeskew.apiserver.nodes.upgrade_proxy import streamed
+from kubeskew.apiserver.registry.requests import websockets
 from kubeskew.apiserver.registry.requests.scope import Scope
 
 _STREAMS = ("All", "Stderr", "Stdout")
@@ -76,7 +77,11 @@ async def log(request: Request, scope: Scope) -> Response:
         raise StatusError(500, "", f'Get "{address.scheme}://{address}{target}": {error}') from None
     if not 200 <= answer.status <= 206:
         raise await _failure(answer, info.name)
-    return streamed(answer, content_type="text/plain")
+    plain = streamed(answer, content_type="text/plain")
+    response = websockets.log_response(request, plain)
+    if response is not plain and response.status != 101:
+        answer.close()  # nobody reads it
+    return response
 
 
 async def _failure(answer: BackendResponse, name: str) -> StatusError:

@@ -195,6 +195,7 @@ class PodStrategy(BuiltIn):
     is_graceful = True
     status = PodStatusStrategy
     subresources = {"ephemeralcontainers": EphemeralContainersStrategy, "resize": ResizeStrategy}
+    indexed_field = "spec.nodeName"
     field_labels = (
         "spec.nodeName",
         "spec.restartPolicy",

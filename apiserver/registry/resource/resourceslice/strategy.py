@@ -18,6 +18,7 @@ from kubeskew.apiserver.registry.resource.resourceslice import validation as res
 
 class SliceStrategy(BuiltIn):
     returns_deleted_object = True
+    indexed_field = "spec.nodeName"
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 
     def labels_in(self, group: str, features: Features) -> tuple[str, ...]:

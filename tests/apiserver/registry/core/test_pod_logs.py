@@ -1,8 +1,14 @@
 """Tests the logs of pods through the API server."""
 
+import asyncio
+import base64
 import json
 
+import pytest
 from streaming_node import PODS, Bench, messages
+
+from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
+from kubeskew.apiserver.registry.requests import websockets
 
 
 async def test_logs_and_their_options(bench: Bench):
@@ -87,3 +93,56 @@ async def test_a_node_that_is_away(bench: Bench):
     assert told["message"].startswith(
         'Internal error occurred: error sending request: Post "http://127.0.0.1:1/'
     )
+
+
+KEY = {"upgrade": "websocket", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ==", "sec_websocket_version": "13"}
+
+
+async def _received(client) -> list[tuple[int, bytes]]:
+    socket, found = WebSocket(client, client=True), []
+    while (message := await asyncio.wait_for(socket.receive(), 30)) is not None:
+        found.append((message.opcode, message.data))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen", "opcode"),
+    [
+        (None, "", Opcode.BINARY),
+        ("binary.k8s.io", "binary.k8s.io", Opcode.BINARY),
+        ("v5.channel.k8s.io, base64.binary.k8s.io", "base64.binary.k8s.io", Opcode.TEXT),
+    ],
+)
+async def test_logs_over_websocket(bench: Bench, offered, chosen, opcode):
+    """An empty message comes first, then the log, as bytes or in base64; then the connection is closed."""
+    headers = KEY | ({"sec_websocket_protocol": offered} if offered else {})
+    response, client = await bench.upgrade(f"{PODS}/p/log?container=a", **headers)
+    assert (response.status, dict(response.headers)["Sec-WebSocket-Protocol"]) == (101, chosen)
+    first, *rest = await _received(client)
+    assert first == (opcode, b"")
+    assert {kind for kind, _ in rest} == {opcode}
+    decoded = base64.b64decode if opcode is Opcode.TEXT else bytes
+    assert b"".join(decoded(data) for _, data in rest) == b"one\ntwo\nthree\n"
+
+
+async def test_long_logs_over_websocket(bench: Bench):
+    """A message has what upstream reads at once, at most 2 KiB."""
+    stopped = await _received_of(bench, f"{PODS}/p/log?container=a&follow=true")
+    assert b"".join(stopped) == b"one\ntwo\nthree\n"
+    pieces = [message async for message in websockets._pieces(b"x" * 5000, as_text=False)]
+    assert [len(message.data) for message in pieces] == [0, 2048, 2048, 904]
+
+
+async def _received_of(bench: Bench, target: str) -> list[bytes]:
+    _, client = await bench.upgrade(target, **KEY)
+    return [data for _, data in await _received(client)]
+
+
+async def test_logs_that_no_websocket_carries(bench: Bench):
+    """Errors and the log of a pod without a node are answered as ever; unknown protocols are refused."""
+    for target, status in ((f"{PODS}/q/log?container=a", 204), (f"{PODS}/p/log?container=x", 400)):
+        response, _ = await bench.upgrade(target, **KEY)
+        assert response.status == status
+    odd = KEY | {"sec_websocket_protocol": "v5.channel.k8s.io"}
+    response, _ = await bench.upgrade(f"{PODS}/p/log?container=a", **odd)
+    assert (response.status, response.body) == (403, b"")
