@@ -90,10 +90,16 @@ def _simple_parameter(parameter: Document) -> bytes:
 
 
 def _parameter(parameter: Document) -> bytes:
-    """Encodes ParametersItem.parameter."""
     if parameter["in"] == "body":
-        return _message(1, _message(1, _body_parameter(parameter)))
-    return _message(1, _message(2, _simple_parameter(parameter)))
+        return _message(1, _body_parameter(parameter))
+    return _message(2, _simple_parameter(parameter))
+
+
+def _used_parameter(parameter: Document) -> bytes:
+    """Encodes a ParametersItem: a parameter, or a reference to a shared one."""
+    if "$ref" in parameter:
+        return _message(2, _text(1, parameter["$ref"]))
+    return _message(1, _parameter(parameter))
 
 
 def _response(response: Document) -> bytes:
@@ -105,8 +111,8 @@ def _response(response: Document) -> bytes:
 
 def _operation(operation: Document) -> bytes:
     encoded = _texts(1, operation["tags"]) + _text(5, operation["operationId"])
-    encoded += _texts(6, operation["produces"]) + _texts(7, operation["consumes"])
-    encoded += b"".join(_message(8, _parameter(parameter)) for parameter in operation.get("parameters", ()))
+    encoded += _texts(6, operation["produces"]) + _texts(7, operation.get("consumes", ()))
+    encoded += b"".join(_message(8, _used_parameter(each)) for each in operation.get("parameters", ()))
     encoded += _message(9, _named(1, operation["responses"].items(), _response))
     return encoded + _texts(10, operation["schemes"]) + _extensions(13, operation)
 
@@ -118,7 +124,7 @@ def _path(item: Document) -> bytes:
     encoded = b"".join(
         _message(field, _operation(item[method])) for method, field in _METHODS.items() if method in item
     )
-    return encoded + b"".join(_message(9, _parameter(parameter)) for parameter in item.get("parameters", ()))
+    return encoded + b"".join(_message(9, _used_parameter(each)) for each in item.get("parameters", ()))
 
 
 def _security_definition(definition: Document) -> bytes:
@@ -133,6 +139,8 @@ def v2_protobuf(document: Document) -> bytes:
     encoded += _message(2, _text(1, info["title"]) + _text(2, info["version"]))
     encoded += _message(8, _named(2, document["paths"].items(), _path))
     encoded += _message(9, _named(1, document["definitions"].items(), _schema))
+    if "parameters" in document:
+        encoded += _message(10, _named(1, document["parameters"].items(), _parameter))
     for requirement in document["security"]:
         encoded += _message(12, _named(1, requirement.items(), lambda scopes: _texts(1, scopes)))
     return encoded + _message(13, _named(1, document["securityDefinitions"].items(), _security_definition))

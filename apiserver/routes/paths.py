@@ -52,7 +52,6 @@ class Paths:
             "/metrics/slis": self._slis,
             "/openapi/v2": self._openapi_v2,
             "/openapi/v3": self._openapi_v3,
-            "/openapi/v3/": self._openapi_v3,
             COMPONENTS_PATH: self._components,
             openid.CONFIGURATION: self._openid_configuration,
             openid.KEYS: self._openid_keys,
@@ -102,8 +101,8 @@ class Paths:
         if first in {"api", "apis"} and not rest.startswith("/"):
             return await self._discovery.serve(request)
         if path.startswith("/openapi/v3/"):
-            group = path.removeprefix("/openapi/v3/")
-            return await self._openapi_v3_group(request, group) or text(404, "")
+            name = path.removeprefix("/openapi/v3/")
+            return await self._openapi_v3_document(request, name) or Response(404, b"", "")
         return None
 
     async def _index(self, request: Request) -> Response:
@@ -159,50 +158,45 @@ class Paths:
     async def _openapi_v2(self, request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
-        table, version = self._services.table.now(), self._services.environment.version
+        table, features = self._services.table.now(), self._services.features.documents
         accept = request.headers.get("accept", "")
         if any(name in accept for name in _ASKED_AS):
             return await self._document(
                 request,
                 table,
                 "v2.pb",
-                lambda: openapi.v2_protobuf(openapi.v2(table, version)),
+                lambda: openapi.v2_protobuf(openapi.v2(table, features)),
                 _OPENAPI_V2_PROTOBUF,
             )
         if not media_types.takes_json(accept):
             return Response(406, b"", "", [("Vary", "Accept")])
-        return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, version)))
+        return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, features)))
 
-    async def _openapi_v3(self, request: Request) -> Response:
+    async def _openapi_v3(self, _request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
-        table, version = self._services.table.now(), self._services.environment.version
-        return await self._document(request, table, "v3", lambda: dumps(openapi.v3_index(table, version)))
+        table, features = self._services.table.now(), self._services.features.documents
+        body, _ = await self._kept(table, "v3", lambda: dumps(openapi.v3_index(table, features)))
+        return Response(200, body, "text/plain; charset=utf-8")  # which Go takes it for
 
-    async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
+    async def _openapi_v3_document(self, request: Request, name: str) -> Response | None:
         from kubeskew.apiserver import openapi
 
-        parts = path.split("/")
-        if parts[0] == "api" and len(parts) == 2:
-            group, served = "", parts[1]
-        elif parts[0] == "apis" and len(parts) == 3:
-            group, served = parts[1], parts[2]
-        else:
+        table, features = self._services.table.now(), self._services.features.documents
+        digest = openapi.v3_hash(table, features, name)
+        if not digest:
             return None
-        table, version = self._services.table.now(), self._services.environment.version
-        if served not in dict(table.groups()).get(group, ()):
-            return None
+        group, _, served = name.partition("/")[2].rpartition("/")
         fixed = None if table.defines(group, served) else 0
-        name, digest = f"v3/{path}", openapi.v3_hash(table, version, group, served)
         asked = request.param("hash")
         if asked and asked != digest:  # the address of an older state
-            address = f"/openapi/v3/{path}?hash={digest}"
+            address = openapi.v3_address(name, digest)
             return Response(301, b"", media_types.JSON, [("Location", address), ("Vary", "Accept")])
         found = await self._document(
             request,
             table,
-            name,
-            lambda: dumps(openapi.v3(table, version, group, served)),
+            f"v3/{name}",
+            lambda: dumps(openapi.v3(table, features, name)),
             generation=fixed,
             digest=digest,
         )
@@ -225,7 +219,20 @@ class Paths:
         generation: int | None = None,
         digest: str = "",
     ) -> Response:
-        """Returns a document that is made once per generation of the table, with an ETag."""
+        """Returns a document with an ETag."""
+        body, tag = await self._kept(table, name, make, generation=generation, digest=digest)
+        return tagged(request, body, tag, content_type)
+
+    async def _kept(
+        self,
+        table: Snapshot,
+        name: str,
+        make: Callable[[], bytes],
+        *,
+        generation: int | None = None,
+        digest: str = "",
+    ) -> tuple[bytes, str]:
+        """Returns a document, which is made once per generation of the table, and its ETag."""
         state = table.generation if generation is None else generation
         found = self._documents.get(name)
         if found is None or found[0] < state:
@@ -234,7 +241,7 @@ class Paths:
             if len(self._documents) >= _DOCUMENTS_MAX:  # of definitions that have gone, mostly
                 self._documents.clear()
             self._documents[name] = found
-        return tagged(request, *found[1:], content_type)
+        return found[1], found[2]
 
 
 def etag(body: bytes) -> str:
