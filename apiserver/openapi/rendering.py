@@ -10,6 +10,7 @@ from typing import Any
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.features import DocumentFeatures
+from kubeskew.apiserver.openapi.descriptions import DESCRIPTIONS
 from kubeskew.apiserver.openapi.facts import Facts
 
 Document = dict[str, Any]
@@ -81,14 +82,12 @@ class Renderer:
             shape["nullable"] = True
         if schema.preserve_unknown and not schema.name:
             shape["x-kubernetes-preserve-unknown-fields"] = True
-        described: Document = {"description": schema.description} if schema.description else {}
-        return described | shape
+        return _text(schema.description or DESCRIPTIONS.get(schema.name, "")) | shape
 
     def described(self, name: str, description: str) -> Document:
         """Returns a reference with a description, beside which v3 has none."""
         reference = self.reference(name)
-        text: Document = {"description": description} if description else {}
-        return text | ({"allOf": [reference]} if self.modern else reference)
+        return _text(description) | ({"allOf": [reference]} if self.modern else reference)
 
     def _bare(self, schema: Schema) -> Document:
         match schema.kind:
@@ -172,9 +171,8 @@ class Renderer:
             shape["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
         if field.patch_merge_key:
             shape["x-kubernetes-patch-merge-key"] = field.patch_merge_key
-        if field.description:
-            shape = {"description": field.description} | shape
-        return {**shape, **self.facts.extensions.get(path, {})}
+        description = field.description or DESCRIPTIONS.get(path, "")
+        return {**_text(description), **shape, **self.facts.extensions.get(path, {})}
 
     def _with_default(self, shape: Document, default: Any) -> Document:
         if not self.modern or default is None:
@@ -182,6 +180,10 @@ class Renderer:
         if "$ref" in shape:
             shape = {"allOf": [shape]}
         return shape | {"default": default}
+
+
+def _text(description: str) -> Document:
+    return {"description": description} if description else {}
 
 
 def _zero(schema: Schema) -> Any:

@@ -167,6 +167,19 @@ def test_kinds_of_a_preview_are_described() -> None:
     }
 
 
+def test_metadata_is_described() -> None:
+    """Every field of an object's metadata has a description, which v3 has around a reference."""
+    old = openapi.v2(TABLE, DEFAULT)["definitions"][OBJECT_META]
+    new = document("apis/apps/v1")["components"]["schemas"][OBJECT_META]
+
+    for schema in (old, new):
+        assert all(
+            schema["properties"][field]["description"] for field in TABLE.definition(OBJECT_META).fields
+        )
+    assert "allOf" in new["properties"]["creationTimestamp"]
+    assert "$ref" in old["properties"]["creationTimestamp"]
+
+
 def test_index() -> None:
     """The index names a document for every root, group and version; its hash changes with what is served."""
     index = openapi.v3_index(TABLE, DEFAULT)["paths"]
