@@ -3,8 +3,7 @@
     openapi_digests.py --output tests/data/openapi_digests.json 1.35.6=DIR 1.36.3=DIR …
 
 DIR is the source of that release, whose `api/openapi-spec` is read. Documents are compared without prose
-(`description`), with the version that the script which publishes them fills in, and without what that script
-turns on by --enable-logs-handler. The file holds
+(`description`) and with the version that the script which publishes them fills in. The file holds
 
     documents   for each release how many paths and schemas a document has, and the hash of the whole
     parts       paths and schemas, each with the beginning of the hash of what v2 and v3 say of it, by which a
@@ -81,10 +80,6 @@ def published(directory: Path) -> dict[str, Document]:
     for file in sorted((spec / "v3").iterdir()):
         name = file.name.removesuffix("_openapi.json").replace("__", "/")
         found[name] = json.loads(file.read_text("utf-8"))
-    del found["logs"]
-    for section, beginning in (("paths", "/logs/"), ("parameters", "logpath-")):
-        kept = {name: each for name, each in found[V2][section].items() if not name.startswith(beginning)}
-        found[V2][section] = kept
     return found
 
 

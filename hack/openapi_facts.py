@@ -147,8 +147,6 @@ class Release:
 
     def _used(self) -> Iterator[tuple[str, Document]]:
         for path, item in self.v2["paths"].items():
-            if path.startswith("/logs"):
-                continue
             operations = [item[method] for method in item if method != "parameters"]
             kinds = {_options_of(path, operation) for operation in operations}
             for parameter in item.get("parameters", ()):

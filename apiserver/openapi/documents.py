@@ -9,7 +9,7 @@ from kubeskew.apiserver.openapi.custom_routes import custom_routes
 from kubeskew.apiserver.openapi.definitions import kind_name, list_name
 from kubeskew.apiserver.openapi.facts import facts_of
 from kubeskew.apiserver.openapi.parameters import Parameters
-from kubeskew.apiserver.openapi.plain_routes import group_route, plain_routes, version_route
+from kubeskew.apiserver.openapi.plain_routes import group_route, logs_routes, plain_routes, version_route
 from kubeskew.apiserver.openapi.resource_routes import ResourceRoutes
 from kubeskew.apiserver.openapi.routes import Route, base_path
 
@@ -17,16 +17,18 @@ from kubeskew.apiserver.openapi.routes import Route, base_path
 class Documents:
     """Lists the routes of a table's resources, and of what there is beside them."""
 
-    def __init__(self, table: ResourceTable, features: DocumentFeatures) -> None:
+    def __init__(self, table: ResourceTable, features: DocumentFeatures, *, logs: bool) -> None:
+        """Takes whether the server has `/logs`."""
         self.table = table
         self.features = features
         self.facts = facts_of(features.version)
         self.parameters = Parameters(features)
+        self._plain = plain_routes() | (logs_routes(self.parameters) if logs else {})
         self._types = types_of(features.version)
 
     def names(self) -> Iterator[str]:
         """Yields the names of the documents of v3: `api/v1`, `apis/apps`, `version`."""
-        yield from plain_routes()
+        yield from self._plain
         for group, versions in self.table.groups():
             if group and any(not self.is_custom(group, version) for version in versions):
                 yield f"apis/{group}"
@@ -38,7 +40,7 @@ class Documents:
 
     def of(self, name: str) -> tuple[list[Route], list[Resource]] | None:
         """Returns the routes of a document and the resources they serve; None if there is none."""
-        plain = plain_routes().get(name)
+        plain = self._plain.get(name)
         if plain:
             return plain, []
         root, *parts = name.split("/")

@@ -1,11 +1,12 @@
 """Lists the routes that are of no resource: discovery, the version, the issuer of service accounts.
 
 Source: apiserver pkg/endpoints/discovery/{legacy,root,group,version}.go, pkg/server/routes/version.go;
-pkg/routes/openidmetadata.go, 1.31 to 1.36.
+pkg/routes/{openidmetadata,logs}.go, 1.31 to 1.36.
 """
 
 from kubeskew.apimachinery.catalogue.types import META
 from kubeskew.apiserver.features import DocumentFeatures
+from kubeskew.apiserver.openapi.parameters import Parameters
 from kubeskew.apiserver.openapi.resource_routes import media_types
 from kubeskew.apiserver.openapi.routes import STRING, Route, base_path, identify
 
@@ -25,6 +26,15 @@ def plain_routes() -> dict[str, list[Route]]:
         "api": [_discovery("api", "getAPIVersions", "APIVersions")],
         "apis": [_discovery("apis", "getAPIVersions", "APIGroupList")],
     }
+
+
+def logs_routes(parameters: Parameters) -> dict[str, list[Route]]:
+    """Returns the routes of log files, which a server has if its flags say so."""
+    routes = []
+    for path, name in (("/logs/", "logFileListHandler"), ("/logs/{logpath}", "logFileHandler")):
+        operation, tags = identify(name, path)
+        routes.append(Route(path, "get", operation, tags, parameters.of_path(path), consumes=(), codes=()))
+    return {"logs": routes}
 
 
 def group_route(group: str) -> Route:

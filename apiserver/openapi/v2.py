@@ -15,9 +15,9 @@ _DEFINITIONS = "#/definitions/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
-def v2(table: ResourceTable, features: DocumentFeatures) -> Document:
-    """Returns the whole document, as plain JSON."""
-    documents = Documents(table, features)
+def v2(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) -> Document:
+    """Returns the whole document, as plain JSON; `logs` says that the server has `/logs`."""
+    documents = Documents(table, features, logs=logs)
     routes, resources = documents.all()
     writer = _Writer(documents.parameters)
     paths = {path: writer.path_item(found, common) for path, found, common in by_path(routes)}
@@ -53,12 +53,9 @@ class _Writer:
         if route.body:
             parameters.insert(0, self._body(route))
         made: Document = {"consumes": list(route.consumes)} if route.consumes else {}
-        made |= {
-            "produces": list(route.produces),
-            "schemes": ["https"],
-            "tags": list(route.tags),
-            "operationId": route.operation,
-        }
+        if route.produces:
+            made["produces"] = list(route.produces)
+        made |= {"schemes": ["https"], "tags": list(route.tags), "operationId": route.operation}
         if parameters:
             made["parameters"] = parameters
         made["responses"] = {

@@ -31,9 +31,9 @@ def _data_digest(version: Version) -> bytes:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
-def v3_index(table: ResourceTable, features: DocumentFeatures) -> Document:
+def v3_index(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) -> Document:
     """Returns `/openapi/v3`: the documents' addresses, each with a hash that changes as the document does."""
-    documents = Documents(table, features)
+    documents = Documents(table, features, logs=logs)
     return {
         "paths": {
             name: {"serverRelativeURL": v3_address(name, _hash(documents, name))}
@@ -47,11 +47,11 @@ def v3_address(name: str, digest: str) -> str:
     return f"/openapi/v3/{name}?hash={digest}"
 
 
-def v3_hash(table: ResourceTable, features: DocumentFeatures, name: str) -> str:
+def v3_hash(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: bool = False) -> str:
     """Returns the hash of what makes a document, so that the index does not build all of them; empty if
     there is no such document.
     """
-    documents = Documents(table, features)
+    documents = Documents(table, features, logs=logs)
     return _hash(documents, name) if name in set(documents.names()) else ""
 
 
@@ -77,9 +77,9 @@ def _hash(documents: Documents, name: str) -> str:
     return hashlib.sha512(content).hexdigest().upper()
 
 
-def v3(table: ResourceTable, features: DocumentFeatures, name: str) -> Document | None:
+def v3(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: bool = False) -> Document | None:
     """Returns `/openapi/v3/NAME`, such as `apis/apps/v1`, as plain JSON; None if there is none."""
-    documents = Documents(table, features)
+    documents = Documents(table, features, logs=logs)
     found = documents.of(name)
     if found is None:
         return None

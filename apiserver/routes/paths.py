@@ -19,6 +19,7 @@ from kubeskew.apiserver.routes.services import RouteServices
 from kubeskew.apiserver.storage.encoding import dumps, indented
 
 _DOCUMENTS_MAX = 500
+_NO_FILES = b'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n</pre>\n'
 _TAG = re.compile(r'[\s,]*(\*|(?:W/)?"[^"\x00-\x20\x7f]*")')
 _LISTED = (
     "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
@@ -100,6 +101,8 @@ class Paths:
             return self._probe(request, first, rest)
         if first in {"api", "apis"} and not rest.startswith("/"):
             return await self._discovery.serve(request)
+        if self._services.serves_logs and first == "logs":
+            return _log_files(path)
         if path.startswith("/openapi/v3/"):
             name = path.removeprefix("/openapi/v3/")
             return await self._openapi_v3_document(request, name) or Response(404, b"", "")
@@ -110,6 +113,8 @@ class Paths:
         paths = {*_LISTED, "/api", "/api/v1", "/apis", "/apis/"}
         for probe in PROBES:
             paths |= {f"/{probe}", *(f"/{probe}/{name}" for name in self._services.health.names(probe))}
+        if self._services.serves_logs:
+            paths.add("/logs")
         for group, versions in self._services.table.groups():
             if group:
                 paths |= {f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)}
@@ -159,31 +164,36 @@ class Paths:
         from kubeskew.apiserver import openapi
 
         table, features = self._services.table.now(), self._services.features.documents
+        logs = self._services.serves_logs
         accept = request.headers.get("accept", "")
         if any(name in accept for name in _ASKED_AS):
             return await self._document(
                 request,
                 table,
                 "v2.pb",
-                lambda: openapi.v2_protobuf(openapi.v2(table, features)),
+                lambda: openapi.v2_protobuf(openapi.v2(table, features, logs=logs)),
                 _OPENAPI_V2_PROTOBUF,
             )
         if not media_types.takes_json(accept):
             return Response(406, b"", "", [("Vary", "Accept")])
-        return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, features)))
+        return await self._document(
+            request, table, "v2", lambda: dumps(openapi.v2(table, features, logs=logs))
+        )
 
     async def _openapi_v3(self, _request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
         table, features = self._services.table.now(), self._services.features.documents
-        body, _ = await self._kept(table, "v3", lambda: dumps(openapi.v3_index(table, features)))
+        logs = self._services.serves_logs
+        body, _ = await self._kept(table, "v3", lambda: dumps(openapi.v3_index(table, features, logs=logs)))
         return Response(200, body, "text/plain; charset=utf-8")  # which Go takes it for
 
     async def _openapi_v3_document(self, request: Request, name: str) -> Response | None:
         from kubeskew.apiserver import openapi
 
         table, features = self._services.table.now(), self._services.features.documents
-        digest = openapi.v3_hash(table, features, name)
+        logs = self._services.serves_logs
+        digest = openapi.v3_hash(table, features, name, logs=logs)
         if not digest:
             return None
         group, _, served = name.partition("/")[2].rpartition("/")
@@ -196,7 +206,7 @@ class Paths:
             request,
             table,
             f"v3/{name}",
-            lambda: dumps(openapi.v3(table, features, name)),
+            lambda: dumps(openapi.v3(table, features, name, logs=logs)),
             generation=fixed,
             digest=digest,
         )
@@ -242,6 +252,15 @@ class Paths:
                 self._documents.clear()
             self._documents[name] = found
         return found[1], found[2]
+
+
+def _log_files(path: str) -> Response:
+    """Returns what there is of the machine's log files, as Go's http.ServeFile does: an empty directory."""
+    if path == "/logs":
+        return Response(301, b"", "", [("Location", "logs/")])
+    if path != "/logs/":
+        return text(404, "404 page not found\n")
+    return Response(200, _NO_FILES, "text/html; charset=utf-8")
 
 
 def etag(body: bytes) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 import orjson
 import pytest
+from custom_definitions import DEFINITIONS, until
 from recorded import DATA
+from server_in_process import Caller, close_server, open_server
 
 from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
 from kubeskew.apimachinery.catalogue.data import at
@@ -64,8 +66,9 @@ def document(name: str, table: ResourceTable = TABLE, features: DocumentFeatures
 def test_documents_are_upstreams(minor: int) -> None:
     """Every document of v2 and v3 is what upstream publishes, but for prose."""
     table, features = everything(minor, OpenAPIEnums=False)
-    documents = {name: document(name, table, features) for name in openapi.v3_index(table, features)["paths"]}
-    whole, parts = digests.compared({digests.V2: openapi.v2(table, features), **documents})
+    names = openapi.v3_index(table, features, logs=True)["paths"]
+    documents = {name: openapi.v3(table, features, name, logs=True) for name in names}
+    whole, parts = digests.compared({digests.V2: openapi.v2(table, features, logs=True), **documents})
     published = {
         name: value if isinstance(value, str) else at(value, minor)
         for name, value in DIGESTS["parts"].items()
@@ -289,6 +292,24 @@ def test_custom_resources() -> None:
     kinds = new["components"]["schemas"][f"{META}DeleteOptions"][GVK]
     assert {"group": "apps", "kind": "DeleteOptions", "version": "v1"} in kinds
     assert not any(kind["group"] == "apiregistration.k8s.io" for kind in kinds)
+
+
+async def test_custom_resources_are_upstreams() -> None:
+    """The documents of custom resources are those of kube-apiserver 1.36.3, but for prose."""
+    recorded = json.loads((DATA / "openapi_custom.json").read_text("utf-8"))
+    server = await open_server(Version(36, patch=3))
+    api = Caller(server)
+    for definition in recorded["definitions"]:
+        await api.post(DEFINITIONS, definition)
+    for definition in recorded["definitions"]:
+        spec = definition["spec"]
+        await until(api, spec["names"]["plural"], "Established", group=spec["group"])
+    documents = {name: (await api.get(f"/openapi/v3/{name}")).body for name in recorded["documents"]}
+    whole, parts = digests.compared({digests.V2: (await api.get("/openapi/v2")).body, **documents})
+    await close_server(server)
+
+    assert {name: parts.get(name) for name in recorded["parts"]} == recorded["parts"]
+    assert {name: whole[name] for name in documents} == recorded["documents"]
 
 
 # Protobuf, read back with the little that this needs.
