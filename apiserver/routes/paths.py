@@ -16,7 +16,7 @@ from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.routes import announcements, discovery, openid
 from kubeskew.apiserver.routes.services import RouteServices
-from kubeskew.apiserver.storage.encoding import dumps, indented
+from kubeskew.apiserver.storage.encoding import dumps, indented, loads
 
 _DOCUMENTS_MAX = 500
 _NO_FILES = b'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n</pre>\n'
@@ -35,9 +35,20 @@ _PRODUCED = {
 }
 _EMULATING = 33  # the first minor that says what it emulates
 PathHandler = Callable[[Request], Awaitable[Response]]
-# As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
-_OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_ASKED_AS = (_OPENAPI_V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+# Media types of OpenAPI below `application`, and what they are called in answers: older clients ask with an
+# `@`, which no media type may contain (kube-openapi, 1.36).
+_V2_PROTOBUF = "com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_V3_PROTOBUF = "com.github.proto-openapi.spec.v3.v1.0+protobuf"
+_OF_V2 = {
+    "json": media_types.JSON,
+    "com.github.proto-openapi.spec.v2@v1.0+protobuf": f"application/{_V2_PROTOBUF}",
+    _V2_PROTOBUF: f"application/{_V2_PROTOBUF}",
+}
+_OF_V3 = {
+    "json": media_types.JSON,
+    _V3_PROTOBUF: f"application/{_V3_PROTOBUF}",
+    "com.github.proto-openapi.spec.v3@v1.0+protobuf": f"application/{_V3_PROTOBUF}",
+}
 
 
 class Paths:
@@ -163,22 +174,15 @@ class Paths:
     async def _openapi_v2(self, request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
+        form = media_types.first_of(request.headers.get("accept", ""), _OF_V2)
+        if form is None:
+            return Response(406, b"", "", [("Vary", "Accept")])
         table, features = self._services.table.now(), self._services.features.documents
         logs = self._services.serves_logs
-        accept = request.headers.get("accept", "")
-        if any(name in accept for name in _ASKED_AS):
-            return await self._document(
-                request,
-                table,
-                "v2.pb",
-                lambda: openapi.v2_protobuf(openapi.v2(table, features, logs=logs)),
-                _OPENAPI_V2_PROTOBUF,
-            )
-        if not media_types.takes_json(accept):
-            return Response(406, b"", "", [("Vary", "Accept")])
-        return await self._document(
-            request, table, "v2", lambda: dumps(openapi.v2(table, features, logs=logs))
-        )
+        body, tag = await self._kept(table, "v2", lambda: dumps(openapi.v2(table, features, logs=logs)))
+        if form != media_types.JSON:
+            body, _ = await self._kept(table, "v2.pb", lambda: openapi.v2_protobuf(loads(body)))
+        return tagged(request, body, tag, form)
 
     async def _openapi_v3(self, _request: Request) -> Response:
         from kubeskew.apiserver import openapi
@@ -198,18 +202,25 @@ class Paths:
             return None
         group, _, served = name.partition("/")[2].rpartition("/")
         fixed = None if table.defines(group, served) else 0
+        form = media_types.first_of(request.headers.get("accept", ""), _OF_V3)
+        if form is None:
+            return Response(406, b"", "", [("Vary", "Accept")])
         asked = request.param("hash")
         if asked and asked != digest:  # the address of an older state
-            address = openapi.v3_address(name, digest)
-            return Response(301, b"", media_types.JSON, [("Location", address), ("Vary", "Accept")])
-        found = await self._document(
-            request,
+            address, tag = openapi.v3_address(name, digest), f'"{digest}"'
+            return Response(301, b"", form, [("Location", address), ("Etag", tag), ("Vary", "Accept")])
+        body, _ = await self._kept(
             table,
             f"v3/{name}",
             lambda: dumps(openapi.v3(table, features, name, logs=logs)),
             generation=fixed,
-            digest=digest,
         )
+        if form != media_types.JSON:
+            key, whole = f"v3.pb/{name}", body
+            body, _ = await self._kept(
+                table, key, lambda: openapi.v3_protobuf(loads(whole)), generation=fixed
+            )
+        found = tagged(request, body, f'"{digest}"', form)
         if asked:
             found.headers += [("Cache-Control", "public, immutable"), ("Expires", self._in_a_year())]
         return found
@@ -218,36 +229,15 @@ class Paths:
         now = self._services.environment.clock.now()
         return (now + timedelta(days=365)).strftime("%a, %d %b %Y %H:%M:%S UTC")
 
-    async def _document(
-        self,
-        request: Request,
-        table: Snapshot,
-        name: str,
-        make: Callable[[], bytes],
-        content_type: str = media_types.JSON,
-        *,
-        generation: int | None = None,
-        digest: str = "",
-    ) -> Response:
-        """Returns a document with an ETag."""
-        body, tag = await self._kept(table, name, make, generation=generation, digest=digest)
-        return tagged(request, body, tag, content_type)
-
     async def _kept(
-        self,
-        table: Snapshot,
-        name: str,
-        make: Callable[[], bytes],
-        *,
-        generation: int | None = None,
-        digest: str = "",
+        self, table: Snapshot, name: str, make: Callable[[], bytes], *, generation: int | None = None
     ) -> tuple[bytes, str]:
-        """Returns a document, which is made once per generation of the table, and its ETag."""
+        """Returns a document, which is made once per generation of the table, and an ETag."""
         state = table.generation if generation is None else generation
         found = self._documents.get(name)
         if found is None or found[0] < state:
             body = await asyncio.to_thread(make)  # large: other requests go on meanwhile
-            found = state, body, f'"{digest}"' if digest else etag(body)
+            found = state, body, etag(body)
             if len(self._documents) >= _DOCUMENTS_MAX:  # of definitions that have gone, mostly
                 self._documents.clear()
             self._documents[name] = found

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -374,3 +375,50 @@ def test_protobuf() -> None:
     assert queries == [b"dryRun", b"fieldValidation"]
     assert [name.partition("-")[0] for name in shared] == ["body", "fieldManager", "force"]
     assert set(shared) <= set(named(message[10][0], 1)) == set(made["parameters"])
+
+
+def test_protobuf_of_v3() -> None:
+    """The protobuf form of v3 holds the same paths and schemas, with references, defaults and extensions."""
+    made = document("apis/apps/v1")
+    message = parse(openapi.v3_protobuf(made))
+    components = parse(message[5][0])
+    schemas, paths = named(components[1][0], 1), named(message[4][0], 1)
+    deployment = parse(schemas["io.k8s.api.apps.v1.Deployment"][1][0])
+    spec = parse(named(deployment[31][0], 1)["spec"][1][0])
+    patch = parse(paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"][10][0])
+
+    assert message[1] == [b"3.0.0"]
+    assert set(schemas) == set(made["components"]["schemas"])
+    assert set(paths) == set(made["paths"])
+    assert parse(parse(spec[26][0])[2][0])[1] == [b"#/components/schemas/io.k8s.api.apps.v1.DeploymentSpec"]
+    assert spec[33] == [b""]  # a default that is an object
+    assert parse(deployment[36][0])[1] == [GVK.encode()]
+    assert patch[5] == [b"patchAppsV1NamespacedDeployment"]
+    assert [parse(parse(each)[1][0])[1][0] for each in patch[6]] == [
+        b"dryRun",
+        b"fieldManager",
+        b"fieldValidation",
+        b"force",
+    ]
+    assert set(named(components[7][0], 1)) == {"BearerToken"}
+
+
+@pytest.mark.parametrize("write", [openapi.v2_protobuf, openapi.v3_protobuf])
+def test_protobuf_of_custom_schemas(write: Any) -> None:
+    """Numbers, patterns and maps of anything, which only custom resources have, are told in protobuf, too."""
+    table = CustomTable()
+    made = (
+        openapi.v2(table, DEFAULT)
+        if write is openapi.v2_protobuf
+        else document("apis/stable.example.com/v1", table)
+    )
+    schemas = made.get("definitions") or made["components"]["schemas"]
+    plain = write(made)
+    schemas["com.example.stable.v1.CronTab"]["properties"]["spec"] |= {"maxLength": 300, "minimum": 0.5}
+    numbered = write(made)
+    schemas["com.example.stable.v1.CronTab"]["properties"]["spec"]["additionalProperties"] = True
+
+    assert struct.pack("<d", 0.5) in numbered
+    assert b"\xac\x02" in numbered
+    assert struct.pack("<d", 0.5) not in plain
+    assert b"\x02\x10\x01" in write(made)
