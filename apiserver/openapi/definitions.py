@@ -43,7 +43,7 @@ class Definitions:
         renderer = self.renderer
         for route in routes:
             for name in (route.answer, route.body):
-                if name:
+                if name:  # else a text, or nothing
                     renderer.reference(name)
         listed = [
             GroupVersionKind(group, version, "")

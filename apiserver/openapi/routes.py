@@ -32,7 +32,7 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     consumes: tuple[str, ...] = ("*/*",)
     produces: tuple[str, ...] = ()
-    answer: str | None = STRING  # definition; none where the route says nothing of it
+    answer: str = STRING  # definition
     codes: tuple[int, ...] = (200,)
     body: str = ""  # definition, or none
     body_required: bool = True

@@ -120,7 +120,7 @@ def _parameter(parameter: Parameter, written: dict[Parameter, Document]) -> Docu
     return found
 
 
-def _content(name: str | None, media_types: tuple[str, ...]) -> Document:
+def _content(name: str, media_types: tuple[str, ...]) -> Document:
     schema = {"$ref": _SCHEMAS + name} if name else {"type": "string"}
     return {media_type: {"schema": schema} for media_type in sorted(media_types)}
 
