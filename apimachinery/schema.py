@@ -42,7 +42,7 @@ class Schema:
     items: "Schema | None" = None
     list_type: str = "atomic"  # atomic, set, map
     list_keys: tuple[str, ...] = ()
-    list_type_implied: bool = False  # by the patch strategy: OpenAPI does not publish it
+    list_type_implied: bool = False  # by the patch strategy or by nothing: OpenAPI does not publish it
     map_type: str = "granular"  # granular, atomic (structs too)
     enum: tuple[str, ...] = ()
     nullable: bool = False

@@ -115,6 +115,13 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Serve requests without credentials as system:anonymous.",
 )
 @click.option(
+    "--enable-logs-handler",
+    type=bool,
+    default=False,
+    show_default=True,
+    help="Serve /logs, the log files of the server's machine: here an empty directory.",
+)
+@click.option(
     "--service-account-issuer",
     "service_account_issuer",
     multiple=True,

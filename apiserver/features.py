@@ -301,6 +301,30 @@ class SchemaFeatures:
     shows_scalars: bool = since(35)
 
 
+def _shown_version(version: Version) -> str:
+    """Returns what documents say of the version: since 1.31 that which is emulated, a minor."""
+    emulating = version.minor >= 31
+    return f"1.{version.minor}" if emulating else version.git_version
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocumentFeatures:
+    """Holds the decisions about OpenAPI documents."""
+
+    version: Version = decided(lambda gates: gates.version)
+    shown_version: str = decided(lambda gates: _shown_version(gates.version))  # in documents
+    enums: bool = gate("OpenAPIEnums")  # fields list their values
+    cbor: bool = gate("CBORServingAndStorage")  # media types of kube-apiserver's own resources
+    element_defaults: bool = until(35)  # of v3: what lists and maps hold has Go's zero value as default
+    kinds_of_document: bool = since(36)  # DeleteOptions and WatchEvent name no other group's kinds in v3
+    # v2 keeps parameters that many operations have in one place (kube-openapi pkg/builder/parameters.go).
+    shared_parameters: bool = since(28)
+    initial_events: bool = since(27)  # parameter sendInitialEvents
+    store_read_errors: bool = since(32)  # parameter ignoreStoreReadErrorWithClusterBreakingPotential
+    log_streams: bool = since(32)  # parameter stream of logs
+    shard_selectors: bool = since(36)  # parameter shardSelector
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
     """Holds every decision of one server, by concern."""
@@ -317,6 +341,7 @@ class Features:
     requests: RequestFeatures
     reads: WatchCacheFeatures
     schemas: SchemaFeatures
+    documents: DocumentFeatures
     hooks: HookFeatures
 
 
@@ -343,5 +368,6 @@ def features_of(gates: FeatureGates) -> Features:
         requests=build(RequestFeatures, gates),
         reads=build(WatchCacheFeatures, gates),
         schemas=build(SchemaFeatures, gates),
+        documents=build(DocumentFeatures, gates),
         hooks=build(HookFeatures, gates),
     )

@@ -32,6 +32,7 @@ class ServerOptions:
     proxy_client_cert_file: str = ""
     proxy_client_key_file: str = ""
     anonymous_auth: bool = True
+    enable_logs_handler: bool = False
     service_account_issuer: tuple[str, ...] = (ISSUER,)  # the first signs
     service_account_signing_key_file: str = ""
     service_account_key_files: tuple[str, ...] = ()

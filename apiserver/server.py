@@ -87,6 +87,7 @@ class APIServer:
             lifetime=Lifetime(),
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,
+            serves_logs=options.enable_logs_handler,
             definitions=builtin.definitions(),
             service_resolver=resolver,
             webhooks=webhooks,

@@ -68,6 +68,7 @@ class Services:
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     nodes: NodeConnections = field(init=False)
+    serves_logs: bool = False  # at /logs
     address: str = ""  # host and port, as discovery tells clients
     front_proxy_client: tuple[str, str] | None = None  # files of certificate and key, for extension servers
     encoded_events: TwoGenerationCache[tuple[int, str, Form], bytes] = field(

@@ -299,7 +299,7 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
             elif declared.get("alias") == "string" and is_enum(declared):
                 found[full] = {"values": sorted(declared["values"])}
     for name, definition in openapi["definitions"].items():  # what the Go sources do not tell
-        if name not in found and not name.endswith("List"):
+        if name not in found and (name.startswith(META) or not name.endswith("List")):
             found[name] = _from_openapi(name, definition)
     return found
 

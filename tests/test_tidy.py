@@ -357,9 +357,8 @@ VERSION_TABLES = {
     "apiserver/dra_features.py",  # a part of features.py
     "apiserver/watch_cache_features.py",  # a part of features.py
     "apiserver/workload_features.py",  # a part of features.py
-    "apiserver/openapi/operations.py",  # a table of query parameters with their first minors
-    "apiserver/openapi/v2.py",  # the catalogue's types of a release
-    "apiserver/openapi/v3.py",
+    "apiserver/openapi/facts.py",  # a table of what published documents say, by release
+    "apiserver/openapi/v3.py",  # the files that documents of a release are made of
     "apiserver/registry/generic/disabled_fields.py",  # the catalogue names the gates of fields
     "apiserver/routes/paths.py",  # /version shows the minor
     "controllers/manager.py",  # the table of controllers with the gate of each

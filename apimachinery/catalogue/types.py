@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
 
@@ -57,6 +58,7 @@ class Types(Mapping[str, Schema]):
         self._entries: dict[str, Any] = document["definitions"]
         self._built: dict[str, Schema] = {}
         self._fields: dict[int, Field] = {}
+        self._named: dict[str, GroupVersionKind] = {}
 
     def __contains__(self, name: object) -> bool:
         entry = self._entries.get(name) if isinstance(name, str) else None
@@ -82,6 +84,15 @@ class Types(Mapping[str, Schema]):
         """The schema of any kind, also of bodies that are no resource (Scale, Eviction, PodExecOptions)."""
         name = self._kinds.get(f"{group}/{version}/{kind}".lstrip("/"))
         return self[name] if name is not None and name in self else None
+
+    def kind_of(self, name: str) -> GroupVersionKind | None:
+        """Returns the kind that a definition is; none for one that is part of others alone."""
+        if not self._named:
+            for key, definition in self._kinds.items():
+                api_version, _, kind = key.rpartition("/")
+                group, _, version = api_version.rpartition("/")
+                self._named[definition] = GroupVersionKind(group, version, kind)
+        return self._named.get(name)
 
     def _definition(self, name: str) -> Schema:
         built = self._built.get(name)
@@ -136,19 +147,17 @@ class Types(Mapping[str, Schema]):
 
     def _list(self, kind: str, spec: dict[str, Any]) -> Schema:
         """Returns a list of `kind`. One without a list type that strategic patches merge is merged by
-        server-side apply, too (kube-openapi's schemaconv): most of core's, until 1.29.
+        server-side apply, too (kube-openapi's schemaconv): most of core's, until 1.29. Others are atomic.
         """
-        items, keys = self._type(kind, {}), tuple(spec.get("lk", ()))
-        if "lt" in spec or "merge" not in spec.get("ps", ()):
-            return Schema(Kind.LIST, items=items, list_type=spec.get("lt", "atomic"), list_keys=keys)
+        items = self._type(kind, {})
+        if "lt" in spec:
+            keys = tuple(spec.get("lk", ()))
+            return Schema(Kind.LIST, items=items, list_type=spec["lt"], list_keys=keys)
+        if "merge" not in spec.get("ps", ()):
+            return Schema(Kind.LIST, items=items, list_type_implied=True)
         keys = (spec["pk"],) if "pk" in spec else ()
-        return Schema(
-            Kind.LIST,
-            items=items,
-            list_type="map" if keys else "set",
-            list_keys=keys,
-            list_type_implied=True,
-        )
+        list_type = "map" if keys else "set"
+        return Schema(Kind.LIST, items=items, list_type=list_type, list_keys=keys, list_type_implied=True)
 
     def _type(self, kind: str, spec: dict[str, Any]) -> Schema:
         scalar = _SCALARS.get(kind)

@@ -6,7 +6,7 @@ same, so it is read.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kubeskew.apimachinery import errors
@@ -120,11 +120,15 @@ def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Ac
     return None
 
 
-def takes_json(accept: str) -> bool:
-    """Decides whether an Accept header has a clause for JSON, whatever its parameters."""
-    return any(
-        clause.type in {"application", "*"} and clause.subtype in {"json", "*"} for clause in _clauses(accept)
-    )
+def first_of(accept: str, offers: Mapping[str, str]) -> str | None:
+    """Returns the first offer that an Accept header takes, by its best clause, whatever the parameters;
+    offers are subtypes of `application`, each with what it is called in the answer.
+    """
+    for clause in _clauses(accept):
+        for subtype, content_type in offers.items():
+            if clause.type in {"application", "*"} and clause.subtype in {subtype, "*"}:
+                return content_type
+    return None
 
 
 def streamed(form: Accepted) -> None:

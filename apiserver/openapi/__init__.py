@@ -1,10 +1,12 @@
-"""Makes OpenAPI documents of a resource table and its schema trees: v2 (JSON, protobuf) and v3.
+"""Makes OpenAPI documents of a resource table and its schema trees: v2 and v3, as JSON and protobuf.
 
-Schemas depend on the release, never on gates. The documents are plain JSON; who serves them keeps the bytes.
+Schemas depend on the release and on whether enums are told, on no other gate. The documents are plain JSON;
+who serves them keeps the bytes.
 """
 
-from kubeskew.apiserver.openapi.protobuf import PROTOBUF_V2, v2_protobuf
+from kubeskew.apiserver.openapi.protobuf_v2 import v2_protobuf
+from kubeskew.apiserver.openapi.protobuf_v3 import v3_protobuf
 from kubeskew.apiserver.openapi.v2 import v2
-from kubeskew.apiserver.openapi.v3 import v3, v3_hash, v3_index
+from kubeskew.apiserver.openapi.v3 import v3, v3_address, v3_hash, v3_index
 
-__all__ = ["PROTOBUF_V2", "v2", "v2_protobuf", "v3", "v3_hash", "v3_index"]
+__all__ = ["v2", "v2_protobuf", "v3", "v3_address", "v3_hash", "v3_index", "v3_protobuf"]

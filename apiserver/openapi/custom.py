@@ -4,8 +4,8 @@ Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go, 1.36.
 """
 
 from kubeskew.apimachinery.catalogue.types import LIST_META, OBJECT_META
-from kubeskew.apimachinery.resources import GroupVersionKind, Resource
-from kubeskew.apiserver.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.openapi.rendering import Document, Renderer, gvk_entries
 from kubeskew.apiserver.structuralschema import openapi
 from kubeskew.apiserver.structuralschema.resources import structural_of
 
@@ -27,49 +27,40 @@ _METADATA = f"Standard object's metadata. More info: {_CONVENTIONS}#metadata"
 _LIST_METADATA = f"Standard list metadata. More info: {_CONVENTIONS}#types-kinds"
 
 
-def define_custom(renderer: Renderer, resource: Resource, name: str) -> None:
-    """Defines the kind of a custom resource as `name`, and its list."""
+def custom_kind(renderer: Renderer, resource: Resource) -> Document:
+    """Returns the definition of a custom resource's kind."""
     structural = structural_of(resource)
     props = structural.props if structural is not None else None
     shape = openapi(props, v2=not renderer.modern)
+    renderer.reference(OBJECT_META)
     says_nothing = props is None or (not renderer.modern and bool(props.get(_FREE)))
     if not says_nothing:
-        metadata = _reference(renderer, OBJECT_META, _METADATA)
+        metadata = renderer.described(OBJECT_META, _METADATA)
         shape["properties"] = shape.get("properties", {}) | {"metadata": metadata, **_type_meta()}
-        _refer(renderer, shape)
-    selected: Document = {}
-    if resource.selectable:
-        selected = {"x-kubernetes-selectable-fields": [{"fieldPath": path} for path in resource.selectable]}
-    renderer.definitions[name] = shape | {GVK: [gvk_entry(resource.gvk)], **selected}
+    return shape | gvk_entries([resource.gvk]) | _selectable(resource)
+
+
+def custom_list(renderer: Renderer, resource: Resource, name: str) -> Document:
+    """Returns the definition of a list of a custom resource's kind, which is called `name`."""
     items = f"List of {resource.plural}. More info: {_CONVENTIONS}"
-    listed: Document = {
+    return {
         "description": f"{resource.list_kind} is a list of {resource.kind}",
         "type": "object",
         "required": ["items"],
         "properties": {
-            "items": {"description": items, "type": "array", "items": {"$ref": renderer.prefix + name}},
-            "metadata": _reference(renderer, LIST_META, _LIST_METADATA),
+            "items": {"description": items, "type": "array", "items": renderer.reference(name)},
+            "metadata": renderer.described(LIST_META, _LIST_METADATA),
             **_type_meta(),
         },
-        GVK: [gvk_entry(GroupVersionKind(resource.group, resource.version, resource.list_kind))],
-        **selected,
+        **_selectable(resource),
     }
-    renderer.definitions[f"{name}List"] = listed
+
+
+def _selectable(resource: Resource) -> Document:
+    if not resource.selectable:
+        return {}
+    return {"x-kubernetes-selectable-fields": [{"fieldPath": path} for path in resource.selectable]}
 
 
 def _type_meta() -> Document:
     return {name: {"description": text, "type": "string"} for name, text in _TYPE_META.items()}
-
-
-def _reference(renderer: Renderer, name: str, description: str) -> Document:
-    """Returns a described reference; nothing may stand beside a `$ref` in v3."""
-    reference = renderer.reference(renderer.types[name])
-    if renderer.modern:
-        return {"description": description, "allOf": [reference]}
-    return {"description": description, **reference}
-
-
-def _refer(renderer: Renderer, shape: Document) -> None:
-    """Defines in the document what embedded resources refer to."""
-    if "x-kubernetes-embedded-resource" in str(shape):
-        renderer.reference(renderer.types[OBJECT_META])

@@ -1,80 +1,102 @@
-"""Makes the OpenAPI v2 document (`/openapi/v2`): definitions and paths of everything served."""
+"""Makes the OpenAPI v2 document (`/openapi/v2`): definitions and paths of everything served.
 
-from kubeskew.apimachinery.catalogue.types import types_of
+Source: kube-openapi pkg/builder, 1.36.
+"""
+
 from kubeskew.apimachinery.resources import ResourceTable
-from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.openapi.kinds import define_kinds
-from kubeskew.apiserver.openapi.operations import QUERY, Operation, all_operations
-from kubeskew.apiserver.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apiserver.features import DocumentFeatures
+from kubeskew.apiserver.openapi.definitions import Definitions
+from kubeskew.apiserver.openapi.documents import Documents
+from kubeskew.apiserver.openapi.parameters import Parameter, Parameters
+from kubeskew.apiserver.openapi.rendering import GVK, Document, gvk_entry
+from kubeskew.apiserver.openapi.routes import Route, by_path
 
-_PREFIX = "#/definitions/"
+_DEFINITIONS = "#/definitions/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}
-_PRODUCES = ["application/json", "application/yaml"]
 
 
-def v2(table: ResourceTable, version: Version) -> Document:
-    """Returns the whole document, as plain JSON."""
-    operations = list(all_operations(table, version.minor))
-    resources = [
-        resource
-        for group, versions in table.groups()
-        for served in versions
-        for resource in table.resources(group, served)
-    ]
-    renderer = Renderer(_PREFIX, types_of(version), with_defaults=False)
-    define_kinds(renderer, resources, operations)
-    paths: dict[str, Document] = {}
-    for operation in operations:
-        item = paths.setdefault(operation.path, {"parameters": _path_parameters(operation)})
-        item[operation.method] = _operation(operation)
-    return {
+def v2(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) -> Document:
+    """Returns the whole document, as plain JSON; `logs` says that the server has `/logs`."""
+    documents = Documents(table, features, logs=logs)
+    routes, resources = documents.all()
+    writer = _Writer(documents.parameters)
+    paths = {path: writer.path_item(found, common) for path, found, common in by_path(routes)}
+    made: Document = {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": version.git_version},
-        "paths": dict(sorted(paths.items())),
-        "definitions": renderer.finish(),
-        "securityDefinitions": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}},
-        "security": [{"BearerToken": []}],
+        "info": {"title": "Kubernetes", "version": features.shown_version},
+        "paths": paths,
+        "definitions": Definitions(False, resources, features, documents.facts).of_routes(routes),
     }
+    if writer.shared:
+        made["parameters"] = dict(sorted(writer.shared.items()))
+    made["securityDefinitions"] = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
+    made["security"] = [{"BearerToken": []}]
+    return made
 
 
-def _path_parameters(operation: Operation) -> list[Document]:
-    named: list[Document] = [
-        {"in": "path", "name": name, "type": "string", "uniqueItems": True, "required": True}
-        for name in operation.path_parameters
-    ]
-    return [*named, _query("pretty")]
+class _Writer:
+    """Writes paths, and collects the parameters that they share."""
 
+    def __init__(self, parameters: Parameters) -> None:
+        self.shared: dict[str, Document] = {}
+        self._parameters = parameters
+        self._written: dict[Parameter, Document] = {}
 
-def _query(name: str) -> Document:
-    return {"in": "query", "name": name, "type": QUERY[name][0], "uniqueItems": True}
+    def path_item(self, routes: list[Route], common: list[Parameter]) -> Document:
+        item: Document = {route.method: self._operation(route, common) for route in routes}
+        if common:
+            item["parameters"] = [self._parameter(parameter) for parameter in common]
+        return item
 
+    def _operation(self, route: Route, common: list[Parameter]) -> Document:
+        parameters = [self._parameter(each) for each in route.parameters if each not in common]
+        if route.body:
+            parameters.insert(0, self._body(route))
+        made: Document = {"consumes": list(route.consumes)} if route.consumes else {}
+        if route.produces:
+            made["produces"] = list(route.produces)
+        made |= {"schemes": ["https"], "tags": list(route.tags), "operationId": route.operation}
+        if parameters:
+            made["parameters"] = parameters
+        made["responses"] = {
+            **{
+                str(code): {"description": _DESCRIPTIONS[code], "schema": _schema(route)}
+                for code in route.codes
+            },
+            "401": {"description": "Unauthorized"},
+        }
+        if route.gvk is not None:
+            made["x-kubernetes-action"] = route.action
+            made[GVK] = gvk_entry(route.gvk)
+        return made
 
-def _schema(name: str) -> Document:
-    return {"$ref": _PREFIX + name} if name else {"type": "string"}
-
-
-def _operation(operation: Operation) -> Document:
-    parameters: list[Document] = [_query(name) for name in operation.query]
-    if operation.body:
-        body: Document = {"in": "body", "name": "body", "schema": _schema(operation.body)}
-        if operation.action in ("post", "put", "patch"):
+    def _body(self, route: Route) -> Document:
+        body: Document = {"name": "body", "in": "body", "schema": {"$ref": _DEFINITIONS + route.body}}
+        if route.body_required:
             body["required"] = True
-        parameters.insert(0, body)
-    responses: Document = {
-        str(code): {"description": _DESCRIPTIONS[code], "schema": _schema(operation.answer)}
-        for code in operation.codes
-    }
-    responses["401"] = {"description": "Unauthorized"}
-    rendered: Document = {
-        "operationId": operation.id,
-        "tags": [operation.tag],
-        "consumes": list(operation.consumes),
-        "produces": _PRODUCES,
-        "schemes": ["https"],
-        "responses": responses,
-        "x-kubernetes-action": operation.action,
-        GVK: gvk_entry(operation.gvk),
-    }
-    if parameters:
-        rendered["parameters"] = parameters
-    return rendered
+        return self._share(self._parameters.body(route.body), body)
+
+    def _parameter(self, parameter: Parameter) -> Document:
+        written = self._written.get(parameter)
+        if written is None:
+            made: Document = {
+                "uniqueItems": True,
+                "type": parameter.type,
+                "name": parameter.name,
+                "in": parameter.place,
+            }
+            if parameter.place == "path":
+                made["required"] = True
+            written = self._written[parameter] = self._share(parameter.shared, made)
+        return written
+
+    def _share(self, name: str, parameter: Document) -> Document:
+        """Returns a reference to a parameter that has a name among the shared ones, else itself."""
+        if not name:
+            return parameter
+        self.shared[name] = parameter
+        return {"$ref": f"#/parameters/{name}"}
+
+
+def _schema(route: Route) -> Document:
+    return {"$ref": _DEFINITIONS + route.answer} if route.answer else {"type": "string"}

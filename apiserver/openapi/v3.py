@@ -1,4 +1,7 @@
-"""Makes the OpenAPI v3 documents: an index and one document per group and version."""
+"""Makes the OpenAPI v3 documents: an index and one document per group, group and version, and other root.
+
+Source: kube-openapi pkg/{builder3,handler3}, apiserver pkg/server/routes/openapi.go, 1.36.
+"""
 
 import hashlib
 from functools import cache
@@ -6,40 +9,56 @@ from functools import cache
 import orjson
 
 from kubeskew.apimachinery.catalogue.data import CATALOGUE, preview_file
-from kubeskew.apimachinery.catalogue.types import types_of
-from kubeskew.apimachinery.errors import unknown_path
-from kubeskew.apimachinery.resources import Resource, ResourceTable
+from kubeskew.apimachinery.resources import ResourceTable
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.openapi.kinds import define_kinds
-from kubeskew.apiserver.openapi.operations import QUERY, Operation, base_path, operations
-from kubeskew.apiserver.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apiserver.features import DocumentFeatures
+from kubeskew.apiserver.openapi.definitions import Definitions
+from kubeskew.apiserver.openapi.documents import Documents
+from kubeskew.apiserver.openapi.facts import FILE
+from kubeskew.apiserver.openapi.parameters import Parameter
+from kubeskew.apiserver.openapi.rendering import GVK, Document, gvk_entry
+from kubeskew.apiserver.openapi.routes import Route, by_path
 from kubeskew.apiserver.structuralschema.resources import structural_of
 
-_PREFIX = "#/components/schemas/"
+_SCHEMAS = "#/components/schemas/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}
-_PRODUCES = ("application/json", "application/yaml")
 
 
 @cache
 def _data_digest(version: Version) -> bytes:
-    """Returns the digest of the catalogue, by which clients keep documents: it changes with their content."""
-    files = [CATALOGUE, *([preview_file(version)] if version.preview else ())]
+    """Returns the digest of the data, by which clients keep documents: it changes with their content."""
+    files = [CATALOGUE, FILE, *([preview_file(version)] if version.preview else ())]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
-def v3_index(table: ResourceTable, version: Version) -> Document:
+def v3_index(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) -> Document:
     """Returns `/openapi/v3`: the documents' addresses, each with a hash that changes as the document does."""
-    paths = {}
-    for group, versions in table.groups():
-        for served in versions:
-            path = base_path(group, served).removeprefix("/")
-            digest = v3_hash(table, version, group, served)
-            paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
-    return {"paths": paths}
+    documents = Documents(table, features, logs=logs)
+    return {
+        "paths": {
+            name: {"serverRelativeURL": v3_address(name, _hash(documents, name))}
+            for name in sorted(documents.names())
+        }
+    }
 
 
-def v3_hash(table: ResourceTable, version: Version, group: str, served: str) -> str:
-    """Returns the hash of what makes a document, so that the index does not build all of them."""
+def v3_address(name: str, digest: str) -> str:
+    """Returns the address of a document in a state."""
+    return f"/openapi/v3/{name}?hash={digest}"
+
+
+def v3_hash(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: bool = False) -> str:
+    """Returns the hash of what makes a document, so that the index does not build all of them; empty if
+    there is no such document.
+    """
+    documents = Documents(table, features, logs=logs)
+    return _hash(documents, name) if name in set(documents.names()) else ""
+
+
+def _hash(documents: Documents, name: str) -> str:
+    features = documents.features
+    root, *parts = name.split("/")
+    group, served = "".join(parts[:-1]), parts[-1] if parts else ""
     listed = [
         [
             resource.plural,
@@ -48,87 +67,80 @@ def v3_hash(table: ResourceTable, version: Version, group: str, served: str) -> 
             resource.namespaced,
             sorted(resource.verbs),
             sorted(resource.subresources),
+            resource.selectable,
         ]
         + ([structural.props] if (structural := structural_of(resource)) is not None else [])
-        for resource in table.resources(group, served)
+        for resource in (documents.table.resources(group, served) if root in ("api", "apis") else ())
     ]
-    content = _data_digest(version) + orjson.dumps([version.git_version, group, served, listed])
+    made_by = [features.version.git_version, features.enums, features.cbor]
+    content = _data_digest(features.version) + orjson.dumps([made_by, name, listed])
     return hashlib.sha512(content).hexdigest().upper()
 
 
-def v3(table: ResourceTable, version: Version, group: str, served: str) -> Document:
-    """Returns `/openapi/v3/apis/GROUP/VERSION`, as plain JSON; raises the 404 StatusError if it is not
-    served.
-    """
-    resources: list[Resource] = list(table.resources(group, served))
-    if not resources:
-        raise unknown_path()
-    listed = list(operations(table, group, served, version.minor))
-    renderer = Renderer(_PREFIX, types_of(version), with_defaults=True)
-    define_kinds(renderer, resources, listed)
-    paths: dict[str, Document] = {}
-    for operation in listed:
-        item = paths.setdefault(operation.path, {"parameters": _path_parameters(operation)})
-        item[operation.method] = _operation(operation)
-    for item in paths.values():
-        _share(item)
-    info, components = {"title": "Kubernetes", "version": version.git_version}, {}
-    if resources[0].custom:
+def v3(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: bool = False) -> Document | None:
+    """Returns `/openapi/v3/NAME`, such as `apis/apps/v1`, as plain JSON; None if there is none."""
+    documents = Documents(table, features, logs=logs)
+    found = documents.of(name)
+    if found is None:
+        return None
+    routes, resources = found
+    of = (resources[0].group, resources[0].version) if resources else None
+    schemas = Definitions(True, resources, features, documents.facts).of_routes(routes, of)
+    components: Document = {"schemas": schemas} if schemas else {}
+    info = {"title": "Kubernetes", "version": features.shown_version}
+    if resources and resources[0].custom:
         info = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
     else:
         token = {"type": "apiKey", "in": "header", "name": "authorization"}
-        components = {"securitySchemes": {"BearerToken": token}}
+        components["securitySchemes"] = {"BearerToken": token}
+    written: dict[Parameter, Document] = {}
     return {
         "openapi": "3.0.0",
         "info": info,
-        "paths": dict(sorted(paths.items())),
-        "components": {"schemas": renderer.finish(), **components},
+        "paths": {path: _item(found, common, written) for path, found, common in by_path(routes)},
+        "components": components,
     }
 
 
-def _share(item: Document) -> None:
-    """Moves the parameters of a path's only operation to the path, as those that several operations share."""
-    several = [operation for name, operation in item.items() if name != "parameters"]
-    if len(several) == 1:
-        shared = [*item["parameters"], *several[0].pop("parameters", ())]
-        item["parameters"] = sorted(shared, key=lambda one: str(one["name"]))
+def _item(routes: list[Route], common: list[Parameter], written: dict[Parameter, Document]) -> Document:
+    item: Document = {route.method: _operation(route, common, written) for route in routes}
+    if common:
+        item["parameters"] = [_parameter(each, written) for each in common]
+    return item
 
 
-def _path_parameters(operation: Operation) -> list[Document]:
-    named: list[Document] = [
-        {"in": "path", "name": name, "required": True, "schema": {"type": "string", "uniqueItems": True}}
-        for name in operation.path_parameters
-    ]
-    return [*named, _query("pretty")]
-
-
-def _query(name: str) -> Document:
-    return {"in": "query", "name": name, "schema": {"type": QUERY[name][0], "uniqueItems": True}}
+def _parameter(parameter: Parameter, written: dict[Parameter, Document]) -> Document:
+    found = written.get(parameter)
+    if found is None:
+        found = {"name": parameter.name, "in": parameter.place}
+        if parameter.place == "path":
+            found["required"] = True
+        found["schema"] = {"type": parameter.type, "uniqueItems": True}
+        written[parameter] = found
+    return found
 
 
 def _content(name: str, media_types: tuple[str, ...]) -> Document:
-    schema = {"$ref": _PREFIX + name} if name else {"type": "string"}
-    return {media_type: {"schema": schema} for media_type in media_types}
+    schema = {"$ref": _SCHEMAS + name} if name else {"type": "string"}
+    return {media_type: {"schema": schema} for media_type in sorted(media_types)}
 
 
-def _operation(operation: Operation) -> Document:
-    responses: Document = {
-        str(code): {"description": _DESCRIPTIONS[code], "content": _content(operation.answer, _PRODUCES)}
-        for code in operation.codes
-    }
-    responses["401"] = {"description": "Unauthorized"}
-    rendered: Document = {
-        "operationId": operation.id,
-        "tags": [operation.tag],
-        "responses": responses,
-        "x-kubernetes-action": operation.action,
-        GVK: gvk_entry(operation.gvk),
-    }
-    if operation.query:
-        rendered["parameters"] = [_query(name) for name in operation.query]
-    if operation.body:
-        body: Document = {"content": _content(operation.body, operation.consumes)}
-        if operation.action in ("post", "put", "patch"):
+def _operation(route: Route, common: list[Parameter], written: dict[Parameter, Document]) -> Document:
+    made: Document = {"tags": list(route.tags), "operationId": route.operation}
+    parameters = [_parameter(each, written) for each in route.parameters if each not in common]
+    if parameters:
+        made["parameters"] = parameters
+    if route.body:
+        body: Document = {"content": _content(route.body, route.consumes)}
+        if route.body_required:
             body["required"] = True
-        rendered["requestBody"] = body
-    return rendered
+        made["requestBody"] = body
+    content = _content(route.answer, route.produces)
+    made["responses"] = {
+        **{str(code): {"description": _DESCRIPTIONS[code], "content": content} for code in route.codes},
+        "401": {"description": "Unauthorized"},
+    }
+    if route.gvk is not None:
+        made["x-kubernetes-action"] = route.action
+        made[GVK] = gvk_entry(route.gvk)
+    return made

@@ -16,9 +16,10 @@ from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.routes import announcements, discovery, openid
 from kubeskew.apiserver.routes.services import RouteServices
-from kubeskew.apiserver.storage.encoding import dumps, indented
+from kubeskew.apiserver.storage.encoding import dumps, indented, loads
 
 _DOCUMENTS_MAX = 500
+_NO_FILES = b'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n</pre>\n'
 _TAG = re.compile(r'[\s,]*(\*|(?:W/)?"[^"\x00-\x20\x7f]*")')
 _LISTED = (
     "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
@@ -34,9 +35,20 @@ _PRODUCED = {
 }
 _EMULATING = 33  # the first minor that says what it emulates
 PathHandler = Callable[[Request], Awaitable[Response]]
-# As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
-_OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_ASKED_AS = (_OPENAPI_V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+# Media types of OpenAPI below `application`, and what they are called in answers: older clients ask with an
+# `@`, which no media type may contain (kube-openapi, 1.36).
+_V2_PROTOBUF = "com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_V3_PROTOBUF = "com.github.proto-openapi.spec.v3.v1.0+protobuf"
+_OF_V2 = {
+    "json": media_types.JSON,
+    "com.github.proto-openapi.spec.v2@v1.0+protobuf": f"application/{_V2_PROTOBUF}",
+    _V2_PROTOBUF: f"application/{_V2_PROTOBUF}",
+}
+_OF_V3 = {
+    "json": media_types.JSON,
+    _V3_PROTOBUF: f"application/{_V3_PROTOBUF}",
+    "com.github.proto-openapi.spec.v3@v1.0+protobuf": f"application/{_V3_PROTOBUF}",
+}
 
 
 class Paths:
@@ -52,7 +64,6 @@ class Paths:
             "/metrics/slis": self._slis,
             "/openapi/v2": self._openapi_v2,
             "/openapi/v3": self._openapi_v3,
-            "/openapi/v3/": self._openapi_v3,
             COMPONENTS_PATH: self._components,
             openid.CONFIGURATION: self._openid_configuration,
             openid.KEYS: self._openid_keys,
@@ -101,9 +112,11 @@ class Paths:
             return self._probe(request, first, rest)
         if first in {"api", "apis"} and not rest.startswith("/"):
             return await self._discovery.serve(request)
+        if self._services.serves_logs and first == "logs":
+            return _log_files(path)
         if path.startswith("/openapi/v3/"):
-            group = path.removeprefix("/openapi/v3/")
-            return await self._openapi_v3_group(request, group) or text(404, "")
+            name = path.removeprefix("/openapi/v3/")
+            return await self._openapi_v3_document(request, name) or Response(404, b"", "")
         return None
 
     async def _index(self, request: Request) -> Response:
@@ -111,6 +124,8 @@ class Paths:
         paths = {*_LISTED, "/api", "/api/v1", "/apis", "/apis/"}
         for probe in PROBES:
             paths |= {f"/{probe}", *(f"/{probe}/{name}" for name in self._services.health.names(probe))}
+        if self._services.serves_logs:
+            paths.add("/logs")
         for group, versions in self._services.table.groups():
             if group:
                 paths |= {f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)}
@@ -159,53 +174,53 @@ class Paths:
     async def _openapi_v2(self, request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
-        table, version = self._services.table.now(), self._services.environment.version
-        accept = request.headers.get("accept", "")
-        if any(name in accept for name in _ASKED_AS):
-            return await self._document(
-                request,
-                table,
-                "v2.pb",
-                lambda: openapi.v2_protobuf(openapi.v2(table, version)),
-                _OPENAPI_V2_PROTOBUF,
-            )
-        if not media_types.takes_json(accept):
+        form = media_types.first_of(request.headers.get("accept", ""), _OF_V2)
+        if form is None:
             return Response(406, b"", "", [("Vary", "Accept")])
-        return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, version)))
+        table, features = self._services.table.now(), self._services.features.documents
+        logs = self._services.serves_logs
+        body, tag = await self._kept(table, "v2", lambda: dumps(openapi.v2(table, features, logs=logs)))
+        if form != media_types.JSON:
+            body, _ = await self._kept(table, "v2.pb", lambda: openapi.v2_protobuf(loads(body)))
+        return tagged(request, body, tag, form)
 
-    async def _openapi_v3(self, request: Request) -> Response:
+    async def _openapi_v3(self, _request: Request) -> Response:
         from kubeskew.apiserver import openapi
 
-        table, version = self._services.table.now(), self._services.environment.version
-        return await self._document(request, table, "v3", lambda: dumps(openapi.v3_index(table, version)))
+        table, features = self._services.table.now(), self._services.features.documents
+        logs = self._services.serves_logs
+        body, _ = await self._kept(table, "v3", lambda: dumps(openapi.v3_index(table, features, logs=logs)))
+        return Response(200, body, "text/plain; charset=utf-8")  # which Go takes it for
 
-    async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
+    async def _openapi_v3_document(self, request: Request, name: str) -> Response | None:
         from kubeskew.apiserver import openapi
 
-        parts = path.split("/")
-        if parts[0] == "api" and len(parts) == 2:
-            group, served = "", parts[1]
-        elif parts[0] == "apis" and len(parts) == 3:
-            group, served = parts[1], parts[2]
-        else:
+        table, features = self._services.table.now(), self._services.features.documents
+        logs = self._services.serves_logs
+        digest = openapi.v3_hash(table, features, name, logs=logs)
+        if not digest:
             return None
-        table, version = self._services.table.now(), self._services.environment.version
-        if served not in dict(table.groups()).get(group, ()):
-            return None
+        group, _, served = name.partition("/")[2].rpartition("/")
         fixed = None if table.defines(group, served) else 0
-        name, digest = f"v3/{path}", openapi.v3_hash(table, version, group, served)
+        form = media_types.first_of(request.headers.get("accept", ""), _OF_V3)
+        if form is None:
+            return Response(406, b"", "", [("Vary", "Accept")])
         asked = request.param("hash")
         if asked and asked != digest:  # the address of an older state
-            address = f"/openapi/v3/{path}?hash={digest}"
-            return Response(301, b"", media_types.JSON, [("Location", address), ("Vary", "Accept")])
-        found = await self._document(
-            request,
+            address, tag = openapi.v3_address(name, digest), f'"{digest}"'
+            return Response(301, b"", form, [("Location", address), ("Etag", tag), ("Vary", "Accept")])
+        body, _ = await self._kept(
             table,
-            name,
-            lambda: dumps(openapi.v3(table, version, group, served)),
+            f"v3/{name}",
+            lambda: dumps(openapi.v3(table, features, name, logs=logs)),
             generation=fixed,
-            digest=digest,
         )
+        if form != media_types.JSON:
+            key, whole = f"v3.pb/{name}", body
+            body, _ = await self._kept(
+                table, key, lambda: openapi.v3_protobuf(loads(whole)), generation=fixed
+            )
+        found = tagged(request, body, f'"{digest}"', form)
         if asked:
             found.headers += [("Cache-Control", "public, immutable"), ("Expires", self._in_a_year())]
         return found
@@ -214,27 +229,28 @@ class Paths:
         now = self._services.environment.clock.now()
         return (now + timedelta(days=365)).strftime("%a, %d %b %Y %H:%M:%S UTC")
 
-    async def _document(
-        self,
-        request: Request,
-        table: Snapshot,
-        name: str,
-        make: Callable[[], bytes],
-        content_type: str = media_types.JSON,
-        *,
-        generation: int | None = None,
-        digest: str = "",
-    ) -> Response:
-        """Returns a document that is made once per generation of the table, with an ETag."""
+    async def _kept(
+        self, table: Snapshot, name: str, make: Callable[[], bytes], *, generation: int | None = None
+    ) -> tuple[bytes, str]:
+        """Returns a document, which is made once per generation of the table, and an ETag."""
         state = table.generation if generation is None else generation
         found = self._documents.get(name)
         if found is None or found[0] < state:
             body = await asyncio.to_thread(make)  # large: other requests go on meanwhile
-            found = state, body, f'"{digest}"' if digest else etag(body)
+            found = state, body, etag(body)
             if len(self._documents) >= _DOCUMENTS_MAX:  # of definitions that have gone, mostly
                 self._documents.clear()
             self._documents[name] = found
-        return tagged(request, *found[1:], content_type)
+        return found[1], found[2]
+
+
+def _log_files(path: str) -> Response:
+    """Returns what there is of the machine's log files, as Go's http.ServeFile does: an empty directory."""
+    if path == "/logs":
+        return Response(301, b"", "", [("Location", "logs/")])
+    if path != "/logs/":
+        return text(404, "404 page not found\n")
+    return Response(200, _NO_FILES, "text/html; charset=utf-8")
 
 
 def etag(body: bytes) -> str:

@@ -19,3 +19,4 @@ class RouteServices(AggregationServices, Protocol):
     metrics: RequestMetrics
     account_keys: AccountKeys
     address: str
+    serves_logs: bool  # at /logs

@@ -112,11 +112,12 @@ def _first(schemas: list[Object] | None) -> Object:
 
 
 def _embed(shape: Object, v2: bool) -> None:
-    """Adds apiVersion, kind and metadata of an embedded resource."""
+    """Adds apiVersion, kind and metadata of an embedded resource; nothing stands beside a reference in v3."""
+    reference: Object = {"$ref": _PREFIXES[v2] + _OBJECT_META}
     shape["properties"] = shape.get("properties", {}) | {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
-        "metadata": {"$ref": _PREFIXES[v2] + _OBJECT_META},
+        "metadata": reference if v2 else {"allOf": [reference]},
     }
     needed = shape.get("required", [])
     shape["required"] = [*needed, *(name for name in ("kind", "apiVersion") if name not in needed)]

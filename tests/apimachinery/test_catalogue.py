@@ -368,5 +368,5 @@ def test_lists_that_patches_merge_are_merged_by_apply(minor: int) -> None:
 
     assert (containers.list_type, containers.list_keys) == ("map", ("name",))
     assert (finalizers.list_type, finalizers.list_keys) == ("set", ())
-    assert (commands.list_type, commands.list_type_implied) == ("atomic", False)
+    assert (commands.list_type, commands.list_type_implied) == ("atomic", minor < 30)
     assert containers.list_type_implied is finalizers.list_type_implied is (minor < 30)

@@ -48,9 +48,11 @@ def thing(name: str, served: str = "v1", kind: str = "Foo", **spec: Any) -> dict
     return {"apiVersion": f"{GROUP}/{served}", "kind": kind, "metadata": metadata, "spec": spec}
 
 
-async def until(api: Caller, plural: str, kind: str, status: str = "True") -> dict[str, Any]:
+async def until(
+    api: Caller, plural: str, kind: str, status: str = "True", group: str = GROUP
+) -> dict[str, Any]:
     """Returns the definition's status once it has a condition."""
-    async with asyncio.timeout(30), aclosing(api.watch(only(plural))) as events:
+    async with asyncio.timeout(30), aclosing(api.watch(only(plural, group))) as events:
         async for _, obj in events:
             found = obj.get("status") or {}
             conditions = {condition["type"]: condition for condition in found.get("conditions") or ()}
@@ -59,9 +61,9 @@ async def until(api: Caller, plural: str, kind: str, status: str = "True") -> di
     raise AssertionError("the watch has ended")
 
 
-def only(plural: str) -> str:
+def only(plural: str, group: str = GROUP) -> str:
     """Returns what watches one definition alone."""
-    return f"{DEFINITIONS}?watch=true&fieldSelector=metadata.name%3D{plural}.{GROUP}"
+    return f"{DEFINITIONS}?watch=true&fieldSelector=metadata.name%3D{plural}.{group}"
 
 
 async def deleted(api: Caller, target: str) -> None:

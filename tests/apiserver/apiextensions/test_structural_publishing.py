@@ -86,7 +86,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
                 "properties": {
                     "apiVersion": TEXT,
                     "kind": TEXT,
-                    "metadata": {"$ref": f"#/components/schemas/{META}"},
+                    "metadata": {"allOf": [{"$ref": f"#/components/schemas/{META}"}]},
                 },
                 "required": ["kind", "apiVersion"],
             },

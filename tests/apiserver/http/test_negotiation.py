@@ -230,6 +230,32 @@ async def test_hashes_of_openapi_documents(api):
     assert (await api.get("/openapi/v3/apis/none/v1")).raw == b""
 
 
+_PROTO = "application/com.github.proto-openapi.spec"
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "form"),
+    [
+        ("v2", "", "application/json"),
+        ("v2", "*/*", "application/json"),
+        ("v2", f"{_PROTO}.v2@v1.0+protobuf, */*;q=0.5", f"{_PROTO}.v2.v1.0+protobuf"),
+        ("v2", f"{_PROTO}.v3@v1.0+protobuf", ""),
+        ("v3/apis/apps/v1", "application/json;q=0.1", "application/json"),
+        ("v3/apis/apps/v1", f"{_PROTO}.v3@v1.0+protobuf", f"{_PROTO}.v3.v1.0+protobuf"),
+        ("v3/apis/apps/v1", f"{_PROTO}.v3.v1.0+protobuf", f"{_PROTO}.v3.v1.0+protobuf"),
+        ("v3/apis/apps/v1", "application/yaml", ""),
+        ("v3", "application/yaml", "text/plain; charset=utf-8"),
+    ],
+)
+async def test_forms_of_openapi_documents(call, path, accept, form):
+    """The best clause decides between JSON and protobuf, which have one ETag; none is a bare 406."""
+    answer = await call.get(f"/openapi/{path}", accept=accept)
+
+    assert (answer.status, answer.content_type) == ((200, form) if form else (406, ""))
+    if form and path != "v3":
+        assert answer.headers["Etag"] == (await call.get(f"/openapi/{path}")).headers["Etag"]
+
+
 async def test_bodies_before_options(maps):
     """A create looks at the body's type before its options, an update after them."""
     odd = {"content_type": "text/plain"}

@@ -188,3 +188,30 @@ async def test_documents_that_a_client_has(api, header):
     tag = (await api.get(path)).headers["Etag"]
 
     assert (await api.get(path, if_none_match=header.format(tag))).status == HELD[header]
+
+
+async def test_documents_of_openapi_are_named(api):
+    """The index is what Go takes for plain text, and a document without a name or group is none."""
+    index = await api.get("/openapi/v3")
+    absent = [await api.get(f"/openapi/v3/{name}") for name in ("", "apis/nothing", "apis/apps/v2", "logs")]
+
+    assert (index.content_type, index.headers.get("Etag")) == ("text/plain; charset=utf-8", None)
+    assert {"api", "apis", "apis/apps", "apis/apps/v1", "version"} <= set(index.body["paths"])
+    assert {(answer.status, answer.raw, answer.content_type) for answer in absent} == {(404, b"", "")}
+
+
+async def test_log_files_are_served_if_the_flag_says_so(api):
+    """With --enable-logs-handler a server lists the log files of its machine, of which there are none."""
+    server = await open_server(enable_logs_handler=True)
+    serving = Caller(server)
+    listed, file, moved = [await serving.get(path) for path in ("/logs/", "/logs/x.log", "/logs")]
+    document = await serving.get("/openapi/v3/logs")
+    paths = (await serving.get("/")).body["paths"]
+    await close_server(server)
+
+    assert (listed.status, b"<pre>\n</pre>" in listed.raw) == (200, True)
+    assert (file.status, file.raw) == (404, b"404 page not found\n")
+    assert (moved.status, moved.headers["Location"]) == (301, "logs/")
+    assert list(document.body["paths"]) == ["/logs/", "/logs/{logpath}"]
+    assert "/logs" in paths
+    assert (await api.get("/logs/")).status == 404

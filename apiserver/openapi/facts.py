@@ -1,0 +1,70 @@
+"""Reads what published documents say beyond the catalogue, from `apimachinery/data/openapi.json`.
+
+`hack/openapi_facts.py` makes the file and documents its shape. A release of which it knows nothing has the
+facts of the nearest one that it knows.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from kubeskew.apimachinery.catalogue.data import CATALOGUE, at, within
+from kubeskew.apimachinery.versions import Version
+
+FILE = CATALOGUE.parent / "openapi.json"
+
+
+class Facts(NamedTuple):
+    """Holds the facts of one release."""
+
+    order: Mapping[str, list[str]]  # definition → required fields, as its Go struct lists them
+    bare: frozenset[str]  # `definition.field`: references without a description
+    extensions: Mapping[str, Mapping[str, Any]]  # definition or `definition.field` → extensions
+    enums: Mapping[str, list[str]]  # `definition.field` → values, where the catalogue has others
+    registered: tuple[tuple[str, str], ...]  # groups and versions that have DeleteOptions and WatchEvent
+    returned: frozenset[str]  # `plural.group`, of which DELETE is documented to answer with the object
+    shared: Mapping[str, Mapping[str, str]]  # options or none → parameter → end of its name in v2
+
+
+NOTHING = Facts({}, frozenset(), {}, {}, (), frozenset(), {})
+
+
+def facts_of(version: Version) -> Facts:
+    """Returns the facts of a release, or of the nearest one that is known."""
+    known = [int(release.partition(".")[2]) for release in _load()["origin"]]
+    return _facts(min(max(version.minor, min(known)), max(known)))
+
+
+@cache
+def _load() -> dict[str, Any]:
+    document: dict[str, Any] = orjson.loads(FILE.read_bytes())
+    return document
+
+
+@cache
+def _facts(minor: int) -> Facts:
+    document = _load()
+
+    def listed(section: str) -> list[str]:
+        return [name for name, spans in document[section].items() if spans == 1 or within(spans, minor)]
+
+    def valued(section: Mapping[str, Any]) -> dict[str, Any]:
+        found = {name: _value(history, minor) for name, history in section.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    registered = [name.rpartition("/") for name in listed("registered")]
+    return Facts(
+        order=document["order"],
+        bare=frozenset(listed("bare")),
+        extensions=valued(document["extensions"]),
+        enums=valued(document["enums"]),
+        registered=tuple(sorted((group, version) for group, _, version in registered)),
+        returned=frozenset(listed("returned")),
+        shared={options: valued(names) for options, names in document["shared"].items()},
+    )
+
+
+def _value(history: Any, minor: int) -> Any:
+    return at(history, minor) if isinstance(history, list) else history
