@@ -34,6 +34,11 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
+def sorted_bytes(data: bytes) -> bytes:
+    """Returns JSON with the keys of its objects in order, as Go writes maps."""
+    return orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS)
+
+
 def indented(value: Any) -> bytes:
     """Returns JSON as upstream writes what is no API object, for people (responsewriters.WriteRawJSON)."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2)
