@@ -12,7 +12,8 @@ from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import internal
 from kubeskew.apimachinery.go_numbers import as_written
-from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang import decode_errors, raw_extensions
+from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
@@ -32,7 +33,7 @@ from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.foreign_fields import without_foreign_fields
-from kubeskew.apiserver.storage.encoding import encode, loads, sorted_bytes
+from kubeskew.apiserver.storage.encoding import arranged, encode, loads, sorted_bytes
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.structuralschema.resources import structural_of
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
@@ -93,7 +94,7 @@ class Codec:
         A custom resource is stored as it was converted: what reading adds and drops is not written.
         """
         if not resource.custom:
-            return encode(obj), resource
+            return _encoded(obj, resource)
         target = self.storage(resource)
         if target is not resource:
             obj = await self.by_webhook(target, obj)
@@ -156,7 +157,13 @@ class Codec:
 
     def is_stored(self, resource: Resource, value: bytes, revision: int) -> bool:
         """Decides whether `value` is what this server would write of the object that it is."""
-        return self.served(self.storage(resource), value, revision) is value
+        if self.served(self.storage(resource), value, revision) is value:
+            return True
+        raw = raw_fields(resource.schema)
+        if raw is None or not raw.may_be_in(value):
+            return False
+        obj = decoded(value)
+        return self.convert(self._read(obj, resource, value), resource) == obj
 
     def expect(self, value: bytes, resource: Resource) -> None:
         """Takes note that this server is about to write `value`, in the version of `resource`."""
@@ -188,7 +195,15 @@ class Codec:
 
     def object(self, resource: Resource, value: bytes, revision: int) -> Object:
         """Returns the same as a fresh object, with its resourceVersion."""
-        obj: Object = loads(self.served(resource, value, revision))
+        served = self.served(resource, value, revision)
+        raw = None if resource.custom else raw_fields(resource.schema)
+        if raw is None or not raw.may_be_in(value):
+            obj: Object = loads(served)
+        elif served is value:
+            obj = loads(value)
+            raw.keep(obj, value)
+        else:
+            obj = self.convert(self._read(loads(value), resource, value), resource)
         obj["metadata"]["resourceVersion"] = str(revision)
         return obj
 
@@ -229,19 +244,25 @@ class Codec:
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
         obj = decoded(value)
-        known = self._read(obj, resource)
+        known = self._read(obj, resource, value)
         if resource.custom and known["apiVersion"] != resource.api_version:
             if webhook_of(resource) is not None:
                 raise internal("the object has not been converted")  # `fetch_conversions` was not called
             return encode(relabelled(known, resource))
         served = self.convert(known, resource)
-        return True if served == obj else encode(served)
+        raw = None if resource.custom else raw_fields(resource.schema)
+        if raw is not None and raw.make_compact(served):
+            return _encoded(served, resource)[0]
+        return True if served == obj else _encoded(served, resource)[0]
 
-    def _read(self, obj: Object, resource: Resource) -> Object:
+    def _read(self, obj: Object, resource: Resource, text: bytes = b"") -> Object:
         """Returns a stored object as this server decodes it, with defaults, in the version it is
-        stored in.
+        stored in. Its raw fields keep their bytes if it comes with its `text`.
         """
         stored = self._stored_as(obj, resource)
+        raw = raw_fields(stored.schema) if text and not stored.custom else None
+        if raw is not None and raw.may_be_in(text):
+            raw.keep(obj, text)
         try:
             known = pruned(obj, stored) if stored.custom else _normalised(obj, stored.schema)
         except WrongShape as error:
@@ -251,7 +272,7 @@ class Codec:
         return self.default(known, stored)
 
     def _stored_as(self, obj: Object, resource: Resource | None = None) -> Resource:
-        """Returns what a stored object is of: a version of the definition that made `resource`, if any did."""
+        """Returns what a stored object is of: of the definition that made `resource`, if one did."""
         group, _, version = obj["apiVersion"].rpartition("/")
         gvk = GroupVersionKind(group, version, obj["kind"])
         found = self._known(gvk, resource)
@@ -270,6 +291,14 @@ class Codec:
         if isinstance(resource, CustomResource) and resource.definition is not None:
             return resource.definition.resource_of(gvk)
         return self.table.by_kind(*gvk)
+
+
+def _encoded(obj: Object, resource: Resource) -> tuple[bytes, Resource | None]:
+    """Returns a built-in object as bytes, and its resource if these are served as they are."""
+    if raw_fields(resource.schema) is None:
+        return encode(obj), resource
+    value, tidy = raw_extensions.dumps(arranged(obj))
+    return value, resource if tidy else None
 
 
 def _normalised(obj: Object, schema: Schema) -> Object:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery import clock
 from kubeskew.apimachinery.errors import StatusError, bad_request
+from kubeskew.apimachinery.golang.raw_extensions import plain, raw_fields
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields import (
     creator_fields,
@@ -281,7 +282,8 @@ class _Write:
         if merged.value == live.value:
             return live.value, Managed(managers, times)
         times[identity] = self._now
-        return merged.value, Managed(managers, times)
+        value = merged.value if raw_fields(merged.schema) is None else plain(merged.value)
+        return value, Managed(managers, times)
 
 
 def _validated(obj: Versioned, failing: str, *, allow_duplicates: bool = False) -> None:

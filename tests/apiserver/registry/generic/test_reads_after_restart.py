@@ -110,8 +110,10 @@ async def check(api: Caller, fresh: Caller, plural: str, since: int) -> None:
 @settings(max_examples=examples(12))
 @given(CHANGES, st.lists(st.one_of(WRITES, WRITES, WRITES, CHANGES), min_size=1, max_size=8))
 def test_custom_resources_read_the_same(first: Any, steps: list[Any]) -> None:
-    """Whatever is written at whatever version, under whatever definition, a fresh server reads the same, and the
-    answer to a write is what a read then gives."""
+    """Whatever is written at whatever version, under whatever definition, a fresh server reads the same.
+
+    The answer to a write is what a read then gives.
+    """
 
     async def run() -> None:
         server = await open_server()
@@ -141,8 +143,10 @@ def test_custom_resources_read_the_same(first: Any, steps: list[Any]) -> None:
 
 
 async def test_a_version_without_the_default() -> None:
-    """An object that is written at one version has the defaults of the stored one there, and no others where it
-    is converted to (crdConversionRESTOptionsGetter)."""
+    """An object that is written at one version has the defaults of the stored one there, and no others.
+
+    Source: crdConversionRESTOptionsGetter.
+    """
     server = await open_server()
     api = Caller(server)
     schemas: list[dict[str, str]] = [{"a": ""}, {"a": "", "b": "deny"}, {"a": "", "c": "late"}]
