@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from json.decoder import scanstring
 from typing import Any, Final
 
 import orjson
@@ -33,7 +32,7 @@ _ESCAPES = {
     b"\xe2\x80\xa9": rb"\u2029",
 }
 _SPACE = re.compile(r"[ \t\n\r]*")
-_scan = json.JSONDecoder().scan_once
+_scan = json.JSONDecoder(strict=False).raw_decode  # from a position: the value, and where it ends
 
 
 class RawObject(dict[str, Any]):
@@ -43,7 +42,7 @@ class RawObject(dict[str, Any]):
     """
 
     __slots__ = ("text",)
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(self, value: Mapping[str, Any], text: bytes) -> None:
         super().__init__(value)
@@ -232,7 +231,7 @@ def _keep(text: str, at: int, value: Any, places: _Places) -> int:
             at = _after_space(text, _keep(text, at, item, items))
             at = _after_space(text, at + 1) if text[at] == "," else at
         return at + 1
-    return int(_scan(text, at)[1])
+    return _scan(text, at)[1]
 
 
 def _keep_members(
@@ -240,14 +239,14 @@ def _keep_members(
 ) -> int:
     at = _after_space(text, at + 1)
     while text[at] != "}":
-        name, at = scanstring(text, at + 1, False)
+        name, at = _scan(text, at)
         at = _after_space(text, _after_space(text, at) + 1)
         item = value.get(name)
         below = items if places is None else places.get(name)
         if below is not None:
             at = _keep(text, at, item, below)
         else:
-            start, at = at, int(_scan(text, at)[1])
+            start, at = at, _scan(text, at)[1]
             if places is not None and name in places and isinstance(item, dict):
                 value[name] = RawObject(item, text[start:at].encode("utf-8", "replace"))
         at = _after_space(text, at)
