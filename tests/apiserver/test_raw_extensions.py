@@ -120,7 +120,7 @@ async def test_components_carry_the_bytes(api: Caller) -> None:
 
 
 async def test_how_patches_write_parameters(api: Caller) -> None:
-    """What a patch sets is written as upstream's libraries write it (recorded of 1.36.3)."""
+    """Parameters that a patch sets are written as upstream's libraries write it (recorded of 1.36.3)."""
     one, whole = f"{CLASSES}/k", '{"z":{"y": 1,"b":[2]},"a":1.50}'
     inside = "/spec/config/0/opaque/parameters"
     new = (

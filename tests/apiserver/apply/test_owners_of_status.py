@@ -1,4 +1,4 @@
-"""Who owns what after writes that reset fields, or are of another version (recorded of 1.36.3)."""
+"""Ownership after writes that reset fields, or are of another version (recorded of 1.36.3)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -54,7 +54,7 @@ def owned(obj: dict[str, Any], manager: str) -> dict[str, Any]:
     ],
 )
 async def test_metadata_by_the_status(minor: int, kind: tuple[str, Any, Any], metadata: set[str]) -> None:
-    """Who writes a status owns metadata by it only where the release lets it (GetResetFields)."""
+    """The writer of a status owns metadata by it only where the release lets it (GetResetFields)."""
     target, spec, status = kind
     name = "v1.a.example.com" if kind is API else "a"
     async with server(minor) as api:
@@ -80,7 +80,7 @@ async def test_definitions_let_metadata_be_owned_by_their_status(minor: int, met
 
 @pytest.mark.parametrize(("gates", "kept"), [({}, False), ({"ServiceCIDRStatusFieldWiping": False}, True)])
 async def test_the_status_of_service_ranges(gates: dict[str, bool], kept: bool) -> None:
-    """Who creates a range gives it no status, unless the gate of 1.36 is off."""
+    """The creator of a range gives it no status, unless the gate of 1.36 is off."""
     target, spec, _ = RANGE
     condition = {
         "type": "X",

@@ -1,4 +1,4 @@
-"""What a server reads depends on the log alone, not on what it remembers of its own writes."""
+"""Reads depend on the log alone, not on what a server remembers of its own writes."""
 
 import asyncio
 import json
