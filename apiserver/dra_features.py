@@ -41,6 +41,7 @@ class DRAFeatures:
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
 
     status_keeps_metadata: bool = repaired("k8s-123730")  # of claims and of pods' scheduling
+    status_resets_metadata: bool = since(35)  # who writes a claim's status owns no metadata by it
 
     # The field of an exact request in paths, empty where it is the request itself.
     exactly: str = of_minor({0: "", 33: "exactly"})

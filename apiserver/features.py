@@ -149,6 +149,9 @@ class PodFeatures:
 class ServiceFeatures:
     """Holds the decisions about services and endpoints. The rules of 1.36 are the reference."""
 
+    wipes_cidr_status: bool = gate("ServiceCIDRStatusFieldWiping")  # who writes the rest keeps it
+    cidr_status_keeps_metadata: bool = since(32)
+    cidr_status_resets_fields: bool = since(36)
     strict_addresses: bool = gate("StrictIPCIDRValidation")
     distributions: tuple[str, ...] = decided(  # what `trafficDistribution` may say
         lambda gates: (
@@ -192,6 +195,8 @@ class VolumeFeatures:
 class AccountFeatures:
     """Holds the decisions about service accounts and their tokens."""
 
+    token_uid: bool = since(34)  # requests for tokens name the uid of the account
+    checks_token_uid: bool = gate("TokenRequestServiceAccountUIDValidation")
     token_ids: bool = gate("ServiceAccountTokenJTI")
     node_binding: bool = gate("ServiceAccountTokenNodeBinding")
     pod_node_info: bool = gate("ServiceAccountTokenPodNodeInfo")
@@ -288,6 +293,7 @@ class HookFeatures:
 class SchemaFeatures:
     """Holds the decisions about the structural schemas of custom resources."""
 
+    status_owns_metadata: bool = since(36)  # who writes a definition's status; before, the change alone
     # The types of embedded resources are those of the release.
     version: Version = decided(lambda gates: gates.version)
     expressions: Release = decided(cel_release)  # of Kubernetes' CEL libraries

@@ -24,6 +24,7 @@ from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, 
 from kubeskew.apimachinery.client.typed import Decode, as_is
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.golang import raw_extensions
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 
@@ -368,7 +369,7 @@ class APIClient:
         content: bytes | None = None
         if body is not None:
             headers["Content-Type"] = content_type
-            content = body if isinstance(body, bytes) else orjson.dumps(body)
+            content = body if isinstance(body, bytes) else raw_extensions.dumps(body)[0]
         if chosen:
             path += "?" + "&".join([f"{_escaped(name)}={_escaped(value)}" for name, value in chosen.items()])
         return Request(method, path, headers, content, timeout)

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Protocol
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apiserver.apiextensions.json_path import JSONPath
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.features import RequestFeatures
@@ -31,6 +31,9 @@ class ServedDefinition(Protocol):
     @property
     def is_deleted(self) -> bool:
         """Decides whether somebody has deleted it; finalizers keep it."""
+
+    def resource_of(self, gvk: GroupVersionKind) -> Resource | None:
+        """Returns the resource of a kind that the definition has, served or not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

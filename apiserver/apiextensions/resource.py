@@ -117,6 +117,11 @@ class Definition:
             found = self._resources[version] = self._build(self.versions[version])
         return found
 
+    def resource_of(self, gvk: GroupVersionKind) -> CustomResource | None:
+        """Returns the resource of a kind that the definition has, served or not."""
+        is_own = (gvk.group, gvk.kind) == (self.group, self.kind) and gvk.version in self.versions
+        return self.resource(gvk.version) if is_own else None
+
     def _build(self, version: Object) -> CustomResource:
         names, name = self.names or self.spec["names"], version["name"]
         structural = Structural.of((version.get("schema") or {}).get("openAPIV3Schema"), self._features)

@@ -11,6 +11,7 @@ import orjson
 
 from kubeskew.apimachinery.errors import StatusError, bad_request
 from kubeskew.apimachinery.golang import decode_errors, json_syntax
+from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
@@ -161,7 +162,20 @@ def decode(
         schema = owner.schema
     if envelope is not None:
         parsed = _read_message(envelope, gvk, expected.kind, schema)
+    else:
+        _keep_raw_fields(parsed.value, body, content_type, schema)
     return decode_value(parsed, gvk, schema, validation)
+
+
+def _keep_raw_fields(value: Any, body: bytes, content_type: str, schema: Schema) -> None:
+    """Has the raw fields of a body keep their bytes; YAML is made JSON first, as Go writes a map."""
+    raw = raw_fields(schema)
+    if raw is None or not isinstance(value, dict):
+        return
+    if is_yaml(content_type):
+        raw.sort(value)
+    elif raw.may_be_in(body):
+        raw.keep(value, body)
 
 
 def unreadable(error: ValueError, content_type: str) -> str:

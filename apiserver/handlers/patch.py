@@ -9,8 +9,10 @@ from typing import Any
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.apply.patching.json_patch import sort_along
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
@@ -88,7 +90,13 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
         value, strict = patched_objects.patched(live, body, content_type, validation, whole=whole)
         if scope.resource.custom and content_type == MERGE_PATCH:
             value = _sorted(value)
-        return patched_objects.decoded(request, scope, value, validation, strict)
+        raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
+        if raw is not None and content_type == JSON_PATCH:
+            sort_along(value, body)
+        obj = patched_objects.decoded(request, scope, value, validation, strict)
+        if raw is not None:
+            raw.keep_texts(obj, live)
+        return obj
 
     return strategic if content_type == STRATEGIC_PATCH else plain
 
@@ -145,6 +153,9 @@ def _applied(
         if scope.resource.custom
         else patched_objects.decoded(request, scope, new, "Ignore")
     )
+    raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
+    if raw is not None:
+        raw.sort(obj)
     uid = obj["metadata"].get("uid")
     if live is None and uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"

@@ -3,6 +3,7 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 """
 
+from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
@@ -13,6 +14,9 @@ from kubeskew.apiserver.registry.requests import bodies, rendering
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.registry.requests.writes import managed, write_of
 from kubeskew.apiserver.storage.encoding import copied
+
+# Upstream's components read and write protobuf, which carries the bytes of raw fields; here they speak JSON.
+_SPEAK_PROTOBUF = frozenset({"kube-controller-manager", "kube-scheduler", "kubelet"})
 
 
 async def update(request: Request, scope: Scope) -> Response:
@@ -25,10 +29,15 @@ async def update(request: Request, scope: Scope) -> Response:
     write = write_of(request, scope, dry_run=options.dry_run)
     await offload(write.size, lambda: deduplicate(obj, write.warnings))
     codec, registry = scope.services.codec, scope.registry
+    raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
+    if write.author.component not in _SPEAK_PROTOBUF:
+        raw = None
 
     def made(current: Object | None) -> Object:
         new = copied(obj)
         live = codec.convert(current, scope.resource) if current is not None else None
+        if raw is not None and live is not None:
+            raw.carry(new, live)
         return codec.convert(
             managed(request, scope, live, new, write, options.field_manager), registry.resource
         )

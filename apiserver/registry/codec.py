@@ -11,7 +11,9 @@ from typing import Any, cast
 from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import internal
-from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.go_numbers import as_written
+from kubeskew.apimachinery.golang import decode_errors, raw_extensions
+from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
@@ -31,7 +33,7 @@ from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
 from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.foreign_fields import without_foreign_fields
-from kubeskew.apiserver.storage.encoding import encode, loads
+from kubeskew.apiserver.storage.encoding import arranged, encode, loads, sorted_bytes
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.structuralschema.resources import structural_of
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
@@ -83,35 +85,47 @@ class Codec:
         """Returns the resource in the version that is written, of a custom resource too."""
         if resource.gvk == resource.storage:
             return resource
-        return self.table.by_kind(*resource.storage) or resource
+        return self._known(resource.storage, resource) or resource
 
-    async def stored(self, resource: Resource, obj: Object) -> tuple[bytes, Resource]:
-        """Returns `obj`, in the version of `resource`, as bytes to store, and the resource in that version.
+    async def stored(self, resource: Resource, obj: Object) -> tuple[bytes, Resource | None]:
+        """Returns `obj`, in the version of `resource`, as bytes to store, and the resource in whose version
+        they are served as they are, None if reading them changes them.
 
-        A custom resource is stored as upstream reads it again: pruned, with defaults.
+        A custom resource is stored as it was converted: what reading adds and drops is not written.
         """
         if not resource.custom:
-            return encode(obj), resource
+            return _encoded(obj, resource)
         target = self.storage(resource)
-        if target is resource:
-            return encode(self.default(pruned(obj, resource), resource)), target
-        return encode(await self.by_webhook(target, obj)), target
+        if target is not resource:
+            obj = await self.by_webhook(target, obj)
+        read = self.default(pruned(obj, target), target)
+        return (encode(read), target) if read == obj else (encode(as_written(obj)), None)
 
-    async def returned(self, resource: Resource, obj: Object, value: bytes) -> Object:
+    async def returned(
+        self, resource: Resource, obj: Object, value: bytes, served_as: Resource | None
+    ) -> Object:
         """Returns the answer to the writer of `obj`: what was stored as `value`, read again
-        (etcd3/store.go).
+        (etcd3/store.go). `served_as` is what `stored` said.
         """
         if not resource.custom:
             return obj
-        if resource.gvk == resource.storage:
+        if served_as is resource:
             return cast("Object", loads(value))
         known = self._read(loads(value), resource)
         return await self.by_webhook(resource, known)
 
+    def holds(self, value: bytes, other: bytes) -> bool:
+        """Decides whether two values of a custom resource are the same but for the order of keys."""
+        if len(value) != len(other):
+            return False
+        return value == other or sorted_bytes(value) == sorted_bytes(other)
+
     async def by_webhook(self, resource: Resource, obj: Object) -> Object:
-        """Returns a custom resource of another version in that of `resource`; by name only if no webhook does
+        """Returns a custom resource of any version in that of `resource`; by name only if no webhook does
         it.
         """
+        if obj.get("apiVersion") == resource.api_version:
+            return obj
         webhook = webhook_of(resource)
         if is_empty(obj):
             return {**obj, "apiVersion": resource.api_version}
@@ -143,7 +157,13 @@ class Codec:
 
     def is_stored(self, resource: Resource, value: bytes, revision: int) -> bool:
         """Decides whether `value` is what this server would write of the object that it is."""
-        return self.served(self.storage(resource), value, revision) is value
+        if self.served(self.storage(resource), value, revision) is value:
+            return True
+        raw = raw_fields(resource.schema)
+        if raw is None or not raw.may_be_in(value):
+            return False
+        obj = decoded(value)
+        return self.convert(self._read(obj, resource, value), resource) == obj
 
     def expect(self, value: bytes, resource: Resource) -> None:
         """Takes note that this server is about to write `value`, in the version of `resource`."""
@@ -175,7 +195,15 @@ class Codec:
 
     def object(self, resource: Resource, value: bytes, revision: int) -> Object:
         """Returns the same as a fresh object, with its resourceVersion."""
-        obj: Object = loads(self.served(resource, value, revision))
+        served = self.served(resource, value, revision)
+        raw = None if resource.custom else raw_fields(resource.schema)
+        if raw is None or not raw.may_be_in(value):
+            obj: Object = loads(served)
+        elif served is value:
+            obj = loads(value)
+            raw.keep(obj, value)
+        else:
+            obj = self.convert(self._read(loads(value), resource, value), resource)
         obj["metadata"]["resourceVersion"] = str(revision)
         return obj
 
@@ -216,19 +244,25 @@ class Codec:
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
         obj = decoded(value)
-        known = self._read(obj, resource)
+        known = self._read(obj, resource, value)
         if resource.custom and known["apiVersion"] != resource.api_version:
             if webhook_of(resource) is not None:
                 raise internal("the object has not been converted")  # `fetch_conversions` was not called
             return encode(relabelled(known, resource))
         served = self.convert(known, resource)
-        return True if served == obj else encode(served)
+        raw = None if resource.custom else raw_fields(resource.schema)
+        if raw is not None and raw.make_compact(served):
+            return _encoded(served, resource)[0]
+        return True if served == obj else _encoded(served, resource)[0]
 
-    def _read(self, obj: Object, resource: Resource) -> Object:
+    def _read(self, obj: Object, resource: Resource, text: bytes = b"") -> Object:
         """Returns a stored object as this server decodes it, with defaults, in the version it is
-        stored in.
+        stored in. Its raw fields keep their bytes if it comes with its `text`.
         """
-        stored = self._stored_as(obj, custom=resource.custom)
+        stored = self._stored_as(obj, resource)
+        raw = raw_fields(stored.schema) if text and not stored.custom else None
+        if raw is not None and raw.may_be_in(text):
+            raw.keep(obj, text)
         try:
             known = pruned(obj, stored) if stored.custom else _normalised(obj, stored.schema)
         except WrongShape as error:
@@ -237,15 +271,34 @@ class Codec:
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])
         return self.default(known, stored)
 
-    def _stored_as(self, obj: Object, *, custom: bool = False) -> Resource:
+    def _stored_as(self, obj: Object, resource: Resource | None = None) -> Resource:
+        """Returns what a stored object is of: of the definition that made `resource`, if one did."""
         group, _, version = obj["apiVersion"].rpartition("/")
-        found = self.table.by_kind(group, version, obj["kind"])
-        if found is None and custom:
+        gvk = GroupVersionKind(group, version, obj["kind"])
+        found = self._known(gvk, resource)
+        if found is None and resource is not None and resource.custom:
             why = f"request to convert CR from an invalid group/version: {obj['apiVersion']}"
             raise UnreadableError(why)
         if found is None:
-            raise undecodable(GroupVersionKind(group, version, obj["kind"]))
+            raise undecodable(gvk)
         return found
+
+    def _known(self, gvk: GroupVersionKind, resource: Resource | None) -> Resource | None:
+        """Returns the resource of a kind; a custom one is what it was when `resource` was made.
+
+        So nothing that a request or watch reads is of two definitions (getOrCreateServingInfoFor).
+        """
+        if isinstance(resource, CustomResource) and resource.definition is not None:
+            return resource.definition.resource_of(gvk)
+        return self.table.by_kind(*gvk)
+
+
+def _encoded(obj: Object, resource: Resource) -> tuple[bytes, Resource | None]:
+    """Returns a built-in object as bytes, and its resource if these are served as they are."""
+    if raw_fields(resource.schema) is None:
+        return encode(obj), resource
+    value, tidy = raw_extensions.dumps(arranged(obj))
+    return value, resource if tidy else None
 
 
 def _normalised(obj: Object, schema: Schema) -> Object:

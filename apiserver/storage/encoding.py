@@ -4,6 +4,7 @@ Stored bytes have no resourceVersion and begin with `{"kind":"K","apiVersion":"V
 never empty (it has a name). That is what makes splicing possible.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,17 @@ _METADATA_LENGTH = len(_METADATA)
 
 def encode(obj: Object) -> bytes:
     """Returns the object as stored: kind, apiVersion and metadata first, without resourceVersion."""
+    return dumps(arranged(obj))
+
+
+def arranged(obj: Object) -> Object:
+    """Returns what is stored of an object, in the order in which it is written."""
     head: Object = {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
     metadata = obj["metadata"]
     if "resourceVersion" in metadata:
         metadata = {name: value for name, value in metadata.items() if name != "resourceVersion"}
     head["metadata"] = metadata
-    return dumps({**head, **{name: value for name, value in obj.items() if name not in head}})
+    return {**head, **{name: value for name, value in obj.items() if name not in head}}
 
 
 def dumps(value: Any) -> bytes:
@@ -32,6 +38,11 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value)
     except TypeError:  # such keys; allowing for them takes twice as long
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+
+
+def sorted_bytes(data: bytes) -> bytes:
+    """Returns JSON with the keys of its objects in order, as Go writes maps."""
+    return orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS)
 
 
 def indented(value: Any) -> bytes:
@@ -44,8 +55,14 @@ def loads(data: bytes) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Returns a copy of what can be stored: writing and reading it takes a tenth of `copy.deepcopy`."""
-    return loads(dumps(value))
+    """Returns a copy of what can be stored: writing and reading it takes a tenth of `copy.deepcopy`.
+
+    Raw fields keep their bytes.
+    """
+    try:
+        return loads(orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS))
+    except TypeError:  # there are raw fields, or keys that are no texts
+        return copy.deepcopy(value)
 
 
 def prefix(gvk: GroupVersionKind) -> bytes:

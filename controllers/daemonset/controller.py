@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
+from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.daemonset import placement
@@ -31,6 +32,7 @@ class DaemonSetController(PodOwnerController):
     def __init__(self, context: ControllerContext) -> None:
         features = DaemonSetFeatures.of(context.environment.gates)
         super().__init__(context, waits_for_own_writes=features.waits_for_own_writes)
+        self._writes_empty_times = features.writes_empty_times
         self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
         self._nodes = context.informer(NODES)
         revisions = context.informer(CONTROLLER_REVISIONS)
@@ -192,8 +194,8 @@ class DaemonSetController(PodOwnerController):
         found = await self._revisions.of(
             daemon_set, lambda one: selector.matches(one["metadata"].get("labels"))
         )
-        wanted = history.patch_of(daemon_set)
-        equal = [revision for revision in found if history.same_data(revision.get("data"), wanted)]
+        wanted = history.patch_of(daemon_set, writes_empty_times=self._writes_empty_times)
+        equal = [revision for revision in found if revision.get("data") == wanted]
         old = [revision for revision in found if revision not in equal]
         number = history.next_number(old)
         if not equal:
@@ -203,7 +205,7 @@ class DaemonSetController(PodOwnerController):
             current = await self._revisions.renumber(current, number)
         return current, old + equal[:-1]
 
-    async def _create_revision(self, daemon_set: Object, number: int, wanted: Object) -> Object:
+    async def _create_revision(self, daemon_set: Object, number: int, wanted: RawObject) -> Object:
         status = daemon_set.get("status") or {}
         collisions = status.get("collisionCount")
         while True:

@@ -1,8 +1,11 @@
-"""Decides what controllers of pods have in common, by gates."""
+"""Decides what controllers of pods have in common, by releases and gates."""
 
 from typing import NamedTuple
 
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+
+_LAST_WITH_EMPTY_TIMES = 33  # pull request 130989
 
 
 def waits_for_own_writes(gates: FeatureGates, gate: str, bug: str = "") -> bool:
@@ -29,3 +32,8 @@ class DisruptionMarks(NamedTuple):
             marks_ended=gates.bugs.present("k8s-115056"),
             applied=gates.bugs.present("k8s-121103"),
         )
+
+
+def writes_empty_times(version: Version) -> bool:
+    """Decides whether Go's encoder writes the creation time that a template never has, as null."""
+    return version.minor <= _LAST_WITH_EMPTY_TIMES

@@ -5,12 +5,11 @@ Semantics of k8s.io/kubernetes/pkg/controller/history and of the two controllers
 
 from collections.abc import Callable, Collection, Sequence
 
-import orjson
-
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.golang.raw_extensions import RawObject, marshalled
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.hashing import fnv1, safe_encode
 from kubeskew.controllers.framework.owner_references import ControllerRefManager, new_controller_reference
@@ -18,19 +17,17 @@ from kubeskew.controllers.framework.owner_references import ControllerRefManager
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"  # of pods; of daemon sets' revisions too
 _PREFIX_LIMIT = 223
-# What Go's JSON encoder writes as escapes, for the bytes that are hashed.
-_GO_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def patch_of(owner: Object, *, writes_empty_times: bool = False) -> Object:
-    """Makes a revision's data: a strategic merge patch that puts the present template back.
+def patch_of(owner: Object, *, writes_empty_times: bool) -> RawObject:
+    """Makes a revision's data: a strategic merge patch that puts the present template back, as Go writes it.
 
     Up to 1.33 Go's encoder wrote the time that a template never has, as null (pull request 130989).
     """
     template = dict(owner["spec"].get("template") or {})
     if writes_empty_times:
         template["metadata"] = {"creationTimestamp": None, **(template.get("metadata") or {})}
-    return {"spec": {"template": {**template, "$patch": "replace"}}}
+    return marshalled({"spec": {"template": {**template, "$patch": "replace"}}})
 
 
 def applied(owner: Object, revision: Object) -> Object:
@@ -52,13 +49,10 @@ def _timeless(data: Object | None) -> Object:
     return {**template, "metadata": {name: value for name, value in metadata.items() if value is not None}}
 
 
-def data_hash(data: Object, collisions: int) -> str:
-    """Returns the hash in the names of stateful sets' revisions: FNV-1 of Go's JSON and the number of
+def data_hash(data: RawObject, collisions: int) -> str:
+    """Returns the hash in the names of stateful sets' revisions: FNV-1 of the data's bytes and the number of
     collisions."""
-    text = orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
-    for character, escape in _GO_ESCAPES.items():
-        text = text.replace(character, escape)
-    return safe_encode(str(fnv1(text.encode() + str(collisions).encode())))
+    return safe_encode(str(fnv1(data.text + str(collisions).encode())))
 
 
 def name_of(owner: Object, text: str) -> str:
@@ -148,7 +142,7 @@ class Revisions:
                 raise
         metadata = revision["metadata"]
         found = await self._client.get(CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"])
-        return found if same_data(found.get("data"), revision["data"]) else None
+        return found if found.get("data") == revision["data"] else None
 
     async def renumber(self, revision: Object, number: int) -> Object:
         if revision.get("revision") == number:

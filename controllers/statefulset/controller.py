@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
@@ -122,7 +123,7 @@ class StatefulSetController(PodOwnerController):
         return current, update, collisions
 
     async def _create_revision(
-        self, stateful_set: Object, number: int, data: Object, collisions: int
+        self, stateful_set: Object, number: int, data: RawObject, collisions: int
     ) -> tuple[Object, int]:
         while True:
             text = history.data_hash(data, collisions)

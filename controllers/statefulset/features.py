@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.framework.features import waits_for_own_writes
+from kubeskew.controllers.framework.features import waits_for_own_writes, writes_empty_times
 
 # The last minor with an event when it replaces an ended pod (from memory).
 _LAST_TO_REPORT = 30
-_LAST_WITH_EMPTY_TIMES = 33  # pull request 130989
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class StatefulSetFeatures:
             max_unavailable=gates.enabled("MaxUnavailableStatefulSet"),
             waits_for_own_writes=waits_for_own_writes(gates, "StaleControllerConsistencyStatefulSet"),
             auto_delete_claims=gates.enabled("StatefulSetAutoDeletePVC"),
-            writes_empty_times=version.minor <= _LAST_WITH_EMPTY_TIMES,
+            writes_empty_times=writes_empty_times(version),
             compares_revision_bytes=gates.bugs.present("k8s-134773"),
             panics_in_parallel=gates.bugs.present("k8s-121142"),
             keeps_succeeded=gates.bugs.present("k8s-120398"),

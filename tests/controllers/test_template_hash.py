@@ -2,8 +2,9 @@
 
 import pytest
 
+from kubeskew.apimachinery.golang.raw_extensions import marshalled
 from kubeskew.controllers.framework.hashing import template_hash
-from kubeskew.controllers.framework.history import data_hash
+from kubeskew.controllers.framework.history import data_hash, patch_of
 
 DEFAULTS = {
     "automountServiceAccountToken": False,
@@ -98,4 +99,14 @@ def test_a_revision_is_named_by_its_bytes():
     metadata = {"creationTimestamp": None, "labels": {"app": "web1"}}
     template = {"$patch": "replace", "metadata": metadata, "spec": {**defaults, "containers": [container]}}
 
-    assert data_hash({"spec": {"template": template}}, 0) == "698844fb8d"
+    assert data_hash(marshalled({"spec": {"template": template}}), 0) == "698844fb8d"
+
+
+def test_revisions_are_written_as_go_writes_maps() -> None:
+    """Data of revisions have sorted keys, `$patch` first, and escapes of HTML; up to 1.33 an empty time."""
+    spec = {"restartPolicy": "Always", "containers": [{"name": "c", "args": ["a && b"]}]}
+    owner = {"spec": {"template": {"spec": spec, "metadata": {"labels": {"a": "b"}}}}}
+    end = '"spec":{"containers":[{"args":["a \\u0026\\u0026 b"],"name":"c"}],"restartPolicy":"Always"}}}}'
+    for empty_times, metadata in ((False, ""), (True, '"creationTimestamp":null,')):
+        begin = f'{{"spec":{{"template":{{"$patch":"replace","metadata":{{{metadata}"labels":{{"a":"b"}}}},'
+        assert patch_of(owner, writes_empty_times=empty_times).text.decode() == begin + end

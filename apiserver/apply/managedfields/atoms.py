@@ -7,6 +7,7 @@ OpenAPI types into its schemas (k8s.io/kube-openapi/pkg/schemaconv), 1.36.
 from enum import Enum, auto
 from typing import Any, Final
 
+from kubeskew.apimachinery.golang.raw_extensions import RAW
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.apply.managedfields import path_elements
 from kubeskew.apiserver.apply.patching.values import show
@@ -72,7 +73,7 @@ def is_atomic(schema: Schema) -> bool:
     """Decides whether a map or list is owned as a whole."""
     if schema.kind is Kind.LIST:
         return schema.list_type == "atomic"
-    return schema.map_type == "atomic"
+    return schema.map_type == "atomic" or schema.name == RAW
 
 
 def is_atomic_list(schema: Schema) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from orjson import dumps
 
+from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.managedfields import atoms, path_elements
 from kubeskew.apiserver.apply.managedfields.atoms import ABSENT, Shape
@@ -87,7 +88,13 @@ def _compare_as(
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Decides whether values are equal; true is not 1."""
+    """Decides whether values are equal; true is not 1.
+
+    How raw fields are written counts in a list that is compared as a whole (listReflect.EqualsUsing), not
+    for themselves.
+    """
+    if isinstance(before, RawObject):
+        before = dict(before)
     if before != after:
         return False
     if isinstance(before, bool | int):

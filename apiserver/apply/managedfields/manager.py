@@ -11,6 +11,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery import clock
 from kubeskew.apimachinery.errors import StatusError, bad_request
+from kubeskew.apimachinery.golang.raw_extensions import plain, raw_fields
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields import (
     creator_fields,
@@ -191,7 +192,12 @@ class FieldManager:
             raise StatusError(500, "", f"failed to decode managed fields: {error}") from None
         try:
             merged, managed = write.apply(
-                objects.unmanaged(live), config, managed, force=force, duplicates=not self._refuses_duplicates
+                objects.unmanaged(live),
+                config,
+                managed,
+                before=self._before(live),
+                force=force,
+                duplicates=not self._refuses_duplicates,
             )
         except ConflictsError as conflicts:
             raise conflicts.status() from None
@@ -200,7 +206,8 @@ class FieldManager:
         return objects.managed(merged, entries.encode(managed))
 
     def _updater(self, reset: ResetFields) -> Updater:
-        return Updater(self._schema_for, self._convert, reset if reset is not None else self._reset)
+        found = reset if reset is not None else self._reset
+        return Updater(self._schema_for, self._convert, found, checks=not self._blank)
 
 
 class _Write:
@@ -237,9 +244,18 @@ class _Write:
         return limits.capped(Managed(managers, times))
 
     def apply(
-        self, live: Object, config: Object, managed: Managed, *, force: bool, duplicates: bool
+        self,
+        live: Object,
+        config: Object,
+        managed: Managed,
+        *,
+        before: Object,
+        force: bool,
+        duplicates: bool,
     ) -> tuple[Object, Managed]:
         """Merges `config` into `live`, in whose lists there may be `duplicates`.
+
+        What nobody manages yet is compared with the object that is there `before` a create.
 
         Raises ConflictsError; StatusError for what does not fit.
         """
@@ -248,23 +264,23 @@ class _Write:
             why = f"failed to convert new object ({objects.who(live)}) to smd typed"  # (from memory)
             why = f"failed to create manager for existing fields: {why}"
             _validated(existing, why, allow_duplicates=duplicates)
-            managed = self._tracked({}, live, managed, BEFORE_FIRST_APPLY)
-        before = self._updater.versioned(live, self._api_version)
-        applied = before.holding(objects.unmanaged(config))
+            managed = self._tracked(before, live, managed, BEFORE_FIRST_APPLY)
+        current = self._updater.versioned(live, self._api_version)
+        applied = current.holding(objects.unmanaged(config))
         _validated(applied, f"failed to create typed patch object ({objects.who(config)})")
         why = f"failed to create typed live object ({objects.who(live)})"
-        _validated(before, why, allow_duplicates=duplicates)
+        _validated(current, why, allow_duplicates=duplicates)
         try:
-            return self._merged(before, applied, managed, force=force)
+            return self._merged(current, applied, managed, force=force)
         except ConflictsError as conflicts:
             if self._manager != KUBECTL:
                 raise
-            allowed = last_applied.owned_fields(before)
+            allowed = last_applied.owned_fields(current)
             if allowed is None:
                 raise
             if not conflicts.fields().difference(allowed).is_empty():
                 raise conflicts.without(allowed) from None
-        return self._merged(before, applied, managed, force=True)
+        return self._merged(current, applied, managed, force=True)
 
     def _merged(
         self, live: Versioned, config: Versioned, managed: Managed, *, force: bool
@@ -281,7 +297,8 @@ class _Write:
         if merged.value == live.value:
             return live.value, Managed(managers, times)
         times[identity] = self._now
-        return merged.value, Managed(managers, times)
+        value = merged.value if raw_fields(merged.schema) is None else plain(merged.value)
+        return value, Managed(managers, times)
 
 
 def _validated(obj: Versioned, failing: str, *, allow_duplicates: bool = False) -> None:

@@ -11,6 +11,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.managedfields import comparing, merging, typed
+from kubeskew.apiserver.apply.managedfields.atoms import TypedError
 from kubeskew.apiserver.apply.managedfields.comparing import Comparison
 from kubeskew.apiserver.apply.managedfields.entries import (
     ConflictsError,
@@ -56,12 +57,19 @@ class Versioned:
 
 
 class Updater:
-    """Works out ownership; `reset` is left out of what managers own."""
+    """Works out ownership; `reset` is left out of what managers own.
 
-    def __init__(self, schema_for: SchemaFor, convert: Convert, reset: ResetFields) -> None:
+    With `checks`, a converted object has to fit the schema of the version it comes to, which one that only
+    changes its name need not do.
+    """
+
+    def __init__(
+        self, schema_for: SchemaFor, convert: Convert, reset: ResetFields, *, checks: bool = False
+    ) -> None:
         self._schema_for = schema_for
         self._convert = convert
         self._reset = reset
+        self._checks = checks
 
     def versioned(self, value: Object, api_version: str) -> Versioned:
         """Raises MissingVersionError."""
@@ -71,11 +79,17 @@ class Updater:
         return Versioned(value, api_version, schema)
 
     def converted(self, obj: Versioned, api_version: str) -> Versioned:
-        """Returns `obj` in another version; raises MissingVersionError."""
+        """Returns `obj` in another version; raises MissingVersionError, and 500 for what does not fit."""
         if obj.api_version == api_version:
             return obj
         there = self.versioned({}, api_version)
-        return there.holding(self._convert(obj.value, api_version))
+        found = there.holding(self._convert(obj.value, api_version))
+        if self._checks:
+            try:
+                typed.validate(found.value, found.schema)
+            except TypedError as error:
+                raise StatusError(500, "", str(error)) from None
+        return found
 
     def reset_of(self, api_version: str) -> FieldSet:
         if isinstance(self._reset, FieldSet):
@@ -109,16 +123,20 @@ class Updater:
         return pruned, managers
 
     def _reconciled(self, live: Versioned, managers: Managers) -> Managers:
-        """Returns every manager's fields as the schema of its version is now."""
+        """Returns every manager's fields as the schema of its version is now, which `live` has to fit."""
         found = {}
         for manager, owned in managers.items():
-            schema = (
-                live.schema if owned.api_version == live.api_version else self._schema_for(owned.api_version)
-            )
-            if schema is not None:
-                fields = typed.reconciled(owned.fields, schema)
-                found[manager] = owned if fields is owned.fields else owned._replace(fields=fields)
+            try:
+                there = self.converted(live, owned.api_version) if self._checks else None
+                schema = there.schema if there is not None else self._schema_of(owned.api_version, live)
+            except MissingVersionError:
+                continue
+            fields = typed.reconciled(owned.fields, schema)
+            found[manager] = owned if fields is owned.fields else owned._replace(fields=fields)
         return found
+
+    def _schema_of(self, api_version: str, live: Versioned) -> Schema:
+        return live.schema if api_version == live.api_version else self.versioned({}, api_version).schema
 
     def _settle(
         self, live: Versioned, new: Versioned, managers: Managers, acting: ManagerId, *, force: bool
@@ -150,7 +168,10 @@ class Updater:
     ) -> Comparison:
         """Returns the changes in terms of another version; raises MissingVersionError."""
         if api_version not in known:
-            before, after = self.converted(live, api_version), self.converted(new, api_version)
+            with _wrapping_errors("failed to convert old object"):
+                before = self.converted(live, api_version)
+            with _wrapping_errors("failed to convert new object"):
+                after = self.converted(new, api_version)
             changes = comparing.compare(before.value, after.value, before.schema)
             known[api_version] = changes.excluding(self.reset_of(api_version))
         return known[api_version]

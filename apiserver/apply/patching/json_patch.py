@@ -67,6 +67,21 @@ def apply_json_patch(doc: Any, patch: bytes | Any, *, whole: bool = True) -> Any
     return result
 
 
+def sort_along(doc: Any, patch: bytes) -> None:
+    """Sorts the keys of what a patch has read to come to its places: that is written again."""
+    for operation in _read(patch):
+        holder = doc
+        for part in str(_member(operation, "path") or "").split("/")[1:]:
+            if isinstance(holder, dict):
+                members = sorted(holder.items())
+                holder.clear()
+                holder.update(members)
+            try:
+                holder = _get(holder, _unescape(part)) if isinstance(holder, dict | list) else None
+            except _StepError:
+                break
+
+
 def _read(patch: bytes | Any) -> list[Operation | None]:
     if isinstance(patch, bytes):
         try:

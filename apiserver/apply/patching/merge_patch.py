@@ -1,4 +1,7 @@
-"""Applies JSON merge patches (RFC 7386) with the corner cases of evanphx/json-patch v4, as upstream."""
+"""Applies JSON merge patches (RFC 7386) with the corner cases of evanphx/json-patch v4, as upstream.
+
+Objects that it reads are written with sorted keys; others stay as they are.
+"""
 
 from typing import Any
 
@@ -31,13 +34,13 @@ def _merge(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
             merged[key] = value  # nulls within an array stay when it takes the place of an object
         else:
             merged[key] = _without_nulls(value)
-    return merged
+    return dict(sorted(merged.items()))
 
 
 def _without_nulls(value: Any) -> Any:
     """Returns `value` without the null members of its objects; null elements of arrays stay."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _without_nulls(value[key]) for key in sorted(value) if value[key] is not None}
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value

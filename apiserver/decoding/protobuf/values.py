@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from kubeskew.apimachinery.go_durations import duration_text
+from kubeskew.apimachinery.golang.raw_extensions import RAW, RawObject
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.decoding.json_values import load_repeated
@@ -59,7 +60,7 @@ def codec(schema: Schema) -> Codec:
         case Kind.INT_OR_STRING:
             return Codec(BYTES, int_or_string, int)
         case _:
-            return Codec(BYTES, raw_json, _nothing)
+            return Codec(BYTES, raw_extension if schema.name == RAW else raw_json, _nothing)
 
 
 def _nothing() -> None:
@@ -142,6 +143,12 @@ def raw_json(data: bytes) -> Any:
         return load_repeated(sent)
     except ValueError as error:
         raise WireError(f"raw JSON: {error}") from None
+
+
+def raw_extension(data: bytes) -> Any:
+    """Returns the same for a RawExtension, which keeps its bytes."""
+    value = raw_json(data)
+    return RawObject(value, _field(data, 1, b"", BYTES)) if isinstance(value, dict) else value
 
 
 def schema_union(name: str, read_schema: Callable[[bytes], Any]) -> Codec:

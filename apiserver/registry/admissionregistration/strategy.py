@@ -24,9 +24,9 @@ from kubeskew.apiserver.registry.admissionregistration.webhook_validation import
     WebhookValidationOptions,
     webhooks_errors,
 )
-from kubeskew.apiserver.registry.generic.builtin import WithGenerationConditionalUpdate
+from kubeskew.apiserver.registry.generic.builtin import MetadataKeptStatus, WithGenerationConditionalUpdate
 from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 _GROUP = "admissionregistration.k8s.io"
 
@@ -82,6 +82,8 @@ class _PolicyStrategy(WithGenerationConditionalUpdate, ABC):
 
 class ValidatingPolicyStrategy(_PolicyStrategy):
     """ValidatingAdmissionPolicy."""
+
+    status: ClassVar[type[Strategy]] = MetadataKeptStatus
 
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
         return validating_policy_errors(obj, checks)

@@ -13,6 +13,13 @@ class SpecKeptStatus(StatusStrategy):
     kept_metadata: ClassVar[tuple[str, ...]] = ()
 
 
+class MetadataKeptStatus(StatusStrategy):
+    """Keeps all metadata on a write of the status, and gives its writer none to own."""
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("metadata",), ("spec",))
+
+
 class LabelsKeptStatus(StatusStrategy):
     """Keeps only the labels on a write of the status, as a deployment's."""
 

@@ -9,6 +9,7 @@ registry/generic/registry/dryrun.go, 1.36.
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.registry.generic.guaranteed_update import confirm
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.failures import RevisionMismatchError
@@ -21,11 +22,16 @@ async def commit(
 ) -> WriteResult:
     """Stores `obj` over the entry `over` (None: as a new one), and returns it as its writer gets to see it.
 
-    A dry run stores nothing. Raises RevisionMismatchError if something else than `over` stands there; a dry
-    run only looks for that if the object is new.
+    A dry run stores nothing, nor does a custom resource that would be stored as it is. Raises
+    RevisionMismatchError if something else than `over` stands there; a dry run only looks for that if the
+    object is new.
     """
     services, codec = registry.services, registry.services.codec
-    value, stored_as = await codec.stored(registry.resource, obj)
+    value, served_as = await codec.stored(registry.resource, obj)
+    if over is not None and registry.resource.custom and codec.holds(over.value, value):
+        await confirm(services.store, over)
+        found = registry.object(over)
+        return WriteResult(found, over.revision, over.value)
     expected = over.revision if over is not None else 0
     if write.dry_run:
         if over is None:
@@ -35,9 +41,9 @@ async def commit(
         verb = Verb.CREATE if over is None else Verb.UPDATE
         uid = obj["metadata"]["uid"] if over is None else over.uid
         now = services.environment.clock.now()
-        event = await _write(registry, Change(verb, key, uid, value, expected, write.author, now), stored_as)
+        event = await _write(registry, Change(verb, key, uid, value, expected, write.author, now), served_as)
         revision, stored = event.revision, value
-    obj = await codec.returned(registry.resource, obj, value)
+    obj = await codec.returned(registry.resource, obj, value, served_as)
     if stored is not None:
         registry.remember_selectable(obj, revision)
     if revision:

@@ -107,7 +107,8 @@ async def _admit_and_commit(
     keep_times_of_no_change(new, old)
     if should_delete_during_update(registry, new, old):
         return await _delete(registry, entry, new, write)
-    if new == old and services.codec.is_stored(registry.resource, entry.value, entry.revision):
+    resource = registry.resource
+    if new == old and not resource.custom and services.codec.is_stored(resource, entry.value, entry.revision):
         await confirm(services.store, entry)
         return WriteResult(old, entry.revision, entry.value)
     return await commit(registry, entry.key, new, write, entry)

@@ -8,6 +8,7 @@ from typing import Any
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.golang.decode_errors import Repeated, ShapeError, kept_errors
+from kubeskew.apimachinery.golang.raw_extensions import plain, raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
@@ -33,10 +34,13 @@ def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, va
         raise errors.bad_request(f"json: cannot unmarshal {found} into Go value of type {_MAP}")
     try:
         strict = [] if validation == "Ignore" else _repeated(body)
-        merged = merge_strategic(live, patch, schema)
+        raw = raw_fields(schema)
+        merged = merge_strategic(live if raw is None else plain(live), patch, schema)
         decoder.check_depth(merged, decoder.MAX_OBJECT_DEPTH)
         walked, dropped = _typed(merged, schema)
         decoder.keep_reset(merged, walked)
+        if raw is not None:
+            raw.sort(walked)
     except ShapeError as error:
         raise _unreadable(patch, str(error)) from None
     except ValueError as error:

@@ -40,7 +40,8 @@ class DefinitionStatusStrategy(StatusStrategy):
         return validation.validate_status(new)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
-        return ("metadata",), ("spec",)
+        only_spec = ctx.features.schemas.status_owns_metadata
+        return (("spec",),) if only_spec else (("metadata",), ("spec",))
 
 
 class DefinitionStrategy(HandwrittenValidation):

@@ -25,6 +25,9 @@ class APIServiceStatus(SpecKeptStatus):
     kept_metadata = ("labels", "annotations", "finalizers", "ownerReferences")
     core_metadata = False
 
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("metadata",), ("spec",))
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(status_errors(new))
 

@@ -1,6 +1,7 @@
 """Decides how ControllerRevisions are written.
 
-Source: pkg/registry/apps/controllerrevision/strategy.go, 1.36.
+Source: pkg/registry/apps/controllerrevision/strategy.go and pkg/apis/apps/validation/validation.go
+(ValidateControllerRevisionCreate), 1.31 to 1.36.
 """
 
 from kubeskew.apimachinery.field import FieldError, invalid, required
@@ -17,9 +18,19 @@ class ControllerRevisionStrategy(BuiltIn):
     update_checks = (Check.METADATA, *UPDATE_AS_NEW)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = [] if obj.get("data") is not None else [required("data", "data is mandatory")]
-        errors += workload_validation.not_negative(obj, "", "revision")
+        errors = list(workload_validation.not_negative(obj, "", "revision"))
+        checks_object = ctx.features.workloads.revision_data_is_object
+        data = obj.get("data")
+        if data is None:
+            errors.append(required("data", "data is mandatory"))
+        elif checks_object and not isinstance(data, dict):
+            errors.append(required("data", "data must be a valid JSON object"))
         return errors
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        if not ctx.features.workloads.revision_data_is_object:
+            return self.validate(new, ctx)
+        return list(workload_validation.not_negative(new, "", "revision"))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if new.get("data") != old.get("data"):

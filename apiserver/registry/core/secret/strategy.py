@@ -3,8 +3,6 @@
 Source: pkg/registry/core/secret/strategy.go, 1.36.
 """
 
-import base64
-
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
 from kubeskew.apimachinery.objects import Object
@@ -16,7 +14,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext, keep
 
 
 class SecretStrategy(BuiltIn):
-    """`stringData` is only a way to write `data`."""
+    """Keeps the type of a secret."""
 
     field_labels = ("type",)
     update_checks = (
@@ -27,19 +25,9 @@ class SecretStrategy(BuiltIn):
         Check.OWN_RULES,
     )
 
-    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        self._merge(obj)
-
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        self._merge(new)
         if not new.get("type"):
             keep(new, old, "type")
-
-    def _merge(self, obj: Object) -> None:
-        texts = obj.pop("stringData", None)
-        if texts:
-            data = obj["data"] = dict(obj.get("data") or {})
-            data.update({name: base64.b64encode(text.encode()).decode() for name, text in texts.items()})
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []

@@ -12,10 +12,13 @@ from kubeskew.apimachinery.clock import later, timestamp
 from kubeskew.apimachinery.errors import GroupKind, GroupResource
 from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.admission import CREATE
+from kubeskew.apiserver.apply.managedfields import FieldManager
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.requests import bodies, rendering
 from kubeskew.apiserver.registry.requests.admission import attributes_of
 from kubeskew.apiserver.registry.requests.scope import Scope
@@ -41,13 +44,26 @@ async def request_token(request: Request, scope: Scope) -> Response:
     target = scope.resource.subresources["token"]
     asked = await bodies.read_other(request, scope, target, schema, options.field_validation)
     now, chain = scope.services.environment.clock.now(), scope.services.admission
+    asked.setdefault("metadata", {})
+    if not scope.services.features.accounts.token_uid:
+        bodies.wipe_system_metadata(asked)
+    spec = asked.setdefault("spec", {})
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = _DEFAULT_SECONDS
+    asked = _managed(request, asked, schema, options.field_manager, now)
     attributes = attributes_of(request, scope, CREATE, asked, dry_run=options.dry_run)
     await chain.admit(attributes)
     account = _account(scope, request)
-    _complete(scope, request, asked, now)
+    _complete(scope, request, asked, account["metadata"]["uid"], now)
     await chain.validate(attributes)
     issued = _issue(scope, asked, account, now)
     return rendering.render(request, scope, normalise(issued, schema), form, 201)
+
+
+def _managed(request: Request, asked: Object, schema: Schema, manager: str, now: datetime) -> Object:
+    """Returns the request with its managedFields, which it has like everything that is posted."""
+    name = manager_name(manager, request.headers.get("user-agent", ""))
+    return FieldManager(lambda _: schema, blank=True).update(None, asked, name, "token", timestamp(now))
 
 
 def _account(scope: Scope, request: Request) -> Object:
@@ -56,20 +72,20 @@ def _account(scope: Scope, request: Request) -> Object:
     return object_of(entry)
 
 
-def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> None:
-    """Sets what the request leaves out; raises 422."""
-    metadata, spec = asked.setdefault("metadata", {}), asked.setdefault("spec", {})
+def _complete(scope: Scope, request: Request, asked: Object, uid: str, now: datetime) -> None:
+    """Sets what the request leaves out; raises 409 and 422. `uid` is that of the account."""
+    metadata, spec = asked["metadata"], asked["spec"]
     for name, value in (("name", request.info.name), ("namespace", request.info.namespace)):
         if metadata.get(name) and metadata[name] != value:
             why = f"must match the service account {name} if specified"
             problem = field.invalid(f"metadata.{name}", metadata[name], why)
             raise errors.invalid(_KIND, request.info.name, [problem])
         metadata[name] = value
+    if scope.services.features.accounts.token_uid:
+        _check_uid(scope, request, metadata.setdefault("uid", uid), uid)
     metadata["creationTimestamp"] = timestamp(now)
     if not spec.get("audiences"):
         spec["audiences"] = list(scope.services.account_keys.audiences)
-    if spec.get("expirationSeconds") is None:
-        spec["expirationSeconds"] = _DEFAULT_SECONDS
     asked["status"] = {"token": "", "expirationTimestamp": None}
     path, seconds = "spec.expirationSeconds", spec["expirationSeconds"]
     if seconds < _LEAST_SECONDS:
@@ -78,6 +94,19 @@ def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> N
     if seconds > _MOST_SECONDS:
         problem = field.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")
         raise errors.invalid(_KIND, "", [problem])
+
+
+def _check_uid(scope: Scope, request: Request, given: str, uid: str) -> None:
+    """Raises 409 for the uid of another account, or warns of it."""
+    if given == uid:
+        return
+    why = f"the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+    if scope.services.features.accounts.checks_token_uid:
+        raise errors.conflict(GroupResource(*_KIND), request.info.name, why)
+    gate = "TokenRequestServiceAccountUIDValidation"
+    request.warnings.append(
+        f"{why} but {gate} is not enabled. In the future, this will return a conflict error"
+    )
 
 
 def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Object:

@@ -5,10 +5,9 @@ Source: pkg/registry/resource/devicetaintrule/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn, MetadataKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.devicetaintrule import validation as devicetaintrule_validation
-from kubeskew.apiserver.registry.resource.status import MetadataKeptStatus
 
 
 class TaintRuleStatus(MetadataKeptStatus):

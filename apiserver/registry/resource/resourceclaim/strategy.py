@@ -32,6 +32,9 @@ class ClaimStatusStrategy(ClassicStatus):
         if not is_classic(ctx):
             status_validation.drop_deallocated(new, old)
 
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("metadata",), ("spec",)) if ctx.features.devices.status_resets_metadata else (("spec",),)
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):
             return list(classic_validation.claim_status_errors(new, old))

@@ -6,12 +6,11 @@ Source: pkg/registry/resource/resourcepoolstatusrequest/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn, MetadataKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest import (
     validation as resourcepoolstatusrequest_validation,
 )
-from kubeskew.apiserver.registry.resource.status import MetadataKeptStatus
 
 
 class StatusRequestStatus(MetadataKeptStatus):

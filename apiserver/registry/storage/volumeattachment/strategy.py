@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
+from kubeskew.apiserver.registry.generic.builtin import MetadataKeptStatus, ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.check_order import Check
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
-from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.storage.volumeattachment import validation as volumeattachment_validation
 
 
@@ -26,11 +26,8 @@ class _AttachmentRules(HandwrittenValidation):
         return list(volumeattachment_validation.attachment_update_errors(new, old))
 
 
-class AttachmentStatus(_AttachmentRules, StatusStrategy):
+class AttachmentStatus(_AttachmentRules, MetadataKeptStatus):
     """Validates a write of the status, which attachers make; it owns neither metadata nor spec."""
-
-    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
-        return (("metadata",), ("spec",))
 
 
 class AttachmentStrategy(_AttachmentRules, ReturnsDeletedObject):
