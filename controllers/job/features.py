@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.framework.features import waits_for_own_writes
+from kubeskew.controllers.framework.features import owner_match, waits_for_own_writes
+from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
 # Until then finalizers count only the jobs that the API server has marked.
 _MARKED_UNTIL = 26
+_INDEXED_SINCE = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class JobFeatures:
     keeps_backoff: bool  # of a deleted job, for one of its name that comes before the controller looks again
     success_policies: bool  # pods that succeeded may end a job before all have
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
+    owner_match: OwnerMatch
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "JobFeatures":
@@ -47,4 +50,5 @@ class JobFeatures:
             keeps_backoff=gates.bugs.present("k8s-132109"),
             success_policies=gates.enabled("JobSuccessPolicy") or gates.bugs.present("k8s-125429"),
             counts_marked=version.minor <= _MARKED_UNTIL,
+            owner_match=owner_match(version, gates, _INDEXED_SINCE),
         )
