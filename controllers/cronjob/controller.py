@@ -51,6 +51,7 @@ class CronJobController(Controller):
             self._jobs_of(found),
             self.clock.now(),
             annotates=self._features.scheduled_annotation,
+            overlooks_made_jobs=self._features.overlooks_made_jobs,
             loses_made_jobs=self._features.loses_made_jobs,
             even_schedules=self._features.even_schedules,
         )
