@@ -30,6 +30,7 @@ class PodOwnerController(Controller):
 
     def __init__(self, context: ControllerContext, *, waits_for_own_writes: bool, match: OwnerMatch) -> None:
         super().__init__(context)
+        self.keeps_expectations = False  # of a deleted owner, until its key is looked at
         self.expectations = Expectations(self.clock)
         self.pod_control = PodControl(self.client, self.recorder)
         self.objects = context.informer(self.ref)
@@ -54,7 +55,8 @@ class PodOwnerController(Controller):
         self.enqueue(new)
 
     def object_deleted(self, old: Object) -> None:
-        self.expectations.forget(key_of(old))
+        if not self.keeps_expectations:
+            self.expectations.forget(key_of(old))
         self.own_writes.forget(key_of(old))
         self.enqueue(old)
 

@@ -58,6 +58,7 @@ class JobController(PodOwnerController):
             waits_for_own_writes=self._features.waits_for_own_writes,
             match=self._features.owner_match,
         )
+        self.keeps_expectations = self._features.keeps_expectations
         self.pods.add_handler(self._orphan_seen, lambda _, pod: self._orphan_seen(pod))
 
     def selector(self, obj: Object) -> LabelSelector:

@@ -29,6 +29,7 @@ class JobFeatures:
     none_active_in_backoff: bool  # while a new pod is to wait, whatever runs; 1.32's API server refuses that
     forgets_ended: bool  # a job counts as going on until the informer has its end
     keeps_backoff: bool  # of a deleted job, for one of its name that comes before the controller looks again
+    keeps_expectations: bool  # of a deleted job, as above
     success_policies: bool  # pods that succeeded may end a job before all have
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
     owner_match: OwnerMatch
@@ -48,6 +49,7 @@ class JobFeatures:
             none_active_in_backoff=gates.bugs.present("k8s-139457"),
             forgets_ended=gates.bugs.present("k8s-130333"),
             keeps_backoff=gates.bugs.present("k8s-132109"),
+            keeps_expectations=gates.bugs.present("k8s-142247"),
             success_policies=gates.enabled("JobSuccessPolicy") or gates.bugs.present("k8s-125429"),
             counts_marked=version.minor <= _MARKED_UNTIL,
             owner_match=owner_match(version, gates, _INDEXED_SINCE),
