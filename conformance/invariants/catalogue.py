@@ -15,6 +15,7 @@ from kubeskew.conformance.invariants.deletion import DeletionCompletes, RightOwn
 from kubeskew.conformance.invariants.devices import ClaimReleased, DeviceInside, DeviceOnce
 from kubeskew.conformance.invariants.fields import unknown_fields, unreadable
 from kubeskew.conformance.invariants.invariant import Invariant
+from kubeskew.conformance.invariants.owning import OwnNamespace
 from kubeskew.conformance.invariants.placing import (
     BoundIsAdmitted,
     DeclaredEffect,
@@ -60,6 +61,7 @@ def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) ->
         PreemptionContract(),
         DeclaredEffect(tolerance),
         DeviceInside(tolerance),
+        OwnNamespace(),
     ]
     return found
 

@@ -42,11 +42,13 @@ class Run:
         now: datetime,
         *,
         annotates: bool,
+        overlooks_made_jobs: bool,
         loses_made_jobs: bool,
         even_schedules: bool,
     ) -> None:
         """`annotates`: jobs have an annotation with their scheduled time.
 
+        `overlooks_made_jobs`: the status is left alone where the job is there already (pull request 120649).
         `loses_made_jobs`: a job that is there already is looked for without its namespace (issue 136918).
         `even_schedules` as `timing.missed` has it.
         """
@@ -56,6 +58,7 @@ class Run:
         self._jobs = list(jobs)
         self._now = now
         self._annotates = annotates
+        self._overlooks_made_jobs = overlooks_made_jobs
         self._loses_made_jobs = loses_made_jobs
         self._even = even_schedules
         self.status: Object = cron_job.setdefault("status", {})
@@ -178,6 +181,8 @@ class Run:
                 return
             if not is_reason(error, "AlreadyExists"):
                 self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
+                raise
+            if self._overlooks_made_jobs:
                 raise
             if self._loses_made_jobs:
                 text = "an empty namespace may not be set when a resource name is provided"

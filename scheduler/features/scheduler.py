@@ -55,6 +55,7 @@ class SchedulerFeatures:
     gated_sleep: bool  # no event but a change of its own wakes a pod that PreEnqueue holds back
     placement: PlacementFeatures
     victims_unsorted: bool  # those that violate a budget come first, and so count as the most important
+    forgets_empty_budgets: bool  # whose selector is empty, when it chooses victims
     victims_get_other_status: bool  # the patch of a victim's status has the QoS class of its preemptor
     disruption_condition: bool  # victims get a condition with the reason
     preemptor_in_condition: bool  # it names the preemptor
@@ -113,6 +114,7 @@ class SchedulerFeatures:
             gated_sleep=gates.bugs.present("k8s-125527"),
             placement=PlacementFeatures.of(gates),
             victims_unsorted=gates.bugs.present("k8s-128307"),
+            forgets_empty_budgets=gates.bugs.present("k8s-141785"),
             victims_get_other_status=gates.bugs.present("k8s-126644"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),
             preemptor_in_condition=version.minor <= 25 or gates.bugs.present("k8s-114914"),

@@ -68,7 +68,14 @@ class DynamicState:
         self._contexts = None
         if features.classic is not None:
             self._contexts = SchedulingContexts(scheduling_context_ref(environment.version), features.classic)
-        self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_features.cel))
+        self._taints = TaintedSlices(
+            self.slices,
+            TaintRules(
+                self.classes.get,
+                self._allocator_features.cel,
+                taints_all_unselected=self._allocator_features.taints_all_unselected,
+            ),
+        )
 
     def _device_totals(self) -> DeviceTotals | None:
         """Makes the counts of devices that NodeResources plugins use for their scores, from 1.35 on."""
