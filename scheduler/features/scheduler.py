@@ -31,6 +31,7 @@ class SchedulerFeatures:
     classes_unheard: bool  # no pod is woken when a class comes that backs what it asks for
     claims_plugged_too: bool  # 1.34: also what the node's device plugins have, if the claim requests anything
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
+    forgets_refused_claim: bool  # 1.34: the error of a creation names neither the claim nor its namespace
     claim_metric: str  # metric of created extended-resource claims (1.35+), without `_total`; "" for none
     binding_metrics: bool  # 1.36+: metrics of binding conditions
     queueing_hints: bool  # else every event that a plugin registered for requeues the pods it rejected
@@ -92,6 +93,7 @@ class SchedulerFeatures:
             device_taint_rules=dynamic
             and gates.enabled("DRADeviceTaints")
             and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
+            forgets_refused_claim=version.minor < 35,
             claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
             binding_metrics=dynamic and version.minor >= 36 and gates.enabled("DRADeviceBindingConditions"),
             queueing_hints=gates.enabled("SchedulerQueueingHints"),

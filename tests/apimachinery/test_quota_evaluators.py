@@ -272,7 +272,9 @@ def test_resource_claims() -> None:
     }
 
 
-@pytest.mark.parametrize(("minor", "explicit", "implicit"), [(34, "2", "None"), (35, "5", "4"), (36, "5", "4")])
+@pytest.mark.parametrize(
+    ("minor", "explicit", "implicit"), [(34, "2", "None"), (35, "5", "4"), (36, "5", "4")]
+)
 def test_extended_resources(minor: int, explicit: str, implicit: str) -> None:
     """The worked example of KEP-5004: 1.34 measures no implicit names, and claims count since 1.35."""
     gpu, own = {"example.com/gpu": "1"}, {"deviceclass.resource.kubernetes.io/gpu": "1"}
@@ -333,7 +335,9 @@ def test_what_statuses_say_of_resources_has_quotas_measured(
     minor: int, was: list[dict[str, Any]], becomes: list[dict[str, Any]], freed: bool
 ) -> None:
     """Since 1.32 a container whose status says other resources than before has its pod's quotas measured."""
-    old, new = ({**pod(container()), "status": {"containerStatuses": statuses}} for statuses in (was, becomes))
+    old, new = (
+        {**pod(container()), "status": {"containerStatuses": statuses}} for statuses in (was, becomes)
+    )
     pods = evaluators(minor, InPlacePodVerticalScaling=True).of(PODS)
 
     assert pods.freed(old, new) is freed

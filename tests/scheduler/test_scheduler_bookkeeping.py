@@ -127,7 +127,9 @@ async def test_a_pod_does_not_land_what_another_has_in_flight(way):
     claim = {"metadata": {"namespace": "default", "name": "c", "uid": "claim"}, "spec": {}}
     tracker.add_pending("claim", RESULT)  # another pod's
     users = ClaimUsers(None, capitalized=True)
-    binder = ClaimBinder(tracker, _Writer(), users, None, SystemClock(), SeededEntropy(1), None)
+    binder = ClaimBinder(
+        tracker, _Writer(), users, None, SystemClock(), SeededEntropy(1), None, forgets_refused=False
+    )
     state = PodState([PodClaim(claim, {})], None, None, [])
 
     await getattr(binder, way)(state, PodInfo(POD))
@@ -141,7 +143,9 @@ async def test_a_new_claim_is_in_flight_until_the_informer_brings_it(clock, come
     minutes at most; its deletion frees them."""
     tracker, users = ClaimTracker(), ClaimUsers(None, capitalized=True)
     metrics = DynamicMetrics(CollectorRegistry(), FEATURES)
-    binder = ClaimBinder(tracker, _Writer(), users, None, clock, SeededEntropy(1), metrics)
+    binder = ClaimBinder(
+        tracker, _Writer(), users, None, clock, SeededEntropy(1), metrics, forgets_refused=False
+    )
     claim = {"metadata": {"namespace": "default", "generateName": "p-", "uid": "new"}, "spec": {}}
     tracker.add_pending("new", RESULT)
     own = PodState([], ExtendedResourceClaim(claim, False, (), "new", RESULT), None, [])
