@@ -35,8 +35,8 @@ class PodUsageFeatures:
 
     resized_by_update: bool  # since 1.32 a subresource alone resizes pods
     sees_scope_changes: bool  # a pod that gets a deadline, or loses it, changes from one scope to the other
-    # Implicit extended resources of device classes count, with or without the gate (134210). Before, a name of
-    # kubernetes.io that is none of the known ones is nobody's: it gets no entry in a quota's `used`.
+    # Implicit extended resources of device classes count, with or without the gate (134210). Before, a name
+    # of kubernetes.io that is none of the known ones is nobody's: no entry in a quota's `used`.
     implicit_names: bool
     # A change of what the statuses of containers say of resources has the quotas measured again.
     resize_frees: bool

@@ -110,7 +110,7 @@ class ClaimBinder:
             created = await self._writer.create(claim)
             status = "success"
         except StatusError as error:
-            # As upstream, the claim has no name here any more, and in 1.34 it is the one that was not returned.
+            # As upstream, the claim has no name here any more; in 1.34 it is the one that did not come back.
             which = "" if self._forgets_refused else f"{claim['metadata']['namespace']}/"
             text = f"create claim for extended resources {which}: {error.message}"
             raise StatusError(error.code, error.reason, text, error.details) from error
