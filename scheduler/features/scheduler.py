@@ -123,7 +123,7 @@ class SchedulerFeatures:
             match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
             min_domains=gates.enabled("MinDomainsInPodTopologySpread"),
             node_inclusion_policy=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
-            doubled_cache_size=version.minor <= 32,
+            doubled_cache_size=version.minor <= 33,
             double_full_stop=version.minor <= 28,
             fit_resolvable=version.minor <= 31,
         )
