@@ -64,7 +64,10 @@ class SchedulerFeatures:
     match_label_keys: bool  # of topology spread constraints
     min_domains: bool
     node_inclusion_policy: bool
-    doubled_cache_size: bool  # up to 1.32 the metric's name began scheduler_scheduler_ (from memory)
+    doubled_cache_size: bool  # up to 1.33 the metric's name began scheduler_scheduler_
+    counts_flushed: bool  # 1.36+: a metric of pods that were bound after waiting too long for an event
+    listed_event_labels: bool  # up to 1.31 metrics name events by a list, then by resource and action
+    plural_tolerations: bool  # 1.32: UpdatePodTolerations
     double_full_stop: bool  # up to 1.28 what PostFilter said got another full stop (from memory)
     fit_resolvable: (
         bool  # up to 1.31 a node too small for the pod counted as helped by preemption (from memory)
@@ -124,6 +127,9 @@ class SchedulerFeatures:
             min_domains=gates.enabled("MinDomainsInPodTopologySpread"),
             node_inclusion_policy=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
             doubled_cache_size=version.minor <= 33,
+            counts_flushed=version.minor >= 36,
+            listed_event_labels=version.minor <= 31,
+            plural_tolerations=version.minor == 32,
             double_full_stop=version.minor <= 28,
             fit_resolvable=version.minor <= 31,
         )

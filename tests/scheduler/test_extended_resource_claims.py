@@ -189,6 +189,8 @@ async def test_leftover_claim_is_deleted_in_the_next_attempt(version, flush):
 
         assert failures == {"/binding": 0, "PUT": 0}
         assert (asyncio.get_running_loop().time() - began > 300) is flush
+        assert f"scheduler_pod_scheduled_after_flush_total {float(flush)}" in cluster.metrics()
+        assert 'scheduler_goroutines{operation="binding"} 0.0' in cluster.metrics()
         assert len(await cluster.claims()) == 1
         assert len(cluster.service.dynamic.claims.allocated.devices) == 1
 
