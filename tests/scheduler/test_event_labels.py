@@ -1,4 +1,4 @@
-"""What metrics call the events that move pods between queues, by release."""
+"""Events that move pods between queues, as metrics of each release call them."""
 
 import pytest
 
