@@ -70,14 +70,16 @@ class CronJobController(Controller):
         return self._jobs_by_owner.of(cron_job)
 
     async def _reconcile(self, run: Run) -> None:
-        """Starts what is due, then cleans up, even if that failed: old jobs may use up a quota."""
-        try:
+        """Cleans up, then starts what is due: old jobs may use up a quota.
+
+        What cleaning up deletes leaves the list of active jobs, so that nobody tells of its end any more.
+        """
+        if self._features.failure_skips_clean_up:
             await run.go()
-        except Exception:
-            if not self._features.failure_skips_clean_up:
-                await run.clean_up()
-            raise
-        await run.clean_up()
+            await run.clean_up()
+        else:
+            await run.clean_up()
+            await run.go()
 
 
 def _controller_names(job: Object) -> list[str]:

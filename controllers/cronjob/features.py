@@ -13,7 +13,7 @@ class CronJobFeatures:
     overlooks_made_jobs: bool  # one whose creation was not noted is taken for somebody else's
     loses_made_jobs: bool  # one whose creation was not noted is looked for in no namespace
     owner_by_name: bool  # takes a job for its own by the name of whatever controls it
-    failure_skips_clean_up: bool  # old jobs are kept while the next one cannot be made
+    failure_skips_clean_up: bool  # old jobs go after the next one is made, and stay while it cannot be
     even_schedules: bool  # takes all starts of a schedule to be as far apart as two of them
 
     @classmethod

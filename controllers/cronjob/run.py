@@ -221,8 +221,8 @@ class Run:
         job = await self._live(reference)
         if job is None:
             self._tell("Warning", "FailedGet", f'Get job: jobs.batch "{reference["name"]}" not found')
-        else:
-            await self._delete(job)
+        elif not await self._delete(job):
+            raise SyncError(f"could not replace job {reference['namespace']}/{reference['name']}")
 
     def _job(self, due: datetime) -> Object:
         template = self._cron_job["spec"].get("jobTemplate") or {}
@@ -250,26 +250,30 @@ class Run:
         """Deletes the oldest finished jobs beyond the limits."""
         spec = self._cron_job["spec"]
         for kind, limit in (
-            (conditions.FAILED, spec.get("failedJobsHistoryLimit")),
             (conditions.COMPLETE, spec.get("successfulJobsHistoryLimit")),
+            (conditions.FAILED, spec.get("failedJobsHistoryLimit")),
         ):
-            found = [job for job in self._jobs if conditions.holds(job, kind)]
-            found.sort(
-                key=lambda job: ((job.get("status") or {}).get("startTime") or "", job["metadata"]["name"])
-            )
+            found = sorted((job for job in self._jobs if conditions.holds(job, kind)), key=_start)
             for job in found[: max(0, len(found) - int(limit))] if limit is not None else ():
                 await self._delete(job)
 
-    async def _delete(self, job: Object) -> None:
+    async def _delete(self, job: Object) -> bool:
+        """Deletes a job, and its reference from the active ones; returns whether the server did."""
         metadata = job["metadata"]
         try:
             await self._client.delete(JOBS, metadata["name"], metadata["namespace"], propagation="Background")
         except StatusError as error:
-            if error.code != 404:
-                self._tell("Warning", "FailedDelete", f"Deleted job: {error}")
-                raise
+            self._tell("Warning", "FailedDelete", f"Deleted job: {error}")
+            return False
         self._drop(job["metadata"]["uid"])
         self._tell("Normal", "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
+        return True
+
+
+def _start(job: Object) -> tuple[bool, str, str]:
+    """Returns the sort key of jobs by their start; those that have not started come last."""
+    start = (job.get("status") or {}).get("startTime")
+    return start is None, start or "", job["metadata"]["name"]
 
 
 def _zoned(due: datetime, zone: str | None) -> str:

@@ -46,10 +46,10 @@ from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulati
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
-_CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, "DeviceClassAdd")
-_CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, "DeviceClassUpdate")
-_SLICE_ADDED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD, "ResourceSliceAdd")
-_SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, "ResourceSliceUpdate")
+_CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD)
+_CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE)
+_SLICE_ADDED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD)
+_SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE)
 
 
 class DynamicState:
