@@ -236,17 +236,27 @@ _LAYOUTS = {
 }
 
 
+def _time_text(text: str) -> str:
+    """Quotes a text as Go's package time does: bytes outside of ASCII in hexadecimal."""
+    shown = (
+        f"\\{chr(byte)}" if byte in b'"\\' else chr(byte) if 32 <= byte < 128 else f"\\x{byte:02x}"
+        for byte in text.encode()
+    )
+    return f'"{"".join(shown)}"'
+
+
 def parse_time(text: str, layout: str) -> datetime:
     """Returns the moment that `text` names, in UTC; raises ShapeError with the text of Go's time.Parse."""
     rest, parts = text, []
     for element, pattern in _LAYOUTS[layout]:
         match = re.match(pattern, rest)
         if match is None:
-            raise ShapeError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')
+            what = f"parsing time {_time_text(text)} as {_time_text(layout)}"
+            raise ShapeError(f"{what}: cannot parse {_time_text(rest)} as {_time_text(element)}")
         parts.append(match.group())
         rest = rest[match.end() :]
     if rest:
-        raise ShapeError(f'parsing time "{text}": extra text: "{rest}"')
+        raise ShapeError(f"parsing time {_time_text(text)}: extra text: {_time_text(rest)}")
     return _moment(text, parts)
 
 
