@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.features import features_of
@@ -56,6 +57,7 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
     """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`."""
     if not _may_have(new, _branches(schema, gates)):
         return
+    dropped = False
     for needed, paths in _off(schema, gates).items():
         if not any(_has(new, path, _older(needed, path)) for path in paths):
             continue
@@ -71,6 +73,11 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
                 _remove_volumes(new, path)
             else:
                 _remove(new, path, _HOLLOW.get(needed[0], 0))
+                dropped = True
+    if dropped:  # some fields are written though they are absent
+        whole = normalise(new, schema)
+        new.clear()
+        new.update(whole)
 
 
 @lru_cache(maxsize=4096)
