@@ -52,8 +52,7 @@ class _Finder:
         self.first: str | None = None
 
     def mismatch(self, found: str, struct: str, path: str, type_: str) -> None:
-        where = f"Go struct field {struct}.{path}" if struct else "Go value"
-        self.keep(f"json: cannot unmarshal {found} into {where} of type {type_}")
+        self.keep(f"json: cannot unmarshal {found} into {_place(struct, path)} of type {type_}")
 
     def keep(self, text: str) -> None:
         if self.first is None:
@@ -72,7 +71,7 @@ class _Finder:
             case Kind.QUANTITY:
                 _check_quantity(value)
             case Kind.INT_OR_STRING:
-                _check_int_or_string(value)
+                _check_int_or_string(value, _place(struct, path))
             case Kind.STRING:
                 self._string(value, schema, struct, path)
             case Kind.INTEGER:
@@ -112,7 +111,8 @@ class _Finder:
 
     def _string(self, value: Any, schema: Schema, struct: str, path: str) -> None:
         if schema.format in {"date-time", "micro-time"}:
-            _check_time(value, TIME if schema.format == "date-time" else MICRO_TIME)
+            layout = TIME if schema.format == "date-time" else MICRO_TIME
+            _check_time(value, layout, _place(struct, path))
         elif not isinstance(value, str):
             self.mismatch(found(value), struct, path, go_type(schema))
         elif schema.format == "byte":
@@ -200,14 +200,18 @@ def _check_quantity(value: Any) -> None:
         raise ShapeError(str(error)) from None
 
 
-def _check_int_or_string(value: Any) -> None:
+def _place(struct: str, path: str) -> str:
+    return f"Go struct field {struct}.{path}" if struct else "Go value"
+
+
+def _check_int_or_string(value: Any, place: str) -> None:
     if isinstance(value, str):
         return
     least, most = _GO_INTEGERS["int32"]
     if type(value) is int and least <= value <= most:
         return
     what = f"number {_number_text(value)}" if type(value) in {int, float} else found(value)
-    raise ShapeError(f"json: cannot unmarshal {what} into Go value of type int32")
+    raise ShapeError(f"json: cannot unmarshal {what} into {place} of type int32")
 
 
 def corrupt_base64_offset(text: str) -> int | None:
@@ -286,9 +290,9 @@ def _offset(zone: str) -> timedelta:
     return -size if zone[0] == "-" else size
 
 
-def _check_time(value: Any, layout: str) -> None:
+def _check_time(value: Any, layout: str, place: str) -> None:
     if not isinstance(value, str):
-        raise ShapeError(f"json: cannot unmarshal {found(value)} into Go value of type string")
+        raise ShapeError(f"json: cannot unmarshal {found(value)} into {place} of type string")
     parse_time(value, layout)
 
 
