@@ -47,6 +47,7 @@ class DRAFeatures:
     exactly: str = of_minor({0: "", 33: "exactly"})
     # The field that holds a device's fields in paths, empty where it is the device itself.
     wrapper: str = of_minor({0: "basic", 33: ""})
+    checks_several_kinds: bool = until(34)  # a request that is exact and has alternatives: both are checked
     alternatives: bool = since(33)  # a request without a class may have them
     admin_access_default: bool = decided(lambda gates: gates.version.minor == 31)  # written as false
     checks_deallocation: bool = decided(lambda gates: gates.version.minor == 31)
@@ -56,6 +57,7 @@ class DRAFeatures:
         {0: "resource.k8s.io/admin-access", 34: "resource.kubernetes.io/admin-access"}
     )
 
+    identifiers_are_types: bool = until(33)  # the reason of a malformed one is FieldValueTypeInvalid
     current_wording: bool = since(32)  # "domain" instead of "prefix", bytes instead of nothing, too many told
     limits_sizes: bool = since(32)  # expressions have a length and a cost, parameters a size
     max_reserved: int = of_minor({0: 32, 32: 256})
@@ -75,7 +77,7 @@ class DRAFeatures:
     )
     max_taints: int = of_minor({0: 4, 35: 16})
     object_text: str = of_minor(  # of parameters that are no JSON object
-        {0: "parameters must be a valid JSON object", 35: "must be a valid JSON object"}
+        {0: "parameters must be a valid JSON object", 34: "must be a valid JSON object"}
     )
     attribute_lists: bool = since(36)  # attributes may be lists: they count, and show in texts
     rule_times: bool = since(36)  # a taint rule's time moves on when its taint changes

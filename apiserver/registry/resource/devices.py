@@ -157,11 +157,8 @@ def class_name(value: str, path: str) -> Iterator[FieldError]:
 def _identifier(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     if len(value) > _MAX_ID:
         yield over_length(path, _MAX_ID, rules)
-    for text in names.c_identifier(value):
-        if rules.declarative_validation:
-            yield invalid(path, value, text)
-        else:  # which upstream shows without its value
-            yield FieldError(ErrorType.TYPE_INVALID, path, detail=text)
+    kind = ErrorType.TYPE_INVALID if rules.identifiers_are_types else ErrorType.INVALID
+    yield from (FieldError(kind, path, value, text) for text in names.c_identifier(value))
 
 
 def qualified(rules: DRAFeatures) -> Rule:
