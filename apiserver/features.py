@@ -46,6 +46,7 @@ class PodFeatures:
 
     # --- rules of specs; an old pod's use of a feature widens them (registry/shared/pod_options.py)
     relaxed_env: bool = since(32, gate="RelaxedEnvironmentVariableValidation")  # names may be nearly anything
+    driver_required_alone: bool = since(35)  # of a missing CSI driver nothing else is said
     relaxed_dns: bool = gate("RelaxedDNSSearchValidation")  # search paths may have underscores
     zero_sleep: bool = gate("PodLifecycleSleepActionAllowZero")
     pod_resources: bool = gate("PodLevelResources")
@@ -189,6 +190,7 @@ class VolumeFeatures:
     selinux_mounts: bool = since(27, gate="SELinuxMountReadWriteOncePod")
     counts_change: bool = gate("MutableCSINodeAllocatableCount")
     any_affinity_values: bool = until(32)  # as of pods
+    driver_required_alone: bool = since(35)  # of a missing CSI driver nothing else is said
 
 
 @dataclass(frozen=True, slots=True, eq=False)

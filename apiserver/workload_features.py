@@ -32,6 +32,7 @@ class WorkloadFeatures:
     autoscaler_generation: bool = decided(
         lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
     )
+    groups_of_workloads: bool = until(35)  # a Workload has its groups of pods itself
     scale_to_zero: bool = gate("HPAScaleToZero")
     zero_metric_values: bool = known_bug("k8s-137856")  # autoscaling/v1 has a value with each averageValue
     target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)

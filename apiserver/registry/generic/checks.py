@@ -2,7 +2,7 @@
 
 from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apimachinery.golang.roundtrip import zero
+from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Kind
@@ -16,7 +16,10 @@ def drop_disabled_fields(new: Object, old: Object | None, ctx: StrategyContext) 
     """Take out what belongs to a gate that is off, unless the old object uses it."""
     if ctx.resource.custom:
         return  # gates have no fields there, and what is known of a schema would outlive it
-    drop_disabled(new, old, ctx.resource.schema, ctx.gates)
+    if drop_disabled(new, old, ctx.resource.schema, ctx.gates):
+        whole = normalise(new, ctx.resource.schema)  # some fields are written though they are absent
+        new.clear()
+        new.update(whole)
 
 
 def complete(obj: Object, resource: Resource) -> None:

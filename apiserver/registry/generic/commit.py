@@ -51,15 +51,17 @@ async def commit(
     return WriteResult(obj, revision, stored, created=over is None)
 
 
-async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) -> None:
-    """Deletes `entry` for good; log and watchers see it go as it last was stored.
+async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) -> int:
+    """Deletes `entry` for good and returns the revision of that; log and watchers see it go as it last
+    was stored.
 
     Raises RevisionMismatchError.
     """
     now = registry.services.environment.clock.now()
     change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
     served_as_stored = _is_served_as_stored(registry, entry)
-    await _write(registry, change, registry.resource if served_as_stored else None)
+    event = await _write(registry, change, registry.resource if served_as_stored else None)
+    return event.revision
 
 
 async def _write(registry: Registry, change: Change, form: Resource | None) -> Event:

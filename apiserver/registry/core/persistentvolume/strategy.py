@@ -22,23 +22,28 @@ class VolumeStrategy(ReturnsDeletedObject):
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return _errors(obj, any_value=ctx.features.volumes.any_affinity_values)
+        return _errors(obj, ctx, any_value=ctx.features.volumes.any_affinity_values)
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return _errors(new, any_value=_may_have_any_value(old, ctx))
+        return _errors(new, ctx, any_value=_may_have_any_value(old, ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """Returns the volume's errors once more, as ValidatePersistentVolumeUpdate begins with them."""
-        rules = persistent_volumes.volume_errors(new["spec"], any_value=_may_have_any_value(old, ctx))
+        rules = _spec_errors(new, ctx, any_value=_may_have_any_value(old, ctx))
         return [*rules, *persistent_volumes.update_errors(new["spec"], old["spec"])]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return persistent_volume_warnings(obj, ctx.features.volumes)
 
 
-def _errors(volume: Object, *, any_value: bool) -> list[FieldError]:
-    rules = persistent_volumes.volume_errors(volume["spec"], any_value=any_value)
+def _errors(volume: Object, ctx: StrategyContext, *, any_value: bool) -> list[FieldError]:
+    rules = _spec_errors(volume, ctx, any_value=any_value)
     return [*rules, *persistent_volumes.mount_option_errors(volume)]
+
+
+def _spec_errors(volume: Object, ctx: StrategyContext, *, any_value: bool) -> list[FieldError]:
+    alone = ctx.features.volumes.driver_required_alone
+    return list(persistent_volumes.volume_errors(volume["spec"], any_value=any_value, required_alone=alone))
 
 
 def _may_have_any_value(old: Object, ctx: StrategyContext) -> bool:

@@ -38,8 +38,10 @@ _NOT_INLINE = f"may not be specified {_INLINE}"
 _NO_WHOLE_HOST = "may not be 'recycle' for a hostPath mount of '/'"
 
 
-def volume_errors(spec: Object, *, any_value: bool) -> Iterator[FieldError]:
-    """Checks a spec; `any_value`: its node affinity may ask for values that no label can have."""
+def volume_errors(spec: Object, *, any_value: bool, required_alone: bool) -> Iterator[FieldError]:
+    """Checks a spec; `any_value`: its node affinity may ask for values that no label can have;
+    `required_alone`: of a CSI driver that is missing nothing else is said.
+    """
     yield from _access_modes(spec, "spec")
     yield from _capacity(spec.get("capacity") or {})
     policy = spec.get("persistentVolumeReclaimPolicy") or ""
@@ -48,7 +50,7 @@ def volume_errors(spec: Object, *, any_value: bool) -> Iterator[FieldError]:
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         yield from _affinity(affinity, any_value=any_value)
-    yield from _source_errors(spec, "spec")
+    yield from _source_errors(spec, "spec", required_alone=required_alone)
     for field in ("storageClassName", "volumeAttributesClassName"):
         name = spec.get(field) or ""
         if field == "volumeAttributesClassName":
@@ -135,7 +137,7 @@ def _affinity(affinity: Object, *, any_value: bool) -> Iterator[FieldError]:
 Rule = Callable[[Object, str], Iterator[FieldError]]
 
 
-def _source_errors(spec: Object, path: str) -> Iterator[FieldError]:
+def _source_errors(spec: Object, path: str, *, required_alone: bool = True) -> Iterator[FieldError]:
     found = False
     for kind in [source for source in SOURCES if spec.get(source) is not None]:
         if found and kind != "flexVolume":  # which may come second, but none after it
@@ -144,6 +146,9 @@ def _source_errors(spec: Object, path: str) -> Iterator[FieldError]:
             continue
         found = True
         shown = {"gcePersistentDisk": "persistentDisk"}.get(kind, kind)
+        if kind == "csi":
+            name, at = spec["csi"].get("driver") or "", child(path, "csi.driver")
+            yield from sources.csi_driver_name(name, at, required_alone=required_alone)
         yield from SOURCES[kind](spec[kind], child(path, shown))
         if kind == "local" and spec.get("nodeAffinity") is None:
             yield required(child(path, "nodeAffinity"), "Local volume requires node affinity")
@@ -193,7 +198,6 @@ def _storage_os(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _csi(source: Object, path: str) -> Iterator[FieldError]:
-    yield from sources.csi_driver_name(source.get("driver") or "", child(path, "driver"))
     yield from sources.needed(source, path, "volumeHandle")
     for field in _CSI_SECRETS:
         reference = source.get(field)
