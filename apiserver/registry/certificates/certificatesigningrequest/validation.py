@@ -41,7 +41,7 @@ def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
     try:
         parse_request(spec.get("request") or "")
     except RequestError as error:
-        yield field.invalid("spec.request", spec.get("request") or "", str(error))
+        yield field.invalid("spec.request", spec.get("request"), str(error))
     usages = spec.get("usages") or []
     if not usages:
         yield field.required("spec.usages")

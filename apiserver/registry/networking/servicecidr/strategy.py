@@ -11,13 +11,15 @@ from kubeskew.apiserver.registry.networking.servicecidr import validation as ser
 
 
 class ServiceCIDRStrategy(ValidatedAsNew):
-    """Its status is not kept from those who write the rest."""
+    """Until 1.35 its status was not kept from those who write the rest."""
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        """Leaves everything as sent."""
+        if ctx.features.services.wipes_range_status:
+            super().prepare_for_create(obj, ctx)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        """Leaves everything as sent."""
+        if ctx.features.services.wipes_range_status:
+            super().prepare_for_update(new, old, ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(servicecidr_validation.service_range_errors(obj.get("spec") or {}))

@@ -40,7 +40,7 @@ def storage_class_errors(obj: Object) -> Iterator[FieldError]:
         yield required("provisioner", provisioner)
     else:
         texts = names.qualified_name(provisioner.lower())
-        yield from (invalid("provisioner", provisioner, text) for text in texts)
+        yield from (invalid("provisioner", provisioner.lower(), text) for text in texts)
     yield from _parameter_errors(obj.get("parameters") or {}, "parameters")
     policy = obj.get("reclaimPolicy") or ""
     if policy and policy not in _RECLAIM:

@@ -32,7 +32,7 @@ RULES = [
     (
         PRIORITIES,
         named(value=1, preemptionPolicy="Ever"),
-        'preemptionPolicy: Unsupported value: "Ever": supported values: "Never", "PreemptLowerPriority"',
+        'preemptionPolicy: Unsupported value: "Ever": supported values: "PreemptLowerPriority", "Never"',
     ),
     (
         STORAGE,
