@@ -23,6 +23,7 @@ class DRAFeatures:
     what the declarative ones say (in which minor each of those texts changed is from memory).
     """
 
+    condition_texts: bool = until(33)  # errors of conditions say that what is missing must be set
     consumable_capacity: bool = gate("DRAConsumableCapacity")
     list_attributes: bool = gate("DRAListTypeAttributes")
     lists_ungated: bool = repaired("k8s-139395")

@@ -31,6 +31,17 @@ from kubeskew.apiserver.feature_fields import (
 from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.workload_features import WorkloadFeatures
 
+# Kinds whose changes were checked more than once until the release with the number: their strategy and
+# validation function called one another (pkg/registry/*/*/strategy.go, ValidateUpdate, 1.31 to 1.36).
+_CHECKED_ONCE_SINCE = {
+    "daemonsets.apps": 34, "replicasets.apps": 34, "persistentvolumeclaims": 35,
+    "rolebindings.rbac.authorization.k8s.io": 35, "clusterrolebindings.rbac.authorization.k8s.io": 35,
+    "clusterroles.rbac.authorization.k8s.io": 35, "roles.rbac.authorization.k8s.io": 35,
+    "replicationcontrollers": 35, "volumeattachments.storage.k8s.io": 35,
+    "volumeattributesclasses.storage.k8s.io": 35, "networkpolicies.networking.k8s.io": 36,
+    "csinodes.storage.k8s.io": 36,
+}  # fmt: skip
+
 
 def cel_release(gates: FeatureGates) -> Release:
     """Returns what the expressions of policies, webhooks and custom resources depend on."""
@@ -176,6 +187,7 @@ class ServiceFeatures:
     prefer_close_deprecated: bool = since(35)
     external_ips_deprecated: bool = since(36)
     typed_endpoints: bool = since(33)  # addresses of slices are read first, then their version is looked at
+    range_changes_alone: bool = since(33)  # a changed service range is not checked as a new one
     repeated_ranges: bool = until(32)  # a node's ranges of pods that repeat have an error of their own
     reference_texts: bool = until(33)  # of ingresses and their classes: "kind is required"
     wipes_range_status: bool = gate("ServiceCIDRStatusFieldWiping")  # of service ranges, as of other kinds
@@ -189,6 +201,7 @@ class VolumeFeatures:
     claim_shrinks: bool = gate("RecoverVolumeExpansionFailure")  # a failed expansion may be asked for less
     attributes_classes: bool = gate("VolumeAttributesClass")
     tokens_in_secrets: bool = gate("CSIServiceAccountTokenSecrets")  # drivers get them so, or are warned of
+    immutable_classes: bool = since(36)  # the text for storage classes that change is that of other kinds
     dates_phases: bool = since(31, gate="PersistentVolumeLastPhaseTransitionTime")  # of volumes
     several_applied: bool = since(34)  # texts of allocated resources speak of several; more counts
     sources_across_namespaces: bool = gate("CrossNamespaceVolumeDataSource")
@@ -205,6 +218,8 @@ class AccountFeatures:
     """Holds the decisions about service accounts and their tokens."""
 
     token_ids: bool = gate("ServiceAccountTokenJTI")
+    # Answers to token requests have the account's uid, and no other may be asked for.
+    request_uids: bool = gate("TokenRequestServiceAccountUIDValidation")
     node_binding: bool = gate("ServiceAccountTokenNodeBinding")
     pod_node_info: bool = gate("ServiceAccountTokenPodNodeInfo")
     checks_node_binding: bool = gate("ServiceAccountTokenNodeBindingValidation")
@@ -253,6 +268,12 @@ class AdmissionFeatures:
 class RequestFeatures:
     """Holds the decisions about requests for any resource."""
 
+    # Kinds whose changes are checked once, by the names of their resources.
+    checked_once: frozenset[str] = decided(
+        lambda gates: frozenset(
+            name for name, first in _CHECKED_ONCE_SINCE.items() if gates.version.minor >= first
+        )
+    )
     retries_names: bool = gate("RetryGenerateName")
     # A 404 comes before the uid's 409 (from memory; surely in 1.36).
     absence_before_uid: bool = since(34)
@@ -284,6 +305,7 @@ class RequestFeatures:
     connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)
     # Versions of the aggregated discovery document, best first; may be empty.
     aggregated_discovery: tuple[str, ...] = decided(lambda gates: _aggregated_versions(gates))
+    condition_texts: bool = until(33)  # errors of conditions say that what is missing must be set
     names_level_type: bool = until(33)  # the text of exempt priority levels begins with "type"
     level_types_required: bool = since(36)  # an empty type of a level or its response is none
     handlers_required: bool = since(36)  # an empty handler of a runtime class is none

@@ -62,7 +62,7 @@ class InternalTypes:
 
     def _zero(self, sort: str) -> Any:
         if "." not in sort or sort[0] in "*[{":
-            return _ZEROS[sort] if sort in _ZEROS else None
+            return _ZEROS.get(sort)
         return self.shown({}, sort)
 
     def difference(self, sort: str, old: Object, new: Object) -> str:

@@ -37,4 +37,5 @@ class WorkloadFeatures:
     service_names_checked: bool = since(33)  # of new stateful sets
     # Stateful sets check their claim templates, and their pod template as a whole.
     stateful_set_templates: bool = since(34)
+    missed_scales: bool = until(32)  # a 404 for a missing Scale names the subresource
     target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)

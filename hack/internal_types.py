@@ -23,8 +23,8 @@ _SCALARS = {
     "types.NodeName": "s",
 }  # fmt: skip
 _GROUPS = (
-    "admissionregistration", "apps", "autoscaling", "batch", "certificates", "coordination", "core", "discovery",
-    "flowcontrol", "networking", "node", "policy", "rbac", "scheduling", "storage",
+    "admissionregistration", "apps", "autoscaling", "batch", "certificates", "coordination", "core",
+    "discovery", "flowcontrol", "networking", "node", "policy", "rbac", "scheduling", "storage",
 )  # fmt: skip
 
 

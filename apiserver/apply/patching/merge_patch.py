@@ -31,7 +31,7 @@ def _merge(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
             merged[key] = value  # nulls within an array stay when it takes the place of an object
         else:
             merged[key] = _without_nulls(value)
-    return merged
+    return {key: merged[key] for key in sorted(merged)}  # a map, in Go
 
 
 def _without_nulls(value: Any) -> Any:

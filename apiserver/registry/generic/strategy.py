@@ -28,7 +28,7 @@ from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic import schema_validation
-from kubeskew.apiserver.registry.generic.check_order import CREATE, UPDATE, Check, Checks
+from kubeskew.apiserver.registry.generic.check_order import CREATE, UPDATE, Check, Checks, once
 from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.user import User
 
@@ -122,7 +122,12 @@ class Strategy:
         return self.create_checks
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks of an update where they depend on version or gates; else `update_checks`."""
+        """Returns the checks of an update where they depend on version or gates; else `update_checks`, each
+        once for a kind that the release checks once.
+        """
+        resource = ctx.resource.storage_resource
+        if resource in ctx.features.requests.checked_once:
+            return once(self.update_checks, resource)
         return self.update_checks
 
     def checks_metadata(self, ctx: StrategyContext) -> bool:

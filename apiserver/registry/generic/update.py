@@ -188,11 +188,7 @@ async def _delete(registry: Registry, entry: Entry, new: Object, write: WriteReq
 def precondition_failed(registry: Registry, key: Key, what: str, wanted: str, found: str) -> StatusError:
     """409 for an object whose `what`, UID or ResourceVersion, is not the one that was meant."""
     resource = registry.resource
-    place = (
-        f"apiextensions.kubernetes.io/{resource.group}/{resource.plural}"
-        if resource.custom
-        else resource.plural
-    )
+    place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
     path = "/".join(part for part in ("", "registry", place, key.namespace, key.name) if part or not place)
     failed = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
     why = (

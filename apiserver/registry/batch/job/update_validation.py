@@ -10,6 +10,7 @@ from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.workloads.validation import immutable
 
+_SORTS = {"podFailurePolicy": "*batch.PodFailurePolicy", "successPolicy": "*batch.SuccessPolicy"}
 _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -40,7 +41,10 @@ def change_errors(spec: Object, old: Object, allowed: JobChanges) -> Iterator[Fi
     if template != former:
         yield invalid(at, InternalValue(template, sort), IMMUTABLE)
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        yield from immutable(spec.get(field), old.get(field), f"spec.{field}")
+        if spec.get(field) != old.get(field):
+            sort = _SORTS.get(field)
+            shown = InternalValue(spec.get(field), sort) if sort else spec.get(field)
+            yield invalid(f"spec.{field}", shown, IMMUTABLE)
 
 
 def _completions(spec: Object, old: Object, allowed: JobChanges) -> Iterator[FieldError]:

@@ -17,8 +17,8 @@ from kubeskew.apiserver.registry.shared.repeats import repeats
 _POSITIVE = "must be greater than zero"
 _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _FEATURE_TEXT = (
-    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or "
-    "MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature "
+    "or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
 )
 _ONE_SUBFIELD = "exactly one reference subfield must be non-nil"
 

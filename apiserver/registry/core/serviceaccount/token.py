@@ -10,12 +10,14 @@ from typing import Any
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import later, timestamp
 from kubeskew.apimachinery.errors import GroupKind, GroupResource
-from kubeskew.apimachinery.golang.roundtrip import normalise
+from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE
+from kubeskew.apiserver.apply.managedfields import FieldManager
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.requests import bodies, rendering
 from kubeskew.apiserver.registry.requests.admission import attributes_of
 from kubeskew.apiserver.registry.requests.scope import Scope
@@ -41,10 +43,20 @@ async def request_token(request: Request, scope: Scope) -> Response:
     target = scope.resource.subresources["token"]
     asked = await bodies.read_other(request, scope, target, schema, options.field_validation)
     now, chain = scope.services.environment.clock.now(), scope.services.admission
+    asked.pop("status", None)
+    if asked.setdefault("spec", {}).get("expirationSeconds") is None:
+        asked["spec"]["expirationSeconds"] = _DEFAULT_SECONDS
+    manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
+    managers = FieldManager(lambda _: schema)
+    given = {name: value for name, value in asked["spec"].items() if value is not None}
+    blank = {**zero(schema), **{name: asked[name] for name in ("apiVersion", "kind")}}
+    new = {**asked, "spec": {**blank["spec"], **given}}
+    owned = managers.update(blank, new, manager, "token", timestamp(now))
+    asked = {**owned, "spec": asked["spec"]}
     attributes = attributes_of(request, scope, CREATE, asked, dry_run=options.dry_run)
     await chain.admit(attributes)
     account = _account(scope, request)
-    _complete(scope, request, asked, now)
+    _complete(scope, request, asked, account, now)
     await chain.validate(attributes)
     issued = _issue(scope, asked, account, now)
     return rendering.render(request, scope, normalise(issued, schema), form, 201)
@@ -56,8 +68,8 @@ def _account(scope: Scope, request: Request) -> Object:
     return object_of(entry)
 
 
-def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> None:
-    """Sets what the request leaves out; raises 422."""
+def _complete(scope: Scope, request: Request, asked: Object, account: Object, now: datetime) -> None:
+    """Sets what the request leaves out; raises 409 and 422."""
     metadata, spec = asked.setdefault("metadata", {}), asked.setdefault("spec", {})
     for name, value in (("name", request.info.name), ("namespace", request.info.namespace)):
         if metadata.get(name) and metadata[name] != value:
@@ -66,10 +78,15 @@ def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> N
             raise errors.invalid(_KIND, request.info.name, [problem])
         metadata[name] = value
     metadata["creationTimestamp"] = timestamp(now)
+    if scope.services.features.accounts.request_uids:
+        uid = account["metadata"]["uid"]
+        if metadata.setdefault("uid", uid) != uid:
+            given = f"the UID in the token request ({metadata['uid']})"
+            why = f"{given} does not match the UID of the service account ({uid})"
+            resource = GroupResource("authentication.k8s.io", "TokenRequest")
+            raise errors.conflict(resource, request.info.name, why)
     if not spec.get("audiences"):
         spec["audiences"] = list(scope.services.account_keys.audiences)
-    if spec.get("expirationSeconds") is None:
-        spec["expirationSeconds"] = _DEFAULT_SECONDS
     asked["status"] = {"token": "", "expirationTimestamp": None}
     path, seconds = "spec.expirationSeconds", spec["expirationSeconds"]
     if seconds < _LEAST_SECONDS:
