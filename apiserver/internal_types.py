@@ -65,10 +65,10 @@ class InternalTypes:
             return _ZEROS.get(sort)
         return self.shown({}, sort)
 
-    def difference(self, sort: str, old: Object, new: Object) -> str:
-        """Returns what differs of two external values, as refusals end with it."""
+    def difference(self, sort: str, old: Any, new: Any) -> str:
+        """Returns what differs of two external values, as refusals end with it; of lists, since 1.34."""
         if not self._unified:
-            return _struct_difference(sort, old, new)
+            return _struct_difference(sort, old, new) if isinstance(old, dict) else ""
         before, after = _lines(self.shown(old, sort)), _lines(self.shown(new, sort))
         lines = difflib.unified_diff(before, after, n=3, lineterm="\n")
         return "".join(list(lines)[2:])  # without the names of files

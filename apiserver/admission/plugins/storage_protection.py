@@ -24,20 +24,21 @@ class _Protection(Plugin):
 
     def __init__(self, finalizers: Mapping[str, str]) -> None:
         self._finalizers = finalizers
-        self.resources = frozenset(finalizers)
 
     async def admit(self, attributes: Attributes) -> None:
         obj = attributes.object
         if obj is None:
             return
-        finalizer = self._finalizers[attributes.resource.storage_resource]
+        finalizer = self._finalizers.get(attributes.resource.storage_resource)
         finalizers = obj["metadata"].get("finalizers") or []
-        if finalizer not in finalizers:
+        if finalizer is not None and finalizer not in finalizers:
             obj["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
 class StorageObjectInUseProtection(_Protection):
     """Protects volumes and claims, and since 1.33 classes of volume attributes."""
+
+    resources = frozenset(_VOLUMES | _CLASSES)
 
     def __init__(self, features: AdmissionFeatures) -> None:
         super().__init__(_VOLUMES | _CLASSES if features.protects_attributes_classes else _VOLUMES)
@@ -45,6 +46,8 @@ class StorageObjectInUseProtection(_Protection):
 
 class PodGroupProtection(_Protection):
     """Protects groups of pods."""
+
+    resources = frozenset(_POD_GROUPS)
 
     def __init__(self, features: AdmissionFeatures) -> None:
         super().__init__(_POD_GROUPS if features.protects_pod_groups else {})

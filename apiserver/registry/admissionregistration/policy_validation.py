@@ -273,7 +273,7 @@ def _param_ref_errors(reference: Object, path: str) -> Iterator[FieldError]:
     if not name and selector is None:
         yield required(path, "one of name or selector must be specified")
     at = child(path, "parameterNotFoundAction")
-    yield from rules.one_of(reference.get("parameterNotFoundAction"), ("Deny", "Allow"), at)
+    yield from rules.one_of(reference.get("parameterNotFoundAction") or None, ("Deny", "Allow"), at)
 
 
 def _actions_errors(actions: list[str], path: str) -> Iterator[FieldError]:

@@ -8,7 +8,7 @@ changed.
 The order of a create, as upstream's `rest.BeforeCreate` (k8s.io/apiserver/pkg/registry/rest/create.go, 1.36):
 wiped system metadata, mutating admission, name, uid and creation time, `prepare_for_create`, generation,
 disabled fields dropped, `create_checks`, `warnings`, validating admission. Of an update:
-`prepare_for_update`, generation, disabled fields dropped, `update_checks`, `update_warnings`.
+`prepare_for_update`, disabled fields dropped, generation, `update_checks`, `update_warnings`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -206,6 +206,8 @@ class Strategy:
         return (("status",),) if "status" in ctx.resource.subresources else ()
 
     # --- deleting ------------------------------------------------------------------------------------------
+
+    orphans_with_warning: ClassVar[str] = ""  # the text for who deletes without a policy, if any
 
     def graceful_period(self, obj: Object, options: Object) -> int:
         """Returns seconds of grace for a delete with these DeleteOptions; 0 deletes at once.

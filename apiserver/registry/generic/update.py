@@ -156,9 +156,9 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
         metadata["generation"] = generation
     metadata.pop("selfLink", None)  # never stored
     strategy.prepare_for_update(new, old, ctx)
+    checks.drop_disabled_fields(new, old, ctx)
     if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
         metadata["generation"] = (generation or 0) + 1
-    checks.drop_disabled_fields(new, old, ctx)
     checks.complete(new, ctx.resource)
     checks.check_change(strategy, new, old, ctx)
 

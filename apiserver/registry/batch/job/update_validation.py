@@ -42,8 +42,8 @@ def change_errors(spec: Object, old: Object, allowed: JobChanges) -> Iterator[Fi
         yield invalid(at, InternalValue(template, sort), IMMUTABLE)
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         if spec.get(field) != old.get(field):
-            sort = _SORTS.get(field)
-            shown = InternalValue(spec.get(field), sort) if sort else spec.get(field)
+            internal = _SORTS.get(field)
+            shown = InternalValue(spec.get(field), internal) if internal else spec.get(field)
             yield invalid(f"spec.{field}", shown, IMMUTABLE)
 
 

@@ -6,7 +6,16 @@ Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume
 from collections.abc import Callable, Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
+from kubeskew.apimachinery.field import (
+    FieldError,
+    InternalValue,
+    child,
+    forbidden,
+    invalid,
+    key,
+    not_supported,
+    required,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.internal_types import InternalTypes
@@ -256,7 +265,7 @@ def update_errors(new: Object, old: Object, types: InternalTypes) -> Iterator[Fi
     affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
     if was is not None and affinity != was and _renamed(was, affinity) != affinity:
         text = "field is immutable, except for updating from beta label to GA"
-        yield invalid("nodeAffinity", affinity, text)
+        yield invalid("nodeAffinity", InternalValue(affinity, "*core.VolumeNodeAffinity"), text)
     if old.get("volumeAttributesClassName") is not None and new.get("volumeAttributesClassName") is None:
         yield forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden")
 

@@ -25,7 +25,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 # Made by admission, by later minors or at random.
 _ELSEWHERE = {
     "tolerations", "priority", "preemptionPolicy", "serviceAccount", "serviceAccountName", "resizePolicy",
-    "taints", "clusterIP", "clusterIPs", "nodePort", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "secrets",
+    "clusterIP", "clusterIPs", "nodePort", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "secrets",
+    "taints",
 }  # fmt: skip
 # Need the version of the request, plugins of admission or what an earlier step made.
 _NOT_OFFLINE = {
