@@ -20,6 +20,7 @@ from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyConte
 _GO_ORDER: Mapping[str, Sequence[str]] = {
     "LabelSelector": ("matchLabels", "matchExpressions"),
     "LabelSelectorRequirement": ("key", "operator", "values"),
+    "ResourceClaimSpec": ("resourceClassName", "parametersRef", "allocationMode"),
     "OwnerReference": ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"),
 }
 _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")

@@ -68,7 +68,7 @@ CHANGES = [
         STORAGE,
         named(provisioner="a"),
         {"provisioner": "b"},
-        "provisioner: Forbidden: updates to provisioner are forbidden.",
+        'provisioner: Invalid value: "b": field is immutable',
     ),
 ]
 
