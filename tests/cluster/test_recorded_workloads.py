@@ -25,6 +25,7 @@ _NOT_ALIKE = {
     "deployment-creates-replicaset-and-pods": _HASHES,
     "deployment-rollout": _HASHES,
     "service-defaults": "addresses and ports of services are random",
+    "scale-of-nothing": "since 1.33 a 404 for a missing Scale names the resource itself",
     "nodes": "the controller that annotates nodes has its turn earlier or later",
 }
 SIDE_BY_SIDE = 6
