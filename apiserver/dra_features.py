@@ -24,6 +24,7 @@ class DRAFeatures:
     what the declarative ones say (in which minor each of those texts changed is from memory).
     """
 
+    condition_texts: bool = until(33)  # errors of conditions say that what is missing must be set
     consumable_capacity: bool = gate("DRAConsumableCapacity")
     list_attributes: bool = gate("DRAListTypeAttributes")
     lists_ungated: bool = repaired("k8s-139395")
@@ -68,7 +69,6 @@ class DRAFeatures:
     structs: DeviceStructs = decided(lambda gates: device_structs(gates.version.minor))
     # The id of a device in errors: as text, as a struct whose fields JSON does not show, as a struct.
     device_ids: str = of_minor({0: "text", 34: "hidden", 35: "struct"})
-    condition_texts: str = of_minor({0: "must be set", 34: ""})  # of what a condition lacks
     # A list over its limit is told alone, a repeat at the item, a bad part of a name as Invalid; fewer
     # devices with taints or counters fit into a slice.
     declarative_validation: bool = since(35)

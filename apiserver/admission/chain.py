@@ -25,7 +25,10 @@ from kubeskew.apiserver.admission.plugins.priority import Priority
 from kubeskew.apiserver.admission.plugins.resource_quota import ResourceQuota
 from kubeskew.apiserver.admission.plugins.runtime_class import RuntimeClass
 from kubeskew.apiserver.admission.plugins.service_account import ServiceAccount
-from kubeskew.apiserver.admission.plugins.storage_protection import StorageObjectInUseProtection
+from kubeskew.apiserver.admission.plugins.storage_protection import (
+    PodGroupProtection,
+    StorageObjectInUseProtection,
+)
 from kubeskew.apiserver.admission.plugins.taint_nodes import TaintNodesByCondition
 from kubeskew.apiserver.admission.plugins.topology_labels import PodTopologyLabels
 from kubeskew.apiserver.admission.plugins.trust_bundles import ClusterTrustBundleAttest
@@ -61,7 +64,9 @@ _PLUGINS: dict[str, Factory | None] = {
     "EventRateLimit": None,
     "ExtendedResourceToleration": lambda _: optional.ExtendedResourceToleration(),
     "DefaultStorageClass": lambda services: DefaultStorageClass(services.store),
-    "StorageObjectInUseProtection": lambda _: StorageObjectInUseProtection(),
+    "StorageObjectInUseProtection": lambda services: StorageObjectInUseProtection(
+        services.features.admission
+    ),
     "OwnerReferencesPermissionEnforcement": lambda services: OwnerReferencesPermissionEnforcement(
         services.authorizer, lambda: services.table
     ),
@@ -75,6 +80,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "DenyServiceExternalIPs": lambda _: optional.DenyServiceExternalIPs(),
     "PodTopologyLabels": lambda services: PodTopologyLabels(services.store, services.features.admission),
     "NodeDeclaredFeatureValidator": None,
+    "PodGroupProtection": lambda services: PodGroupProtection(services.features.admission),
     # What calls out, counts or denies comes last.
     "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,

@@ -30,8 +30,9 @@ _MAX_REASON = 1024
 _MAX_MESSAGE = 32 * 1024
 
 
-def condition_errors(conditions: list[Object], path: str, lacking: str = "") -> Iterator[FieldError]:
-    """Checks conditions; `lacking` is the text for what one lacks ("must be set" up to 1.33)."""
+def condition_errors(conditions: list[Object], path: str, *, texts: bool = False) -> Iterator[FieldError]:
+    """Checks conditions; `texts`: errors say that what is missing must be set, as until 1.33."""
+    lacking = "must be set" if texts else ""
     seen: set[str] = set()
     for position, condition in enumerate(conditions):
         at, kind = index(path, position), condition.get("type") or ""

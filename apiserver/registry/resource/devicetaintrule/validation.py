@@ -39,7 +39,7 @@ def taint_rule_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> l
 
 def taint_rule_status_errors(status: Object, rules: DRAFeatures) -> Iterator[FieldError]:
     conditions, at = status.get("conditions") or [], "status.conditions"
-    yield from condition_errors(conditions, at, rules.condition_texts)
+    yield from condition_errors(conditions, at, texts=rules.condition_texts)
     if len(conditions) > MAX_RULE_CONDITIONS:
         yield too_many(at, len(conditions), MAX_RULE_CONDITIONS)
 

@@ -128,7 +128,7 @@ def _reported(device: Object, path: str, allocated: set[str], rules: DRAFeatures
     conditions, at = device.get("conditions") or [], child(path, "conditions")
     if len(conditions) > MAX_CONDITIONS:
         yield too_many(at, len(conditions), MAX_CONDITIONS)
-    yield from condition_errors(conditions, at, rules.condition_texts)
+    yield from condition_errors(conditions, at, texts=rules.condition_texts)
     if device.get("data") is not None:
         yield from devices.raw_object(device["data"], child(path, "data"), rules, stored=False)
     if device.get("networkData") is not None:

@@ -62,7 +62,7 @@ def request_status_errors(
         return
     before, conditions, at = old or {}, status.get("conditions") or [], "status.conditions"
     if old is None:
-        yield from condition_errors(conditions, at, rules.condition_texts)
+        yield from condition_errors(conditions, at, texts=rules.condition_texts)
     if status.get("poolCount") is None:
         yield required("status.poolCount")
     elif status["poolCount"] != before.get("poolCount"):

@@ -6,13 +6,22 @@ Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume
 from collections.abc import Callable, Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
+from kubeskew.apimachinery.field import (
+    FieldError,
+    InternalValue,
+    child,
+    forbidden,
+    invalid,
+    key,
+    not_supported,
+    required,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import paths, selectors
 from kubeskew.apiserver.registry.shared.amounts import ZERO
-from kubeskew.apiserver.registry.shared.differences import struct_difference
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 from kubeskew.apiserver.registry.shared.volumes import sources
 
@@ -248,19 +257,19 @@ SOURCES: dict[str, Rule] = {
 # --- changes -----------------------------------------------------------------------------------------------
 
 
-def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+def update_errors(new: Object, old: Object, types: InternalTypes) -> Iterator[FieldError]:
     before, after = ({kind: spec[kind] for kind in SOURCES if kind in spec} for spec in (old, new))
     _let_in_expansion_secret(after, before)
     if before != after:
         text = "spec.persistentvolumesource is immutable after creation\n"
-        difference = struct_difference("core.PersistentVolumeSource", before, after)
+        difference = types.difference("core.PersistentVolumeSource", before, after)
         yield forbidden("spec.persistentvolumesource", text + difference)
     if new.get("volumeMode") != old.get("volumeMode"):
         yield invalid("volumeMode", new.get("volumeMode"), IMMUTABLE)
     affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
     if was is not None and affinity != was and _renamed(was, affinity) != affinity:
         text = "field is immutable, except for updating from beta label to GA"
-        yield invalid("nodeAffinity", affinity, text)
+        yield invalid("nodeAffinity", InternalValue(affinity, "*core.VolumeNodeAffinity"), text)
     if old.get("volumeAttributesClassName") is not None and new.get("volumeAttributesClassName") is None:
         yield forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden")
 
