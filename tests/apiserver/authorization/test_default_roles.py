@@ -42,7 +42,7 @@ def digest(objects: list[Object]) -> str:
 @pytest.mark.parametrize("gates", ["default", "all"])
 @pytest.mark.parametrize("minor", DIGESTS)
 def test_the_roles_of_a_minor_are_upstreams(minor, gates):
-    """As many objects as upstream's code makes, with the same rules in the same order."""
+    """Makes as many objects as upstream, with the same rules in the same order."""
     made = default_objects(minor, ALL if gates == "all" else {})
 
     assert {"objects": len(made), "digest": digest(made)} == DIGESTS[minor][gates]
