@@ -33,7 +33,7 @@ def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock) -> Handl
     async def audit(request: Request) -> Response:
         begun = clock.monotonic()
         response = await handler(request)
-        metrics.observe(request.info, response.status, clock.monotonic() - begun)
+        metrics.observe(request, response, clock.monotonic() - begun)
         if request.info.is_long_running:
             _count_open(metrics, request.info, response)
         return response

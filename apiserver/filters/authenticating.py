@@ -1,18 +1,25 @@
 """Authenticates requests."""
 
 from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.authentication import Authenticator
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.instrumentation.access import AccessMetrics
 
 
-def with_authentication(handler: Handler, authenticator: Authenticator) -> Handler:
+def with_authentication(
+    handler: Handler, authenticator: Authenticator, metrics: AccessMetrics, clock: Clock
+) -> Handler:
     """Fill in `request.user`, or answer 401."""
 
     async def authenticate(request: Request) -> Response:
+        begun = clock.monotonic()
         user = authenticator.authenticate(request)
         if user is None:
+            metrics.unauthenticated(clock.monotonic() - begun)
             return statuses.response(request, errors.unauthorized())
+        metrics.authenticated(user.name, clock.monotonic() - begun)
         request.user = user
         return await handler(request)
 

@@ -5,7 +5,9 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 
 import logging
 from functools import partial
+from itertools import starmap
 
+from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.verbosity import level_of
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
@@ -15,7 +17,7 @@ from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
 from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.metrics import FlowMetrics
+from kubeskew.apiserver.instrumentation.flows import FlowMetrics, Seats
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import stored_object
 from kubeskew.apiserver.user import User
@@ -30,8 +32,17 @@ _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
 class Fairness:
     """Classifies requests and seats them; both follow the stored objects."""
 
-    def __init__(self, store: Store, metrics: FlowMetrics, total: int, read: Read = stored_object) -> None:
+    def __init__(
+        self,
+        store: Store,
+        metrics: FlowMetrics,
+        total: int,
+        read: Read = stored_object,
+        clock: Clock | None = None,
+    ) -> None:
         self._metrics = metrics
+        self._now = (clock or SystemClock()).monotonic
+        self._in_flight = metrics.in_flight(mutating=False), metrics.in_flight(mutating=True)
         self._levels = PriorityLevels(total)
         self._known: TwoGenerationCache[_Key, Flow] = TwoGenerationCache(_REMEMBERED)
         names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
@@ -55,6 +66,11 @@ class Fairness:
                 self._known.put(key, found)
         return found
 
+    def look(self) -> None:
+        """Tells the metrics what the levels hold now."""
+        self._classifier.get()
+        self._metrics.look(starmap(Seats, self._levels.limits()))
+
     async def serve(self, handler: Handler, request: Request) -> Response:
         """Returns the handler's answer once there is a seat, else 429; with the flow's headers."""
         info = request.info
@@ -65,6 +81,7 @@ class Fairness:
             return _with_headers(await handler(request), flow)
         distinguisher = {"ByUser": request.user.name, "ByNamespace": info.namespace}
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
+        begun = self._now()
         try:
             level = await self._levels.enter(flow.level, name)
         except RejectedError as rejected:
@@ -73,11 +90,16 @@ class Fairness:
                 log.log(_TOLD, "%s", self._no_seat(flow, request.user, info))
             retry = [("Retry-After", "1")]
             return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
-        self._metrics.dispatched(flow.level, flow.schema)
+        counted, in_flight = self._metrics.flow(flow.level, flow.schema), self._in_flight[info.is_mutating]
+        seated = self._now()
+        counted.begun(seated - begun)
+        in_flight.value += 1
         try:
             return _with_headers(await handler(request), flow)
         finally:
             self._levels.leave(level)
+            counted.ended(self._now() - seated)
+            in_flight.value -= 1
 
     def _no_seat(self, flow: Flow, user: User, info: RequestInfo) -> str:
         """Returns upstream's words (queueset.go), with a shorter description of the request."""

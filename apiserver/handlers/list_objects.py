@@ -37,6 +37,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     namespace = request.info.namespace or None
     try:
         page = await page_of(scope, namespace, options, wanted)
+        _count(scope, namespace, options, wanted, page)
         metadata = metadata_of(scope, page, namespace, wanted)
         if form == _PLAIN:
             response = Response(200, await _body(scope, page, metadata, wanted))
@@ -46,6 +47,19 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     except UnreadableError as error:
         raise unreadable_list(scope, namespace, error) from None
     return await rendering.compressed(request, response)
+
+
+def _count(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection, page: Page) -> None:
+    """Counts a list, with how many objects it looked at."""
+    reads, resource = scope.services.metrics.reads, scope.resource.storage_resource
+    fetched = len(page.entries)
+    if not (wanted.is_all or wanted.name):
+        first = scope.services.store.list(resource, namespace, None, 1)
+        fetched = max(fetched, first.remaining + len(first.entries))
+    cached = scope.registry.cached.answers_list(options, selects=not wanted.is_all)
+    reads.listed(resource, fetched, len(page.entries), cached=cached)
+    if cached and options.resource_version == "":
+        reads.read_consistently(resource)
 
 
 def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError) -> StatusError:

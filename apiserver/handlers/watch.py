@@ -103,6 +103,7 @@ async def stream(
             await fetch_conversions(scope, wanted.namespace)
             page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
             entries, since = list(page.entries), page.revision
+            scope.services.metrics.reads.begun(scope.resource.storage_resource, len(entries))
         elif revision == 0:
             since = store.revision
         elif not options.begins_in_log:
@@ -322,11 +323,15 @@ class Encoder:
         self._scope = scope
         self._form = form
         self._kept = scope.services.encoded_events
+        self._counted = scope.services.metrics.reads.watch(scope.resource)
         self._first = True
 
     def lines(self, changes: Iterable[Change]) -> bytes:
         line = self._line if self._form.convert else self._plain_line
-        return b"".join([line(change) for change in changes])
+        lines = [line(change) for change in changes]
+        for sent in lines:
+            self._counted.sent(len(sent))
+        return b"".join(lines)
 
     def bookmark(self, revision: int, annotations: Object) -> bytes:
         """Returns a bookmark: an object of the kind that has nothing but a resourceVersion."""

@@ -1,0 +1,57 @@
+"""Counts who asks and what they are allowed (k8s.io/apiserver/pkg/endpoints/filters/metrics.go, 1.36)."""
+
+from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, NumberSeries
+
+_KNOWN = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
+
+
+class _Results:
+    """A counter and a histogram with the same label `result`."""
+
+    def __init__(self, counters: tuple[str, str], seconds: tuple[str, str], families: Families) -> None:
+        self._counters = families.counters(*counters)
+        self._seconds = families.histograms(*seconds)
+        self._series: dict[str, tuple[NumberSeries, HistogramSeries]] = {}
+
+    def count(self, result: str, seconds: float) -> None:
+        found = self._series.get(result)
+        if found is None:
+            found = self._counters.at(result=result), self._seconds.at(result=result)
+            self._series[result] = found
+        found[0].inc()
+        found[1].observe(seconds)
+
+
+class AccessMetrics:
+    """Counts attempts at authentication and authorization."""
+
+    def __init__(self, families: Families) -> None:
+        self._users = families.counters("authenticated_user_requests", "Authenticated requests by user.")
+        self._of_user: dict[str, NumberSeries] = {}
+        self._authentication = _Results(
+            ("authentication_attempts", "Attempts at authentication by result."),
+            ("authentication_duration_seconds", "Seconds of authentication by result."),
+            families,
+        )
+        self._authorization = _Results(
+            ("authorization_attempts_total", "Attempts at authorization by result."),
+            ("authorization_duration_seconds", "Seconds of authorization by result."),
+            families,
+        )
+
+    def authenticated(self, user: str, seconds: float) -> None:
+        """Counts a request of somebody; names that are not well known are counted together."""
+        label = user if user in _KNOWN else "email_id" if "@" in user else "other"
+        series = self._of_user.get(label)
+        if series is None:
+            series = self._of_user[label] = self._users.at(username=label)
+        series.inc()
+        self._authentication.count("success", seconds)
+
+    def unauthenticated(self, seconds: float) -> None:
+        """Counts a request of nobody known."""
+        self._authentication.count("failure", seconds)
+
+    def authorized(self, seconds: float, *, allowed: bool) -> None:
+        """Counts a decision; nobody here denies what another may still allow."""
+        self._authorization.count("allowed" if allowed else "no-opinion", seconds)
