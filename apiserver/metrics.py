@@ -10,11 +10,15 @@ from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, Numb
 from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.instrumentation.access import AccessMetrics
+from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
+from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.instrumentation.reads import ReadMetrics
 from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
 
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+# Paths of no resource that upstream counts; those of schemas as one.
+_SCHEMAS = "/openapi/v3"
+_INSTRUMENTED = frozenset({"/healthz", "/livez", "/readyz", "openapi/v3"})
 _VERBS = {"list": "LIST", "deletecollection": "DELETECOLLECTION", "watch": "WATCH"}
 _METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
@@ -57,8 +61,13 @@ class RequestMetrics:
             "apiserver_longrunning_requests",
             "Watches, logs that are followed and upgraded connections that are open.",
         )
+        self._deprecated = families.gauges(
+            "apiserver_requested_deprecated_apis", "Deprecated resources that somebody asked for."
+        )
         self.access = AccessMetrics(families)
+        self.tokens = TokenMetrics(families)
         self.reads = ReadMetrics(families)
+        self.policies = PolicyMetrics(families)
         self.admission = AdmissionMetrics(families)
         self.store = StoreMetrics(families)
         self.looks: list[Callable[[], None]] = []  # called before the families are read
@@ -73,6 +82,11 @@ class RequestMetrics:
     def observe(self, request: Request, response: Response, seconds: float) -> None:
         """Counts one answer."""
         info = request.info
+        if not info.is_resource:
+            path = "openapi/v3" if info.path.startswith(_SCHEMAS) else info.path
+            if path not in _INSTRUMENTED:
+                return
+            info = info._replace(path=path)
         key = _kind(info), request.query["dryRun"][0] if "dryRun" in request.query else ""
         series = self._kinds.get(key)
         if series is None:
@@ -94,6 +108,16 @@ class RequestMetrics:
                 series.size.observe(len(response.body))
         if series.body is not None and request.size:
             series.body.observe(request.size)
+
+    def deprecated(self, info: RequestInfo, removed: str) -> None:
+        """Notes that somebody asked for a deprecated resource."""
+        self._deprecated.at(
+            group=info.group,
+            version=info.version,
+            resource=info.resource,
+            subresource=info.subresource,
+            removed_release=removed,
+        ).value = 1
 
     def _series(self, info: RequestInfo, dry_run: str) -> "_KindSeries":
         """Returns the series of a kind of request; what has no end is not timed, and a dry run has no SLI."""
@@ -167,6 +191,8 @@ _UNKNOWN = RequestInfo(False, "", "other")
 
 
 def _kind(info: RequestInfo) -> RequestKind:
+    if not info.is_resource:
+        return info.verb, "", "", "", info.path, ""
     return info.verb, info.group, info.version, info.resource, info.subresource, _scope(info)
 
 

@@ -33,6 +33,7 @@ from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
 from kubeskew.apiserver.health import HealthChecks
 from kubeskew.apiserver.http.request import Handler, Lifetime, Request, Response
 from kubeskew.apiserver.http.self_signed import serving_pair
+from kubeskew.apiserver.instrumentation.access import TokenMetrics
 from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.machine import ServerMachine, SystemServerMachine
 from kubeskew.apiserver.metrics import RequestMetrics
@@ -75,6 +76,11 @@ class APIServer:
             directory = Path(options.faults_dir)
             self.faults = ServerFaults(directory, options.name, environment, event_log, machine.kill)
         features = features_of(environment.gates)
+        metrics = RequestMetrics(
+            partial(is_served, table),
+            connect_verb=features.requests.connect_verb,
+            minor=environment.version.minor,
+        )
         self.services = Services(
             name=options.name,
             environment=environment,
@@ -83,14 +89,10 @@ class APIServer:
             store=store,
             log=event_log,
             codec=Codec(table, environment, webhooks),
-            authenticator=_authenticator(options, keys, store, environment),
+            authenticator=_authenticator(options, keys, store, environment, metrics.tokens),
             account_keys=keys,
             authorizer=Access(store, environment),
-            metrics=RequestMetrics(
-                partial(is_served, table),
-                connect_verb=features.requests.connect_verb,
-                minor=environment.version.minor,
-            ),
+            metrics=metrics,
             lifetime=Lifetime(),
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,
@@ -142,7 +144,7 @@ class APIServer:
     def _count_state(self) -> None:
         services = self.services
         ProcessMetrics(services.metrics.registry, services.environment)
-        state = StateMetrics(services.metrics.families, services)
+        state = StateMetrics(services.metrics.families, services, self.options.storage_url)
         services.metrics.looks.append(state.look)
 
     def _fairness(self) -> Fairness | None:
@@ -257,11 +259,11 @@ def _account_keys(options: ServerOptions) -> AccountKeys:
 
 
 def _authenticator(
-    options: ServerOptions, keys: AccountKeys, store: Store, environment: Environment
+    options: ServerOptions, keys: AccountKeys, store: Store, environment: Environment, metrics: TokenMetrics
 ) -> UnionAuthenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
     features = features_of(environment.gates)
-    accounts = AccountTokens(keys, store, environment.clock, features.accounts)
+    accounts = AccountTokens(keys, store, environment.clock, features.accounts, metrics)
     tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
     authorities = Authorities(
         _content(options.client_ca_file), _content(options.requestheader_client_ca_file)

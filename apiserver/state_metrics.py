@@ -6,6 +6,7 @@ kube-aggregator/pkg/apiserver/metrics.go, pkg/registry/core/service/{ipallocator
 
 import ipaddress
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 from kubeskew.apimachinery.environment import Environment
@@ -40,8 +41,12 @@ class StateServices(Protocol):
 class StateMetrics:
     """Sets gauges and counters from the store before they are read."""
 
-    def __init__(self, families: Families, services: StateServices) -> None:
+    def __init__(self, families: Families, services: StateServices, storage_url: str) -> None:
         self._services = services
+        self._database = _file_of(storage_url)
+        self._stored_bytes = families.gauges(
+            "apiserver_storage_size_bytes", "Bytes of the storage that the server writes to."
+        )
         for name, text in _ZEROS.items():
             families.counters(name, text)
         families.gauges("apiserver_envelope_encryption_dek_cache_fill_percent", "Fill of the key cache.")
@@ -84,6 +89,8 @@ class StateMetrics:
         for resource in self._resources():
             self._count(resource)
         self._count_addresses()
+        if self._database is not None and self._database.exists():
+            self._stored_bytes.at(storage_cluster_id="etcd-0").value = self._database.stat().st_size
         for service in self._stored(_API_SERVICES):
             conditions = (service.get("status") or {}).get("conditions") or []
             available = any(one["type"] == "Available" and one["status"] == "True" for one in conditions)
@@ -126,3 +133,10 @@ class StateMetrics:
             obj = known_object(entry)
             if obj is not None:
                 yield obj
+
+
+def _file_of(storage_url: str) -> Path | None:
+    """Returns the file of a log in SQLite; others do not tell how large they are."""
+    scheme, _, path = storage_url.partition("://")
+    name = path.partition("?")[0].removeprefix("/")
+    return Path(name) if scheme.startswith("sqlite") and name else None

@@ -66,6 +66,8 @@ class ProcessMetrics:
         yield CounterMetricFamily(
             "process_cpu_seconds", "Seconds of processors used.", usage.ru_utime + usage.ru_stime
         )
+        for name, text, count in _network():
+            yield CounterMetricFamily(name, text, count)
         values = {
             "process_max_fds": ("Files that may be open.", limits(resource.RLIMIT_NOFILE)[0]),
             "process_open_fds": ("Files that are open.", len(list((_PROC / "fd").iterdir()))),
@@ -126,3 +128,13 @@ class ProcessMetrics:
         yield registered
         yield CounterMetricFamily("hidden_metrics", "Families hidden.", len(old.intersection(names)))
         yield CounterMetricFamily("disabled_metrics", "Families switched off.", 0)
+
+
+def _network() -> Iterator[tuple[str, str, int]]:
+    """Yields what passed through the machine's network, as the library counts it."""
+    lines = (_PROC / "net" / "netstat").read_text().splitlines()
+    for names, values in zip(lines[::2], lines[1::2], strict=True):
+        found = dict(zip(names.split(), values.split(), strict=True))
+        if "InOctets" in found:
+            yield "process_network_receive_bytes", "Bytes received.", int(found["InOctets"])
+            yield "process_network_transmit_bytes", "Bytes sent.", int(found["OutOctets"])

@@ -1,5 +1,7 @@
 """Authenticates requests."""
 
+import math
+
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.authentication import Authenticator
@@ -20,6 +22,9 @@ def with_authentication(
             metrics.unauthenticated(clock.monotonic() - begun)
             return statuses.response(request, errors.unauthorized())
         metrics.authenticated(user.name, clock.monotonic() - begun)
+        peer = request.peer
+        if peer is not None and peer.common_name and peer.until != math.inf:
+            metrics.certified(peer.until - clock.now().timestamp())
         request.user = user
         return await handler(request)
 

@@ -82,6 +82,8 @@ class Fairness:
         distinguisher = {"ByUser": request.user.name, "ByNamespace": info.namespace}
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
         begun = self._now()
+        counted = self._metrics.flow(flow.level, flow.schema)
+        counted.waiting(1)
         try:
             level = await self._levels.enter(flow.level, name)
         except RejectedError as rejected:
@@ -90,7 +92,9 @@ class Fairness:
                 log.log(_TOLD, "%s", self._no_seat(flow, request.user, info))
             retry = [("Retry-After", "1")]
             return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
-        counted, in_flight = self._metrics.flow(flow.level, flow.schema), self._in_flight[info.is_mutating]
+        finally:
+            counted.waiting(-1)
+        in_flight = self._in_flight[info.is_mutating]
         seated = self._now()
         counted.begun(seated - begun)
         in_flight.value += 1

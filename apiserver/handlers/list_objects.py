@@ -128,7 +128,10 @@ async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wan
         limit = 0 if single else options.limit
         return await _at(scope, namespace, revision, limit, wanted, None)
     if options.resource_version == "":
+        monotonic = scope.services.environment.clock.monotonic
+        begun = monotonic()
         await store.refresh()
+        scope.services.metrics.reads.waited(scope.resource.storage_resource, monotonic() - begun)
     else:
         await wait(store, revision)
     if scope.registry.cached.answers_list(options, selects=not wanted.is_all):

@@ -94,7 +94,9 @@ async def stream(
     encoder: "Encoder",
 ) -> AsyncIterator[bytes]:
     """Yields the chunks of a watch; each holds whole lines. Its events are of the namespace `within`."""
-    store, lifetime = scope.services.store, scope.services.lifetime
+    services = scope.services
+    store, lifetime, monotonic = services.store, services.lifetime, services.environment.clock.monotonic
+    begun = monotonic()
     initial = options.send_initial_events or (revision == 0 and options.send_initial_events is None)
     entries: list[Entry] = []
     since = revision
@@ -103,7 +105,7 @@ async def stream(
             await fetch_conversions(scope, wanted.namespace)
             page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
             entries, since = list(page.entries), page.revision
-            scope.services.metrics.reads.begun(scope.resource.storage_resource, len(entries))
+            services.metrics.reads.begun(scope.resource.storage_resource, len(entries))
         elif revision == 0:
             since = store.revision
         elif not options.begins_in_log:
@@ -126,6 +128,8 @@ async def stream(
             await asyncio.sleep(0)  # others have their turn
         if options.send_initial_events and options.bookmarks:
             yield encoder.bookmark(since, _END_OF_INITIAL)
+            where = "namespace" if wanted.namespace else "cluster"
+            services.metrics.reads.watch_listed(scope.resource, where, monotonic() - begun)
         reminder = _Reminder(cursor, end) if options.bookmarks else None
         async for chunk in _follow(scope, wanted, cursor, since, encoder, reminder):
             yield chunk

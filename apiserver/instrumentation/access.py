@@ -27,6 +27,9 @@ class AccessMetrics:
 
     def __init__(self, families: Families) -> None:
         self._users = families.counters("authenticated_user_requests", "Authenticated requests by user.")
+        self._expiration = families.histograms(
+            "apiserver_client_certificate_expiration_seconds", "Seconds until certificates of clients expire."
+        ).at()
         self._of_user: dict[str, NumberSeries] = {}
         self._authentication = _Results(
             ("authentication_attempts", "Attempts at authentication by result."),
@@ -48,6 +51,10 @@ class AccessMetrics:
         series.inc()
         self._authentication.count("success", seconds)
 
+    def certified(self, seconds: float) -> None:
+        """Counts a request with a certificate that is valid for so long."""
+        self._expiration.observe(seconds)
+
     def unauthenticated(self, seconds: float) -> None:
         """Counts a request of nobody known."""
         self._authentication.count("failure", seconds)
@@ -55,3 +62,20 @@ class AccessMetrics:
     def authorized(self, seconds: float, *, allowed: bool) -> None:
         """Counts a decision; nobody here denies what another may still allow."""
         self._authorization.count("allowed" if allowed else "no-opinion", seconds)
+
+
+class TokenMetrics:
+    """Counts tokens of service accounts (pkg/serviceaccount/metrics.go, 1.36)."""
+
+    def __init__(self, families: Families) -> None:
+        def counter(name: str, text: str) -> NumberSeries:
+            return families.counters(f"serviceaccount_{name}_total", text).at()
+
+        self.legacy = counter("legacy_tokens", "Tokens in Secrets that were used.")
+        self.stale = counter("stale_tokens", "Tokens used though they were to be renewed.")
+        self.valid = counter("valid_tokens", "Tokens used before they were to be renewed.")
+        self.manual = counter("legacy_manual_token_uses", "Uses of tokens in Secrets that somebody made.")
+        self.automatic = counter("legacy_auto_token_uses", "Uses of tokens in Secrets that accounts list.")
+        self.invalidated = counter(
+            "invalid_legacy_auto_token_uses", "Uses of tokens in Secrets that were marked as invalid."
+        )

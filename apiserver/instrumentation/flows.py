@@ -24,7 +24,7 @@ class Seats(NamedTuple):
 class FlowSeries:
     """What is counted of one flow schema at one priority level."""
 
-    __slots__ = ("dispatched", "executing", "seats", "seconds", "waited", "weight")
+    __slots__ = ("dispatched", "executing", "queued", "seats", "seconds", "waited", "weight")
 
     def __init__(
         self,
@@ -33,9 +33,16 @@ class FlowSeries:
         seconds: HistogramSeries,
         waited: HistogramSeries,
         weight: HistogramSeries,
+        queued: tuple[NumberSeries, NumberSeries],
     ) -> None:
         self.dispatched, self.seconds, self.waited, self.weight = dispatched, seconds, waited, weight
         self.executing, self.seats = executing
+        self.queued = queued
+
+    def waiting(self, change: int) -> None:
+        """Counts a request that comes to wait for its seat, or leaves."""
+        for series in self.queued:
+            series.value += change
 
     def begun(self, waited: float) -> None:
         """Counts a request that got its seat after so many seconds."""
@@ -103,6 +110,7 @@ class FlowMetrics:
                 self._seconds.at(type="regular", **labels),
                 self._waited.at(execute="true", **labels),
                 self._weights.at(**labels),
+                (self._queued.at(**labels), self._queued_seats.at(**labels)),
             )
         return found
 
@@ -113,11 +121,6 @@ class FlowMetrics:
     def in_flight(self, *, mutating: bool) -> NumberSeries:
         """Returns the number of requests in work."""
         return self._in_flight.at(request_kind="mutating" if mutating else "readOnly")
-
-    def queued(self, level: str, schema: str) -> tuple[NumberSeries, NumberSeries]:
-        """Returns the numbers of requests and of seats that wait."""
-        labels = {"priority_level": level, "flow_schema": schema}
-        return self._queued.at(**labels), self._queued_seats.at(**labels)
 
     def look(self, levels: Iterable[Seats]) -> None:
         """Takes over what the levels hold now, before the families are read."""

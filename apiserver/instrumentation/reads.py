@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, NumberSeries
 from kubeskew.apimachinery.resources import Resource
 
-_S = TypeVar("_S", NumberSeries, HistogramSeries)
+_S = TypeVar("_S", covariant=True)
 
 
 class ByResource(Protocol[_S]):
@@ -68,6 +68,12 @@ class ReadMetrics:
         self._consistent = families.counters(
             "apiserver_watch_cache_consistent_read_total", "Consistent reads answered from the watch cache."
         )
+        self._waited = families.histograms(
+            "apiserver_watch_cache_read_wait_seconds", "Seconds until the watch cache was fresh."
+        )
+        self._watch_lists = families.histograms(
+            "apiserver_watch_list_duration_seconds", "Seconds until a watch had sent what there is."
+        )
         self._initial = families.counters(
             "apiserver_init_events_total", "Events with which watches began, by resource."
         )
@@ -84,6 +90,16 @@ class ReadMetrics:
     def read_consistently(self, storage_resource: str) -> None:
         """Counts a list of now that the cache answered."""
         of_resource(self._consistent, storage_resource, success="true", fallback="false").inc()
+
+    def waited(self, storage_resource: str, seconds: float) -> None:
+        """Counts how long a read waited for the cache."""
+        of_resource(self._waited, storage_resource).observe(seconds)
+
+    def watch_listed(self, resource: Resource, scope: str, seconds: float) -> None:
+        """Counts a watch that has sent all that there is."""
+        self._watch_lists.at(
+            group=resource.group, version=resource.version, resource=resource.plural, scope=scope
+        ).observe(seconds)
 
     def begun(self, storage_resource: str, events: int) -> None:
         """Counts the events with which a watch began."""
