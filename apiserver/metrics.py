@@ -102,8 +102,6 @@ class RequestMetrics:
         answered.value += 1
         if series.duration is not None:
             series.duration.observe(seconds)
-            if series.sli is not None:
-                series.sli.observe(seconds)
             if series.size is not None and isinstance(response.body, bytes):
                 series.size.observe(len(response.body))
         if series.body is not None and request.size:
@@ -165,6 +163,10 @@ class RequestMetrics:
 
     def render(self) -> bytes:
         """Returns the text that a scraper reads."""
+        self.access.look()
+        for kind in self._kinds.values():
+            if kind.sli is not None and kind.duration is not None:
+                kind.sli.copy(kind.duration)
         for look in self.looks:
             look()
         return exposition(self.registry.collect(), self._minor)

@@ -5,6 +5,7 @@ observation goes through its bounds one by one. These families are of what is co
 of a queue or plugin. They are used as the library's: `family.labels("a", "b").inc()`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,29 @@ class HistogramSeries:
         self._bounds = bounds
         self.counts = [0] * (len(bounds) + 1)  # the last: more than all bounds
         self.total: float = 0
+
+    @property
+    def bounds(self) -> Sequence[float]:
+        """Returns the upper bounds by which it counts."""
+        return self._bounds
+
+    @property
+    def count(self) -> int:
+        """Returns how many observations there are."""
+        return sum(self.counts)
+
+    def set_all(self, value: float, count: int) -> None:
+        """Makes it hold so many observations of one value, and nothing else."""
+        self.counts = [0] * len(self.counts)
+        self.counts[bisect_left(self._bounds, value)] = count
+        self.total = value * count
+
+    def copy(self, finer: "HistogramSeries") -> None:
+        """Takes over the observations of one that has all of these bounds, and more."""
+        self.counts = [0] * len(self.counts)
+        for bound, count in zip((*finer.bounds, math.inf), finer.counts, strict=True):
+            self.counts[bisect_left(self._bounds, bound)] += count
+        self.total = finer.total
 
     def observe(self, value: float) -> None:
         """Adds an observation."""

@@ -71,12 +71,20 @@ class PriorityLevels:
             for level in self.levels.values()
         ]
 
-    async def enter(self, name: str, flow: str) -> PriorityLevel:
-        """Take a seat, waiting for one if that is allowed; raises RejectedError."""
+    def seat(self, name: str) -> PriorityLevel | None:
+        """Takes a seat if there is one at once."""
         level = self.levels[name]
         if level.exempt or self._has_seat(level):
             level.running += 1
             return level
+        return None
+
+    async def enter(self, name: str, flow: str) -> PriorityLevel:
+        """Take a seat, waiting for one if that is allowed; raises RejectedError."""
+        seated = self.seat(name)
+        if seated is not None:
+            return seated
+        level = self.levels[name]
         if not level.queues:
             raise RejectedError("concurrency-limit")
         queue = min((level.queues[number] for number in _hand(level, flow)), key=len)

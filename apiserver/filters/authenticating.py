@@ -21,7 +21,8 @@ def with_authentication(
         if user is None:
             metrics.unauthenticated(clock.monotonic() - begun)
             return statuses.response(request, errors.unauthorized())
-        metrics.authenticated(user.name, clock.monotonic() - begun)
+        request.known_at = clock.monotonic()
+        metrics.authenticated(user.name, request.known_at - begun)
         peer = request.peer
         if peer is not None and peer.common_name and peer.until != math.inf:
             metrics.certified(peer.until - clock.now().timestamp())

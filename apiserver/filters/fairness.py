@@ -14,10 +14,10 @@ from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
-from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
+from kubeskew.apiserver.fairness.levels import PriorityLevel, PriorityLevels, RejectedError
 from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.instrumentation.flows import FlowMetrics, Seats
+from kubeskew.apiserver.instrumentation.flows import FlowMetrics, FlowSeries, Seats
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import stored_object
 from kubeskew.apiserver.user import User
@@ -81,9 +81,13 @@ class Fairness:
             return _with_headers(await handler(request), flow)
         distinguisher = {"ByUser": request.user.name, "ByNamespace": info.namespace}
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
-        begun = self._now()
         counted = self._metrics.flow(flow.level, flow.schema)
+        level = self._levels.seat(flow.level)
+        if level is not None:
+            request.seated_at = request.known_at or self._now()
+            return await self._seated(handler, request, flow, level, counted)
         counted.waiting(1)
+        begun = self._now()
         try:
             level = await self._levels.enter(flow.level, name)
         except RejectedError as rejected:
@@ -94,15 +98,22 @@ class Fairness:
             return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
         finally:
             counted.waiting(-1)
-        in_flight = self._in_flight[info.is_mutating]
-        seated = self._now()
-        counted.begun(seated - begun)
+        request.seated_at = self._now()
+        counted.waits.observe(request.seated_at - begun)
+        return await self._seated(handler, request, flow, level, counted)
+
+    async def _seated(
+        self, handler: Handler, request: Request, flow: Flow, level: PriorityLevel, counted: FlowSeries
+    ) -> Response:
+        in_flight = self._in_flight[request.info.is_mutating]
         in_flight.value += 1
+        counted.begun()
         try:
             return _with_headers(await handler(request), flow)
         finally:
             self._levels.leave(level)
-            counted.ended(self._now() - seated)
+            request.answered_at = self._now()
+            counted.ended(request.answered_at - request.seated_at)
             in_flight.value -= 1
 
     def _no_seat(self, flow: Flow, user: User, info: RequestInfo) -> str:

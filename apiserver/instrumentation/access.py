@@ -6,20 +6,23 @@ _KNOWN = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:servicea
 
 
 class _Results:
-    """A counter and a histogram with the same label `result`."""
+    """A histogram with the label `result`, and a counter of the same, which is filled when somebody looks."""
 
     def __init__(self, counters: tuple[str, str], seconds: tuple[str, str], families: Families) -> None:
         self._counters = families.counters(*counters)
         self._seconds = families.histograms(*seconds)
-        self._series: dict[str, tuple[NumberSeries, HistogramSeries]] = {}
+        self._series: dict[str, HistogramSeries] = {}
 
-    def count(self, result: str, seconds: float) -> None:
+    def timed(self, result: str) -> HistogramSeries:
+        """Returns what times those that end so."""
         found = self._series.get(result)
         if found is None:
-            found = self._counters.at(result=result), self._seconds.at(result=result)
-            self._series[result] = found
-        found[0].inc()
-        found[1].observe(seconds)
+            found = self._series[result] = self._seconds.at(result=result)
+        return found
+
+    def look(self) -> None:
+        for result, series in self._series.items():
+            self._counters.at(result=result).value = series.count
 
 
 class AccessMetrics:
@@ -48,8 +51,13 @@ class AccessMetrics:
         series = self._of_user.get(label)
         if series is None:
             series = self._of_user[label] = self._users.at(username=label)
-        series.inc()
-        self._authentication.count("success", seconds)
+        series.value += 1
+        self._authentication.timed("success").observe(seconds)
+
+    def look(self) -> None:
+        """Counts the attempts, which were only timed."""
+        self._authentication.look()
+        self._authorization.look()
 
     def certified(self, seconds: float) -> None:
         """Counts a request with a certificate that is valid for so long."""
@@ -57,11 +65,11 @@ class AccessMetrics:
 
     def unauthenticated(self, seconds: float) -> None:
         """Counts a request of nobody known."""
-        self._authentication.count("failure", seconds)
+        self._authentication.timed("failure").observe(seconds)
 
     def authorized(self, seconds: float, *, allowed: bool) -> None:
         """Counts a decision; nobody here denies what another may still allow."""
-        self._authorization.count("allowed" if allowed else "no-opinion", seconds)
+        self._authorization.timed("allowed" if allowed else "no-opinion").observe(seconds)
 
 
 class TokenMetrics:

@@ -24,7 +24,7 @@ class Seats(NamedTuple):
 class FlowSeries:
     """What is counted of one flow schema at one priority level."""
 
-    __slots__ = ("dispatched", "executing", "queued", "seats", "seconds", "waited", "weight")
+    __slots__ = ("dispatched", "executing", "queued", "seats", "seconds", "waited", "waits", "weight")
 
     def __init__(
         self,
@@ -38,25 +38,30 @@ class FlowSeries:
         self.dispatched, self.seconds, self.waited, self.weight = dispatched, seconds, waited, weight
         self.executing, self.seats = executing
         self.queued = queued
+        self.waits = HistogramSeries(waited.bounds)  # of those that waited
 
     def waiting(self, change: int) -> None:
         """Counts a request that comes to wait for its seat, or leaves."""
         for series in self.queued:
             series.value += change
 
-    def begun(self, waited: float) -> None:
-        """Counts a request that got its seat after so many seconds."""
+    def begun(self) -> None:
+        """Counts a request that got its seat."""
         self.dispatched.value += 1
         self.executing.value += 1
-        self.seats.value += 1
-        self.waited.observe(waited)
-        self.weight.observe(1)
 
     def ended(self, seconds: float) -> None:
         """Counts the end of one."""
         self.executing.value -= 1
-        self.seats.value -= 1
         self.seconds.observe(seconds)
+
+    def look(self) -> None:
+        """Fills what follows from the rest: each request takes one seat, and most wait for none."""
+        dispatched = int(self.dispatched.value)
+        self.seats.value = self.executing.value
+        self.weight.set_all(1, dispatched)
+        self.waited.copy(self.waits)
+        self.waited.counts[0] += dispatched - self.waits.count  # at most 0 seconds
 
 
 class FlowMetrics:
@@ -124,6 +129,8 @@ class FlowMetrics:
 
     def look(self, levels: Iterable[Seats]) -> None:
         """Takes over what the levels hold now, before the families are read."""
+        for flow in self._series.values():
+            flow.look()
         for seats in levels:
             values = {
                 "nominal_limit": seats.nominal,
