@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery.metrics.exposition import content_type, exposition
 from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, NumberSeries
-from kubeskew.apimachinery.versions import NEWEST_MINOR
+from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
@@ -15,6 +15,7 @@ from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.instrumentation.reads import ReadMetrics
 from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
 
+_NEWEST = Version(NEWEST_MINOR)
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
 # Paths of no resource that upstream counts; those of schemas as one.
 _SCHEMAS = "/openapi/v3"
@@ -36,13 +37,13 @@ class RequestMetrics:
         is_known: Callable[[RequestInfo], bool] = lambda _: True,
         *,
         connect_verb: bool = True,
-        minor: int = NEWEST_MINOR,
+        version: Version = _NEWEST,
     ) -> None:
         self._is_known = is_known
         self._connect_verb = connect_verb
-        self._minor = minor
+        self._version = version
         self.registry = CollectorRegistry()
-        self.families = families = Families(self.registry, minor)
+        self.families = families = Families(self.registry, version)
         self._totals = families.counters("apiserver_request_total", "Requests by verb, resource and code.")
         self._durations = families.histograms(
             "apiserver_request_duration_seconds", "Seconds from the request to its answer."
@@ -77,7 +78,7 @@ class RequestMetrics:
     @property
     def content_type(self) -> str:
         """Returns the media type of what `render` returns."""
-        return content_type(self._minor)
+        return content_type(self._version)
 
     def observe(self, request: Request, response: Response, seconds: float) -> None:
         """Counts one answer."""
@@ -169,7 +170,7 @@ class RequestMetrics:
                 kind.sli.copy(kind.duration)
         for look in self.looks:
             look()
-        return exposition(self.registry.collect(), self._minor)
+        return exposition(self.registry.collect(), self._version)
 
 
 class _KindSeries:

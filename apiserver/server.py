@@ -79,7 +79,7 @@ class APIServer:
         metrics = RequestMetrics(
             partial(is_served, table),
             connect_verb=features.requests.connect_verb,
-            minor=environment.version.minor,
+            version=environment.version,
         )
         self.services = Services(
             name=options.name,

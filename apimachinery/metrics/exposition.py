@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.go_numbers import float_text
 from kubeskew.apimachinery.metrics.facts import Family, families, known_names
+from kubeskew.apimachinery.versions import Version
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -19,14 +20,14 @@ _ESCAPING = ((33, "; escaping=underscores"), (31, "; escaping=values"))  # of na
 _UNMARKED = "timingratiohistogram"  # is registered past component-base, which writes the marks
 
 
-def content_type(minor: int) -> str:
-    """Returns the media type of the text at a minor."""
-    return _PLAIN + next((text for since, text in _ESCAPING if minor >= since), "")
+def content_type(version: Version) -> str:
+    """Returns the media type of the text at a version."""
+    return _PLAIN + next((text for since, text in _ESCAPING if version.minor >= since), "")
 
 
-def exposition(collected: "Iterable[Metric]", minor: int) -> bytes:
+def exposition(collected: "Iterable[Metric]", version: Version) -> bytes:
     """Returns the text of all families that have series, in the order of their names."""
-    known, ever, found = families(minor), known_names(), {}
+    known, ever, found = families(version.minor), known_names(), {}
     for metric in collected:
         name = _family_name(metric, known)
         if name in known or name not in ever:

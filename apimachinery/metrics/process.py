@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.builds import build_information
 from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.metrics.builds import build_information
 from kubeskew.apimachinery.metrics.facts import families, hidden
 
 if TYPE_CHECKING:

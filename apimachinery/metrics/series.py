@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kubeskew.apimachinery.metrics.facts import Family, nearest
-from kubeskew.apimachinery.versions import NEWEST_MINOR
+from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
@@ -185,9 +185,9 @@ class Families:
     Those that the minor lacks are made as the nearest minor has them, and never shown.
     """
 
-    def __init__(self, registry: "CollectorRegistry", minor: int) -> None:
+    def __init__(self, registry: "CollectorRegistry", version: Version) -> None:
         self._registry = registry
-        self._minor = minor
+        self._minor = version.minor
 
     def counters(self, name: str, text: str) -> Counters:
         """Returns a family of counters; one without labels has its series from the start, as Go's."""
@@ -211,7 +211,7 @@ def unseen_families() -> Families:
     """Returns the maker of families that nobody reads, for what counts without a server."""
     from prometheus_client import CollectorRegistry
 
-    return Families(CollectorRegistry(), NEWEST_MINOR)
+    return Families(CollectorRegistry(), Version(NEWEST_MINOR))
 
 
 _F = TypeVar("_F", Counters, Gauges, Histograms)

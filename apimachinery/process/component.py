@@ -319,7 +319,7 @@ async def _run(
         raise click.UsageError(f"--kubeconfig: {error}") from error
     if faults is not None:
         faults.attach(client)
-    health = Health(CollectorRegistry(), environment.version.minor)
+    health = Health(CollectorRegistry(), environment.version)
     ProcessMetrics(health.registry, environment)
     ctx = ComponentContext(
         name=name,

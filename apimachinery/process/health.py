@@ -64,8 +64,8 @@ def answer(health: Health, path: str, names: Collection[str] = ()) -> web.Respon
         from kubeskew.apimachinery.metrics.exposition import content_type, exposition
 
         chosen = registry.restricted_registry(names) if names else registry
-        text = exposition(chosen.collect(), health.minor)
-        return web.Response(body=text, headers={"Content-Type": content_type(health.minor)})
+        text = exposition(chosen.collect(), health.version)
+        return web.Response(body=text, headers={"Content-Type": content_type(health.version)})
     if path in health.pages:
         return web.Response(body=orjson.dumps(health.pages[path]()), content_type="application/json")
     return web.Response(text="404 page not found", status=404)

@@ -51,7 +51,7 @@ class AdmissionServices(Protocol):
 
     @property
     def policy_metrics(self) -> PolicyMetrics:
-        """What counts the decisions of policies."""
+        """Returns what counts the decisions of policies."""
 
     @property
     def codec(self) -> Codec:

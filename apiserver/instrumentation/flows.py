@@ -13,7 +13,7 @@ _PREFIX = "apiserver_flowcontrol_"
 
 
 class Seats(NamedTuple):
-    """The seats that a priority level has by its shares, keeps for itself, and has at most."""
+    """Holds the seats that a priority level has by its shares, keeps for itself, and has at most."""
 
     name: str
     nominal: int
@@ -22,7 +22,7 @@ class Seats(NamedTuple):
 
 
 class FlowSeries:
-    """What is counted of one flow schema at one priority level."""
+    """Counts the requests of one flow schema at one priority level."""
 
     __slots__ = ("dispatched", "executing", "queued", "seats", "seconds", "waited", "waits", "weight")
 

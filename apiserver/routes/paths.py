@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.announcements import COMPONENTS_PATH
-from kubeskew.apimachinery.builds import build_information
+from kubeskew.apimachinery.metrics.builds import build_information
 from kubeskew.apiserver.apiextensions.table import Snapshot
 from kubeskew.apiserver.handlers import accepted_media_types
 from kubeskew.apiserver.health import PROBES

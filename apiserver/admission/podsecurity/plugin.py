@@ -49,7 +49,6 @@ class PodSecurity(Plugin):
 
     def __init__(self, services: AdmissionServices) -> None:
         self._metrics = services.policy_metrics
-        self._newest = services.environment.version.minor
         self._store = services.store
         self._evaluator = Evaluator(services.features.admission.pod_security_release)
         self._read: TwoGenerationCache[str, _NamespacePolicy] = TwoGenerationCache(_REMEMBERED)
@@ -102,8 +101,7 @@ class PodSecurity(Plugin):
             attributes.warnings.append(f'would violate PodSecurity "{loud.warn}": {found[loud.warn]}')
 
     def _count(self, mode: str, level: Level, attributes: Attributes, *, allowed: bool) -> None:
-        newest = level.minor is not None and level.minor > self._newest
-        shown = level.name, "future" if newest else level.version
+        shown = level.name, self._evaluator.shown_version(level)
         where = attributes.operation, attributes.resource.storage_resource, attributes.subresource
         self._metrics.evaluated(mode, shown, where, allowed=allowed)
 

@@ -7,16 +7,17 @@ from prometheus_client.core import CounterMetricFamily
 from kubeskew.apimachinery.metrics.exposition import content_type, exposition
 from kubeskew.apimachinery.metrics.facts import families, hidden
 from kubeskew.apimachinery.metrics.series import Families
+from kubeskew.apimachinery.versions import Version
 
 
 def text(registry: CollectorRegistry, minor: int) -> str:
-    return exposition(registry.collect(), minor).decode()
+    return exposition(registry.collect(), Version(minor)).decode()
 
 
 def test_the_text_is_gos():
     """Marks of stability, labels by name, series by their labels, bounds by value, numbers without `.0`."""
     registry = CollectorRegistry()
-    made = Families(registry, 36)
+    made = Families(registry, Version(36))
     sizes = made.histograms("apiserver_watch_events_sizes", "Bytes.")
     requests = made.counters("authenticated_user_requests", "Requests.")
     for user in ("other", "admin"):
@@ -68,7 +69,8 @@ def test_large_numbers_and_odd_labels():
 def test_labels_are_those_of_the_minor(minor, labels):
     """Families got a label for the group in 1.35."""
     registry = CollectorRegistry()
-    Families(registry, minor).counters("apiserver_init_events_total", "x").at(group="", resource="pods").inc()
+    made = Families(registry, Version(minor))
+    made.counters("apiserver_init_events_total", "x").at(group="", resource="pods").inc()
 
     assert f"apiserver_init_events_total{{{labels}}} 1" in text(registry, minor)
 
@@ -77,7 +79,7 @@ def test_labels_are_those_of_the_minor(minor, labels):
 def test_deprecated_families_are_marked(minor, mark):
     """A stable family that is deprecated is shown for three minors, with a word about it."""
     registry = CollectorRegistry()
-    Families(registry, minor).gauges("apiserver_storage_objects", "x").at(resource="pods")
+    Families(registry, Version(minor)).gauges("apiserver_storage_objects", "x").at(resource="pods")
 
     assert f"# HELP apiserver_storage_objects {mark} x" in text(registry, minor)
     assert "apiserver_storage_objects" not in families(37)
@@ -86,7 +88,7 @@ def test_deprecated_families_are_marked(minor, mark):
 def test_what_a_minor_lacks_or_hides_is_not_shown():
     """A family of a later minor, and one that was deprecated long ago."""
     registry = CollectorRegistry()
-    made = Families(registry, 31)
+    made = Families(registry, Version(31))
     made.gauges("apiserver_resource_objects", "x").at(group="", resource="pods")
     made.gauges("apiserver_flowcontrol_request_concurrency_limit", "x").at(priority_level="a")
 
@@ -98,5 +100,5 @@ def test_what_a_minor_lacks_or_hides_is_not_shown():
     ("minor", "ending"), [(30, "utf-8"), (32, "escaping=values"), (36, "escaping=underscores")]
 )
 def test_media_types(minor, ending):
-    """How names are escaped is told by the client libraries since 1.31."""
-    assert content_type(minor).endswith(ending)
+    """Media types tell how names are escaped since 1.31."""
+    assert content_type(Version(minor)).endswith(ending)

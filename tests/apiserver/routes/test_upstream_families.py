@@ -1,4 +1,4 @@
-"""What `/metrics` shows are upstream's families of the minor, with series, and honest numbers."""
+"""`/metrics` shows upstream's families of the minor, with series, and honest numbers."""
 
 import re
 
@@ -29,7 +29,7 @@ async def scraped(api: Caller) -> dict[str, dict[str, float]]:
 
 
 async def test_a_fresh_server_shows_upstreams_families(api):
-    """Dozens of them, with the labels and bounds of upstream's, and none without series."""
+    """Shows dozens of them, with the labels and bounds of upstream's, and none without series."""
     await api.get(MAPS)
     shown, known = await scraped(api), families(36)
 
