@@ -25,16 +25,20 @@ def content_type(version: Version) -> str:
     return _PLAIN + next((text for since, text in _ESCAPING if version.minor >= since), "")
 
 
-def exposition(collected: "Iterable[Metric]", version: Version) -> bytes:
-    """Returns the text of all families that have series, in the order of their names."""
+def exposition(collected: "Iterable[Metric]", version: Version, *, checked: bool = True) -> bytes:
+    """Returns the text of all families that have series, in the order of their names.
+
+    What is not `checked` decides by its own features which families it has, and shows those too that have no
+    series: scenarios ask whether a component knows a metric.
+    """
     known, ever, found = families(version.minor), known_names(), {}
     for metric in collected:
         name = _family_name(metric, known)
-        if name in known or name not in ever:
+        if not checked or name in known or name not in ever:
             found[name] = metric
     lines: list[str] = []
     for name in sorted(found):
-        lines += _lines(name, found[name], known.get(name))
+        lines += _lines(name, found[name], known.get(name), empty=not checked)
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -45,9 +49,9 @@ def _family_name(metric: "Metric", known: dict[str, Family]) -> str:
     return f"{metric.name}_total"
 
 
-def _lines(name: str, metric: "Metric", family: Family | None) -> Iterator[str]:
+def _lines(name: str, metric: "Metric", family: Family | None, *, empty: bool) -> Iterator[str]:
     samples = sorted(_samples(name, metric), key=lambda sample: sample[0])
-    if not samples:
+    if not samples and not empty:
         return
     mark = f"{family.mark} " if family is not None and family.type != _UNMARKED else ""
     text = metric.documentation.replace("\\", r"\\").replace("\n", r"\n")
