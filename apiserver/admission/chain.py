@@ -39,6 +39,7 @@ from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook.mutating import MutatingAdmissionWebhook
 from kubeskew.apiserver.admission.webhook.validating import ValidatingAdmissionWebhook
 from kubeskew.apiserver.features import AdmissionFeatures
+from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics
 
 Factory = Callable[[AdmissionServices], Plugin]
 
@@ -103,14 +104,18 @@ _ON = frozenset(
 
 
 def admission_chain(
-    services: AdmissionServices, enable: Sequence[str] = (), disable: Sequence[str] = ()
+    services: AdmissionServices,
+    enable: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    metrics: AdmissionMetrics | None = None,
 ) -> AdmissionChain:
     """Returns the chain of one server: what is on by default, more and less by the flags (which were
     checked).
     """
     wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.features.admission)
     plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
-    return AdmissionChain([*plugins, Escalation(services.authorizer)])
+    chain = [*plugins, Escalation(services.authorizer)]
+    return AdmissionChain(chain, metrics, services.environment.clock)
 
 
 def _switched_off(features: AdmissionFeatures) -> set[str]:

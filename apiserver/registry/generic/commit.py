@@ -12,7 +12,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.registry.generic.guaranteed_update import confirm
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
-from kubeskew.apiserver.storage.failures import RevisionMismatchError
+from kubeskew.apiserver.storage.failures import RevisionMismatchError, StorageError
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.unreadable import UnreadableError
 
@@ -66,12 +66,19 @@ async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) 
 
 async def _write(registry: Registry, change: Change, form: Resource | None) -> Event:
     """Writes `change`, whose value this server serves as it is in the version of `form`, if in any."""
-    services = registry.services
-    if form is None:
-        return await services.store.write(change)
-    services.codec.expect(change.value, form)
-    event = await services.store.write(change)
-    services.codec.remember(event.revision, form)
+    services, operation, resource = registry.services, change.verb.value, change.key.resource
+    counted, monotonic = services.metrics.store, services.environment.clock.monotonic
+    if form is not None:
+        services.codec.expect(change.value, form)
+    begun = monotonic()
+    try:
+        event = await services.store.write(change)
+    except StorageError:
+        counted.failed(operation, resource)
+        raise
+    counted.wrote(operation, resource, monotonic() - begun)
+    if form is not None:
+        services.codec.remember(event.revision, form)
     return event
 
 
