@@ -62,7 +62,7 @@ class DRAFeatures:
     identifiers_are_types: bool = until(33)  # the reason of a malformed one is FieldValueTypeInvalid
     current_wording: bool = since(32)  # "domain" instead of "prefix", bytes instead of nothing, too many told
     limits_sizes: bool = since(32)  # expressions have a length and a cost, parameters a size
-    max_reserved: int = of_minor({0: 32, 32: 256})
+    max_reserved: int = decided(lambda gates: 256 if gates.bugs.mended("k8s-129543") else 32)
     node_pointers: bool = since(33)  # an empty node name was no name before
     canonical_addresses: bool = repaired("k8s-129219")  # network addresses are written in one way alone
     slice_warnings: bool = since(34)

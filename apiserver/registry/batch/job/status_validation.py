@@ -188,4 +188,9 @@ def _backwards(job: _Job, before: _Job, rules: WorkloadFeatures) -> Iterator[Fie
     # Resuming starts a job anew (pull request 134769).
     resumed = "Suspended" in before.true and job["startTime"] is not None and not rules.resumed_keeps_start
     if start is not None and start != job["startTime"] and not spec.get("suspend") and not resumed:
-        yield required("status.startTime", "startTime cannot be removed for unsuspended job")
+        if rules.start_as_removed:
+            yield required("status.startTime", "startTime cannot be removed for unsuspended job")
+        else:
+            yield invalid(
+                "status.startTime", job["startTime"], "field is immutable for unsuspended job once set"
+            )
