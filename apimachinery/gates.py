@@ -24,6 +24,7 @@ _SPECIAL = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 _ON_WITH = {
     "DisableNodeKubeProxyVersion": "k8s-126721",
     "MaxUnavailableStatefulSet": "k8s-137409",
+    "SchedulerAsyncAPICalls": "k8s-134401",
 }
 _DEPENDENCIES_SINCE = 35  # older flag parsers did not check them
 

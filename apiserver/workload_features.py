@@ -12,6 +12,10 @@ class WorkloadFeatures:
     claim_retention: bool = since(27, gate="StatefulSetAutoDeletePVC")  # has its default
     max_unavailable: bool = gate("MaxUnavailableStatefulSet")
     revision_data_is_object: bool = since(31)  # a new ControllerRevision's data must be one
+    # An update is checked as if all were new, and then again.
+    replica_sets_twice: bool = known_bug("k8s-131873")
+    daemon_sets_twice: bool = known_bug("k8s-132548")
+    controllers_twice: bool = until(34)  # replication controllers
     history_limit_changes: bool = since(33)  # revisionHistoryLimit of a stateful set may change
     manual_selector_default: bool = since(31)  # jobs: it is written (from memory)
     pod_replacement_policy: bool = since(29, gate="JobPodReplacementPolicy")  # has its default
