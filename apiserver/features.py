@@ -136,9 +136,7 @@ class PodFeatures:
     overlap_warnings: bool = since(34)  # of all paths, not those of tokens alone (from memory)
 
     # --- resizes
-    resized_by_update: bool = gate(
-        "InPlacePodVerticalScaling", last=31
-    )  # since then by the subresource alone
+    resized_by_update: bool = gate("InPlacePodVerticalScaling", last=31)  # since by the subresource alone
     proposes_resize: bool = gate("InPlacePodVerticalScaling", last=32)  # in `status.resize`
     # A change of a pod's class has an error of its own.
     update_keeps_qos: bool = decided(
@@ -248,8 +246,7 @@ class AdmissionFeatures:
     """Holds the decisions about admission and the objects that configure it."""
 
     policy_actions: bool = since(27)  # before, every binding denies
-    # Parameters are chosen by selectors, and it is said what is done without any.
-    parameter_selectors: bool = since(28)
+    parameter_selectors: bool = since(28)  # of policies; and what is done without any parameters
     validating_policies: bool = unless_off("ValidatingAdmissionPolicy", minor=26)
     mutating_policies: bool = unless_off("MutatingAdmissionPolicy", minor=32)
     mutates: bool = gate("MutatingAdmissionPolicy")
@@ -268,8 +265,7 @@ class AdmissionFeatures:
     mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
     nodes_may_set_owners: bool = known_bug("k8s-133471")  # of their own objects, in an update
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
-    # A volume whose driver cannot be found out refuses nodes tokens, whatever they are allowed.
-    unknown_volumes_refuse: bool = known_bug("k8s-140607")
+    unknown_volumes_refuse: bool = known_bug("k8s-140607")  # nodes a token, whatever they are allowed
     checks_kubelet_requests: bool = decided(
         lambda gates: not gates.enabled("AllowInsecureKubeletCertificateSigningRequests")
     )
