@@ -23,6 +23,7 @@ class WorkloadFeatures:
     # The status of jobs is judged too strictly: of empty ones that were never started, of resumed ones.
     empty_needs_start: bool = known_bug("k8s-132727")
     resumed_keeps_start: bool = known_bug("k8s-134769")
+    status_wording: bool = since(34)  # of errors of times and of pods that are not counted yet
     start_as_removed: bool = known_bug("k8s-136585")  # another startTime is told as one that is removed
     interim_conditions: bool = since(31)  # a job that ends has an interim condition first
     bare_cron_conditions: bool = known_bug("k8s-131525")  # of failure policies: they get no status

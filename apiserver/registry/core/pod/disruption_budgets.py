@@ -113,7 +113,9 @@ def _why_none(name: str, status: Object, *, counts_alone: bool) -> str:
     """Returns why no disruption is left; where `counts_alone`, by the numbers of pods in any case."""
     wanted, present = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
     refusal = f"The disruption budget {name} does not allow evicting pods currently"
-    found = next((each for each in status.get("conditions") or () if each["type"] == "DisruptionAllowed"), {})
+    found: Object = next(
+        (each for each in status.get("conditions") or () if each["type"] == "DisruptionAllowed"), {}
+    )
     message = found.get("message") if found.get("status") == "False" else ""
     if not counts_alone and message and found.get("reason") == "SyncFailed":
         return f"{refusal} because it failed sync: {message}"
