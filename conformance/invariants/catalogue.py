@@ -25,7 +25,12 @@ from kubeskew.conformance.invariants.placing import (
 from kubeskew.conformance.invariants.quotas import Measure, QuotaExact
 from kubeskew.conformance.invariants.running import RunningUndisturbed
 from kubeskew.conformance.invariants.settling import ControllersSettle
-from kubeskew.conformance.invariants.stored import NoSilentFieldLoss, ReadsGoForward, StoredReadable
+from kubeskew.conformance.invariants.stored import (
+    NoSilentFieldLoss,
+    ReadsAlike,
+    ReadsGoForward,
+    StoredReadable,
+)
 from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 from kubeskew.conformance.invariants.workloads import CountedOnce, ReplicaBounds
 from kubeskew.controllers.resourcequota.measuring import Listing, measure
@@ -62,6 +67,7 @@ def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) ->
         DeclaredEffect(tolerance),
         DeviceInside(tolerance),
         OwnNamespace(),
+        ReadsAlike(),
     ]
     return found
 
