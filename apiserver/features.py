@@ -255,6 +255,11 @@ class RequestFeatures:
     ends_in_the_past: bool = known_bug("k8s-122646")  # a deletion may, once its grace is shortened
     unreadable_options_are_bad: bool = repaired("k8s-133358")  # 400 instead of 500: the client's fault
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
+    nobody_is_bad: bool = since(35)  # 400 instead of 500 for impersonation headers without a user
+    components_are_found: bool = since(33)  # a component status that there is not: 404 instead of 500
+    scales_are_named: bool = until(32)  # a 404 of a Scale that is read names the subresource
+    workspaces: bool = since(30)  # sources are built as Go workspaces, as errors that name places in them show
+    alpha_resources: bool = until(31)  # APIServices of resource.k8s.io, which has alpha versions only
     fairness: bool = unless_off("APIPriorityAndFairness")
     connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)
     # Versions of the aggregated discovery document, best first; may be empty.

@@ -49,7 +49,7 @@ _UNREGISTERED = (
 # The converter of custom resources does not know Scale: applying a Scale fails if it changes anything.
 _NO_SCALE = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
 _UNSET = -(2**31)  # replicas that were never given
-# The group that a 404 names for a missing Scale; other kinds name themselves.
+# The group that a 404 names for a missing Scale, up to 1.32; other kinds name themselves.
 _MISSED_IN = {"deployments.apps": "apps", "replicasets.apps": "apps", "replicationcontrollers": "autoscaling"}
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -71,7 +71,7 @@ async def get(request: Request, scope: Scope) -> Response:
         entry = scope.registry.entry(request.info.namespace, request.info.name)
     except errors.StatusError as error:
         group = _MISSED_IN.get(scope.resource.storage_resource)
-        if group is None:
+        if group is None or not scope.services.features.requests.scales_are_named:
             raise
         missed = GroupResource(group, f"{scope.resource.plural}/scale")
         raise errors.not_found(missed, request.info.name) from error
