@@ -258,7 +258,9 @@ class RequestFeatures:
     nobody_is_bad: bool = since(35)  # 400 instead of 500 for impersonation headers without a user
     components_are_found: bool = since(33)  # a component status that there is not: 404 instead of 500
     scales_are_named: bool = until(32)  # a 404 of a Scale that is read names the subresource
-    workspaces: bool = since(30)  # sources are built as Go workspaces, as errors that name places in them show
+    workspaces: bool = since(
+        30
+    )  # sources are built as Go workspaces, as errors that name places in them show
     alpha_resources: bool = until(31)  # APIServices of resource.k8s.io, which has alpha versions only
     fairness: bool = unless_off("APIPriorityAndFairness")
     connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)
@@ -308,7 +310,7 @@ class SchemaFeatures:
     numeric_formats: bool = since(36)  # older releases ignore int32, int64, float and double
     format_warnings: bool = since(34)
     warns_of_numbers: bool = known_bug("k8s-133901")  # of int32, int64, float and double, too
-    # A failed rule shows the value, if it is a scalar, instead of its type (from memory).
+    # A failed rule shows the value, if it is a scalar, instead of its type.
     shows_scalars: bool = since(35)
 
 

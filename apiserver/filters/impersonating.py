@@ -75,7 +75,9 @@ def _nobody(request: Request, wanted: User, *, constrained: bool, bad: bool) -> 
     if wanted.uid:
         asked.append(f"{{UID  {wanted.uid}  {_AUTHENTICATION}/v1  }}")
     why = f"requested [{' '.join(asked)}] without impersonating a user"
-    return statuses.response(request, errors.bad_request(why)) if bad else statuses.internal_error(request, why)
+    return (
+        statuses.response(request, errors.bad_request(why)) if bad else statuses.internal_error(request, why)
+    )
 
 
 def _quoted(value: str) -> str:

@@ -7,9 +7,7 @@ VERSIONS = ("resource.k8s.io/v1beta1", "networking.k8s.io/v1beta1", "storage.k8s
 ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 ADDRESSES = "networking.k8s.io/v1beta1 IPAddress is deprecated in v1.34+, unavailable in v1.37+"
 CLASS = "storage.k8s.io/v1 VolumeAttributesClass"
-CLASSES = (
-    "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+"
-)
+CLASSES = "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+"
 CLAIMS = "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"
 
 

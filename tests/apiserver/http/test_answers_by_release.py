@@ -1,4 +1,4 @@
-"""What one request is answered depends on the release: codes and texts that upstream changed."""
+"""Codes and texts of answers that upstream changed from one release to the next."""
 
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
@@ -30,7 +30,11 @@ async def test_missing_component(minor, code, text):
 )
 async def test_missing_scale(minor, names):
     """A Scale that is read and not there is named by its subresource up to 1.32 (deployment/storage.go)."""
-    paths = [f"{APPS}/deployments", f"{APPS}/statefulsets", "/api/v1/namespaces/default/replicationcontrollers"]
+    paths = [
+        f"{APPS}/deployments",
+        f"{APPS}/statefulsets",
+        "/api/v1/namespaces/default/replicationcontrollers",
+    ]
     server = await open_server(minor)
     try:
         answers = [await Caller(server).get(f"{path}/x/scale") for path in paths]
@@ -52,7 +56,7 @@ async def test_nobody_impersonated():
 
 @pytest.mark.parametrize(("minor", "module"), [(29, "k8s.io/apimachinery/"), (30, "")])
 async def test_name_of_the_scheme(minor, module):
-    """Places in upstream's sources are named from behind the vendor directory, which 1.30 has for others only."""
+    """Places in upstream's sources are named without their module once that is none of the vendored ones."""
     server = await open_server(minor)
     try:
         refused = await Caller(server).delete(f"{MAPS}/a", b'{"kind":"Pod"}')
@@ -74,7 +78,10 @@ async def test_patch_that_takes_the_kind(api: Caller, patch):
 
 @pytest.mark.parametrize(
     ("minor", "priorities"),
-    [(31, {"v1alpha3": (15900, 9)}), (36, {"v1": (16200, 21), "v1beta2": (16200, 15), "v1beta1": (16200, 9)})],
+    [
+        (31, {"v1alpha3": (15900, 9)}),
+        (36, {"v1": (16200, 21), "v1beta2": (16200, 15), "v1beta1": (16200, 9)}),
+    ],
 )
 async def test_priorities_of_devices(minor, priorities):
     """The group of devices had a low priority while it had alpha versions only (cmd/kube-apiserver, 1.32)."""
