@@ -14,7 +14,7 @@ from kubeskew.apiserver.apiextensions.model import CustomResource
 
 
 class _End(NamedTuple):
-    """The minors in which a kind is deprecated and gone (0: not said); what to use instead, and since when."""
+    """The minors in which a kind is deprecated and gone (0: not said); what to use instead, since when."""
 
     deprecated: int
     removed: int = 0
