@@ -1,7 +1,7 @@
-"""Finds files of a volume that hide each other. Source: pkg/api/pod/warnings.go, about 1.34 (from memory)."""
+"""Finds files of a volume that hide each other. Source: pkg/api/pod/warnings.go, 1.32 … 1.36."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -9,10 +9,15 @@ from kubeskew.apimachinery.objects import Object
 
 _WARNINGS_MAX = 1000  # of a volume: our limit, far more than a response carries
 _PLAIN = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"))
+_CERTIFICATES = (
+    ("certificateChainPath", "chain"),
+    ("keyPath", "key"),
+    ("credentialBundlePath", "credential bundle"),
+)
 _PROJECTED = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "name"))
 
 
-def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
+def overlap_warnings(volumes: list[Object], *, sources_repeat: bool = False) -> Iterator[str]:
     for volume in volumes:
         name = json.dumps(volume.get("name") or "")
         for kind, shown, key in _PLAIN:
@@ -25,7 +30,19 @@ def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
         parts = (volume.get("projected") or {}).get("sources") or ()
         if not all(parts):
             yield from (f"volume {name} (Projected) has no sources provided" for part in parts if not part)
-        yield from _told(name, "Projected", [path for part in parts for path in _projected(part)])
+        yield from _told(name, "Projected", list(_all_projected(parts, sources_repeat=sources_repeat)))
+
+
+def _all_projected(parts: Sequence[Object], *, sources_repeat: bool) -> Iterator[tuple[str, str]]:
+    """Returns the files of a projected volume; one of a kind without files may repeat those before it."""
+    paths: list[tuple[str, str]] = []
+    for part in parts:
+        found = list(_projected(part))
+        if not part:
+            continue
+        if found or not sources_repeat:
+            paths = found
+        yield from paths
 
 
 def _paths(source: Object) -> list[str]:
@@ -44,12 +61,16 @@ def _projected(part: Object) -> Iterator[tuple[str, str]]:
     if bundle is not None:
         name = bundle.get("name") or bundle.get("signerName") or ""
         yield bundle.get("path") or "", f"ClusterTrustBundle {json.dumps(name)}"
+    certificate = part.get("podCertificate") or {}
+    for key, what in _CERTIFICATES:
+        if certificate.get(key):
+            yield certificate[key], f"PodCertificate {what}"
 
 
 def _told(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[str]:
     for position, other in islice(_overlapping([path.rstrip("/") for path, _ in paths]), _WARNINGS_MAX):
         pair = f"{_shown(*paths[position])} with {_shown(*paths[other])}"
-        yield f"volume {name} ({what}): overlapping path {pair}"
+        yield f"volume {name} ({what}): overlapping paths: {pair}"
 
 
 @dataclass(slots=True)
