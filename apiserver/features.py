@@ -175,7 +175,7 @@ class ServiceFeatures:
     ip_modes: bool = since(32, gate="LoadBalancerIPMode")
     several_ranges: bool = gate("MultiCIDRServiceAllocator")  # ServiceCIDR objects instead of a flag
     relaxed_names: bool = gate("RelaxedServiceNameValidation")  # may begin with a digit, also in ingresses
-    endpoint_warnings: bool = since(33)  # odd addresses and types are warned of (slices: from memory)
+    endpoint_warnings: bool = since(33)  # odd addresses are warned of
     warnings: bool = since(27)  # of services
     address_wording: bool = since(33)  # services have the texts of other kinds about odd addresses
     name_warnings: bool = since(28)  # of external names and addresses that mean nothing to the type

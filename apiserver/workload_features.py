@@ -27,11 +27,14 @@ class WorkloadFeatures:
     elastic_jobs: bool = since(31, gate="ElasticIndexedJob")
     suspended_placing: bool = gate("MutableSchedulingDirectivesForSuspendedJobs")  # once more at rest
     # Not before the controller says that the job is suspended.
-    placing_needs_condition: bool = known_bug("k8s-139329")
+    placing_needs_condition: bool = decided(
+        lambda gates: gates.version.minor == 35 or gates.bugs.present("k8s-139329")
+    )
     suspended_resources: bool = gate("MutablePodResourcesForSuspendedJobs")
     autoscaler_generation: bool = decided(
         lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
     )
     scale_to_zero: bool = gate("HPAScaleToZero")
     zero_metric_values: bool = known_bug("k8s-137856")  # autoscaling/v1 has a value with each averageValue
-    target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)
+    target_versions: bool = since(34)  # the version of what is scaled is looked at
+    declared_maximum: bool = since(36)  # of an autoscaler: its texts are the declarative ones

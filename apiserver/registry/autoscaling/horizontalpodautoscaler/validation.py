@@ -29,13 +29,14 @@ class Bounds:
     least: int = 1  # of minReplicas: 0 with gate HPAScaleToZero
     target_version: str = "any"  # of what is scaled: `any`, `group` (it must have one) or `plain`
     object_version: str = "any"
+    declared: bool = True  # the maximum has the texts of declarative validation
 
     @classmethod
     def of(cls, new: Object, old: Object | None, features: WorkloadFeatures) -> "Bounds":
         """Returns the bounds for a new object (`old` None) or a change; `new` and `old` are specs."""
         least = 0 if features.scale_to_zero or (old is not None and old.get("minReplicas") == 0) else 1
         if not features.target_versions:
-            return cls(least)
+            return cls(least, declared=False)
         target, before = new.get("scaleTargetRef") or {}, (old or {}).get("scaleTargetRef") or {}
         same = all(target.get(name) == before.get(name) for name in ("apiVersion", "kind"))
         checked = "plain" if target.get("kind") == "ReplicationController" else "group"
@@ -43,7 +44,8 @@ class Bounds:
             version_text((metric.get("object") or {}).get("describedObject") or {}, "plain")
             for metric in (old or {}).get("metrics") or []
         )
-        return cls(least, "any" if old is not None and same else checked, "any" if kept else "plain")
+        version = "any" if old is not None and same else checked
+        return cls(least, version, "any" if kept else "plain", features.declared_maximum)
 
 
 def version_text(reference: Object, check: str) -> str:
@@ -67,8 +69,12 @@ def spec_errors(spec: Object, bounds: Bounds) -> Iterator[FieldError]:
     if least is not None and least < bounds.least:
         text = f"must be greater than or equal to {bounds.least}"
         yield invalid("spec.minReplicas", least, text)
-    if most < 1:
+    if most < 1 and not bounds.declared:
         yield invalid("spec.maxReplicas", most, "must be greater than 0")
+    elif most == 0:
+        yield required("spec.maxReplicas", "must be set and greater than 0")
+    elif most < 0:
+        yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
     if least is not None and most < least:
         yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
     target = spec.get("scaleTargetRef") or {}

@@ -26,6 +26,7 @@ GRACE = (
 NO_POD = "a null labelSelector results in matching no pod"
 ZERO = "IPv4 field has octet with leading zero"
 FORM = 'is not in RFC 5952 canonical format ("2001:db8::"), which may cause controller apply-loops'
+PREFIX = 'netip.ParsePrefix("1.2.3.0/08")'
 ARMOR = "container.apparmor.security.beta.kubernetes.io/c"
 PROFILE = f't.metadata.annotations[{ARMOR}]: deprecated since v1.30; use the "appArmorProfile" field instead'
 
@@ -120,7 +121,7 @@ def test_values_in_preferred_terms(minor: int, values: bool):
         (
             "loadBalancerSourceRanges",
             "1.2.3.0/08",
-            f'IP prefix was accepted, but {LATER}: netip.ParsePrefix("1.2.3.0/08"): bad bits after slash: "08"',
+            f'IP prefix was accepted, but {LATER}: {PREFIX}: bad bits after slash: "08"',
         ),
     ],
 )
@@ -130,4 +131,4 @@ def test_odd_addresses_of_services(field: str, text: str, old: str):
     shown = [service_warnings(service, features(minor).services) for minor in (26, 27, 32, 33)]
 
     assert shown[:3] == [[], [f"spec.{field}[0]: {old}"], [f"spec.{field}[0]: {old}"]]
-    assert shown[3] and shown[3] != shown[2]
+    assert shown[3] not in ([], shown[2])
