@@ -28,21 +28,25 @@ def overlap_warnings(volumes: list[Object], *, sources_repeat: bool = False) -> 
             name, "DownwardAPI", [(path, "") for path in _paths(volume.get("downwardAPI") or {})]
         )
         parts = (volume.get("projected") or {}).get("sources") or ()
-        if not all(parts):
-            yield from (f"volume {name} (Projected) has no sources provided" for part in parts if not part)
-        yield from _told(name, "Projected", list(_all_projected(parts, sources_repeat=sources_repeat)))
+        yield from _projected_warnings(name, parts, sources_repeat=sources_repeat)
 
 
-def _all_projected(parts: Sequence[Object], *, sources_repeat: bool) -> Iterator[tuple[str, str]]:
-    """Returns the files of a projected volume; one of a kind without files may repeat those before it."""
+def _projected_warnings(name: str, parts: Sequence[Object], *, sources_repeat: bool) -> Iterator[str]:
+    """Warns of a projected volume, source by source; one without files may repeat those before it."""
     paths: list[tuple[str, str]] = []
-    for part in parts:
-        found = list(_projected(part))
+    owners: list[int] = []
+    last: list[tuple[str, str]] = []
+    found: list[tuple[int, str]] = []
+    for number, part in enumerate(parts):
         if not part:
+            found.append((number, f"volume {name} (Projected) has no sources provided"))
             continue
-        if found or not sources_repeat:
-            paths = found
-        yield from paths
+        own = list(_projected(part))
+        last = own if own or not sources_repeat else last
+        paths += last
+        owners += [number] * len(last)
+    found += [(owners[position], text) for position, text in _pairs(name, "Projected", paths)]
+    yield from (text for _, text in sorted(found, key=lambda pair: pair[0]))
 
 
 def _paths(source: Object) -> list[str]:
@@ -68,9 +72,14 @@ def _projected(part: Object) -> Iterator[tuple[str, str]]:
 
 
 def _told(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[str]:
+    yield from (text for _, text in _pairs(name, what, paths))
+
+
+def _pairs(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[tuple[int, str]]:
+    """Yields the warnings of paths that overlap, each with the later one's position."""
     for position, other in islice(_overlapping([path.rstrip("/") for path, _ in paths]), _WARNINGS_MAX):
         pair = f"{_shown(*paths[position])} with {_shown(*paths[other])}"
-        yield f"volume {name} ({what}): overlapping paths: {pair}"
+        yield position, f"volume {name} ({what}): overlapping paths: {pair}"
 
 
 @dataclass(slots=True)

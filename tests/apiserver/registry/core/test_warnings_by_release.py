@@ -47,6 +47,7 @@ def container(**fields: object) -> Object:
     ("spec", "before", "minor", "since"),
     [
         (projected(*TWICE), [], 32, [PATHS]),
+        (projected(*TWICE, {}), [], 32, [PATHS, 'volume "v" (Projected) has no sources provided']),
         (projected({"secret": FILES}, {"configMap": {"name": "n"}}), [AGAIN], 34, []),
         (container(ports=PORTS), [], 33, [NAME]),
         (
