@@ -23,6 +23,14 @@ class Unquoted(str):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class InternalValue:
+    """A value that is shown as the internal type of upstream's that it is of: `sort` (`core.Toleration`)."""
+
+    value: Any
+    sort: str
+
+
 class ErrorType(StrEnum):
     """The `reason` of a Status cause."""
 
@@ -101,6 +109,8 @@ def show(value: Any) -> str:
         return float_text(value)
     if isinstance(value, Unquoted):
         return str(value)
+    if isinstance(value, InternalValue):
+        return show(value.value)
     if isinstance(value, str):
         return quoted(value)
     return json.dumps(as_written(value), ensure_ascii=False, separators=(",", ":")).translate(_HTML)

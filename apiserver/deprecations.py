@@ -81,6 +81,12 @@ _VERSIONS = {
 }
 
 
+def removed_release(resource: Resource) -> str:
+    """Returns the minor that no longer serves a deprecated resource; empty if none is known."""
+    end = _KINDS.get((resource.api_version, resource.kind)) or _VERSIONS.get(resource.api_version)
+    return f"1.{end.removed}" if end is not None and end.removed else ""
+
+
 def deprecation_warning(resource: Resource, version: Version) -> str:
     """Returns the text of the Warning header at a server of `version`; empty if there is nothing to say."""
     if isinstance(resource, CustomResource):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.golang.device_structs import DeviceStructs, device_structs
 from kubeskew.apiserver.feature_fields import (
     decided,
     gate,
@@ -23,6 +24,7 @@ class DRAFeatures:
     what the declarative ones say (in which minor each of those texts changed is from memory).
     """
 
+    condition_texts: bool = until(33)  # errors of conditions say that what is missing must be set
     consumable_capacity: bool = gate("DRAConsumableCapacity")
     list_attributes: bool = gate("DRAListTypeAttributes")
     lists_ungated: bool = repaired("k8s-139395")
@@ -47,6 +49,7 @@ class DRAFeatures:
     exactly: str = of_minor({0: "", 33: "exactly"})
     # The field that holds a device's fields in paths, empty where it is the device itself.
     wrapper: str = of_minor({0: "basic", 33: ""})
+    checks_several_kinds: bool = until(34)  # a request that is exact and has alternatives: both are checked
     alternatives: bool = since(33)  # a request without a class may have them
     admin_access_default: bool = decided(lambda gates: gates.version.minor == 31)  # written as false
     checks_deallocation: bool = decided(lambda gates: gates.version.minor == 31)
@@ -56,12 +59,16 @@ class DRAFeatures:
         {0: "resource.k8s.io/admin-access", 34: "resource.kubernetes.io/admin-access"}
     )
 
+    identifiers_are_types: bool = until(33)  # the reason of a malformed one is FieldValueTypeInvalid
     current_wording: bool = since(32)  # "domain" instead of "prefix", bytes instead of nothing, too many told
     limits_sizes: bool = since(32)  # expressions have a length and a cost, parameters a size
     max_reserved: int = of_minor({0: 32, 32: 256})
     node_pointers: bool = since(33)  # an empty node name was no name before
     canonical_addresses: bool = repaired("k8s-129219")  # network addresses are written in one way alone
     slice_warnings: bool = since(34)
+    structs: DeviceStructs = decided(lambda gates: device_structs(gates.version.minor))
+    # The id of a device in errors: as text, as a struct whose fields JSON does not show, as a struct.
+    device_ids: str = of_minor({0: "text", 34: "hidden", 35: "struct"})
     # A list over its limit is told alone, a repeat at the item, a bad part of a name as Invalid; fewer
     # devices with taints or counters fit into a slice.
     declarative_validation: bool = since(35)
@@ -71,11 +78,12 @@ class DRAFeatures:
     )
     max_taints: int = of_minor({0: 4, 35: 16})
     object_text: str = of_minor(  # of parameters that are no JSON object
-        {0: "parameters must be a valid JSON object", 35: "must be a valid JSON object"}
+        {0: "parameters must be a valid JSON object", 34: "must be a valid JSON object"}
     )
     attribute_lists: bool = since(36)  # attributes may be lists: they count, and show in texts
     rule_times: bool = since(36)  # a taint rule's time moves on when its taint changes
-    keys_at_map: bool = since(37)  # the error of a bad key of a map is at the map, not at the key
+    # The error of a bad key of a map is at the map, not at the key.
+    keys_at_map: bool = decided(lambda gates: gates.version.minor == 31 or gates.version.minor >= 36)
     trusts_stored: bool = since(37)  # expressions that were accepted before are not compiled again
     capacity_ratchets: bool = since(37)  # a device's unchanged capacity is not checked again
     zero_step_panics: bool = known_bug("k8s-139698")  # of a capacity's range

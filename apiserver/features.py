@@ -28,13 +28,30 @@ from kubeskew.apiserver.feature_fields import (
     unless_off,
     until,
 )
+from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.watch_cache_features import WatchCacheFeatures
 from kubeskew.apiserver.workload_features import WorkloadFeatures
+
+# Kinds whose changes were checked more than once until the release with the number: their strategy and
+# validation function called one another (pkg/registry/*/*/strategy.go, ValidateUpdate, 1.31 to 1.36).
+_CHECKED_ONCE_SINCE = {
+    "daemonsets.apps": 34, "replicasets.apps": 34, "persistentvolumeclaims": 35,
+    "rolebindings.rbac.authorization.k8s.io": 35, "clusterrolebindings.rbac.authorization.k8s.io": 35,
+    "clusterroles.rbac.authorization.k8s.io": 35, "roles.rbac.authorization.k8s.io": 35,
+    "replicationcontrollers": 35, "volumeattachments.storage.k8s.io": 35,
+    "volumeattributesclasses.storage.k8s.io": 35, "networkpolicies.networking.k8s.io": 36,
+    "csinodes.storage.k8s.io": 36,
+}  # fmt: skip
 
 
 def cel_release(gates: FeatureGates) -> Release:
     """Returns what the expressions of policies, webhooks and custom resources depend on."""
     return Release(gates.version.minor, misses_inner_networks=gates.bugs.present("k8s-130450"))
+
+
+def _internal_types(gates: FeatureGates) -> InternalTypes:
+    """Returns upstream's internal types, as errors show them; since 1.34 differences are of lines."""
+    return InternalTypes(gates.version.minor, unified=gates.version.minor >= 34)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +61,11 @@ class PodFeatures:
     Source of most texts: pkg/apis/core/validation/validation.go and pkg/api/pod/{util,warnings}.go, 1.36.
     """
 
+    internal: InternalTypes = decided(_internal_types)
+
     # --- rules of specs; an old pod's use of a feature widens them (registry/shared/pod_options.py)
     relaxed_env: bool = since(32, gate="RelaxedEnvironmentVariableValidation")  # names may be nearly anything
+    driver_required_alone: bool = since(35)  # of a missing CSI driver nothing else is said
     relaxed_dns: bool = gate("RelaxedDNSSearchValidation")  # search paths may have underscores
     zero_sleep: bool = gate("PodLifecycleSleepActionAllowZero")
     pod_resources: bool = gate("PodLevelResources")
@@ -69,8 +89,12 @@ class PodFeatures:
     templates_without_image: bool = known_bug("k8s-135989")  # their image volumes need no reference
     image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths
     no_restart_of_init: bool = since(36)  # init containers that end may not ask to be restarted by a resize
+    huge_page_names: bool = since(33)  # listed among the resources that a whole pod may have
     pod_resources_wording: bool = since(34)  # not on Windows; "may not" instead of "cannot"
-    restart_wording: bool = since(34)  # resize policies: "pod restartPolicy" instead of "restartPolicy"
+    numbers_aliases: bool = since(30)  # errors of host aliases are at their positions, addresses as elsewhere
+    names_sidecars: bool = since(28)  # the text of probes and hooks of init containers does
+    init_rules_need_policy: bool = since(35)  # restart rules of an init container without a policy
+    restart_wording: bool = since(36)  # resize policies: "pod restartPolicy" instead of "restartPolicy"
     short_os_text: bool = since(36)  # the error of an os without a name lacks "cannot be empty" (from memory)
     host_users_wording: bool = since(34)  # texts name `hostUsers` instead of `pod.Spec.HostUsers`
     host_users_devices: bool = since(34)  # pods with users of their own have no block devices
@@ -89,6 +113,7 @@ class PodFeatures:
     final_claim_names: bool = until(27)  # claims of templates are named after pod and claim
 
     # --- defaults and preparation
+    lifts_grace: bool = since(27)  # a pod's negative grace period is read as 1
     # Host ports of templates: 1.28 left them alone; the gate brought the default back (from memory).
     template_host_ports: bool = until(27, gate="DefaultHostNetworkHostPortsInPodTemplates")
     image_volumes: bool = gate("ImageVolume")  # they get a pull policy
@@ -98,9 +123,6 @@ class PodFeatures:
     )
     app_armor_fields: bool = since(30)  # AppArmor has fields: annotations are copied into them and warned of
     generation: bool = since(33)  # pods count their generation
-
-    # Stateful sets check their claim templates, and their pod template as a whole.
-    stateful_set_templates: bool = since(33)
 
     # --- warnings
     port_warnings: bool = since(28)  # of ports that containers share
@@ -185,14 +207,22 @@ class ServiceFeatures:
     warns_without_affinity: bool = known_bug("k8s-134054")  # of sessionAffinity, also where it is None
     prefer_close_deprecated: bool = since(35)
     external_ips_deprecated: bool = since(36)
+    typed_endpoints: bool = since(33)  # addresses of slices are read first, then their version is looked at
+    range_changes_alone: bool = since(33)  # a changed service range is not checked as a new one
+    repeated_ranges: bool = until(32)  # a node's ranges of pods that repeat have an error of their own
+    reference_texts: bool = until(33)  # of ingresses and their classes: "kind is required"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VolumeFeatures:
     """Holds the decisions about claims, persistent volumes and CSI."""
 
+    internal: InternalTypes = decided(_internal_types)
     claim_shrinks: bool = gate("RecoverVolumeExpansionFailure")  # a failed expansion may be asked for less
     attributes_classes: bool = gate("VolumeAttributesClass")
+    tokens_in_secrets: bool = gate("CSIServiceAccountTokenSecrets")  # drivers get them so, or are warned of
+    immutable_classes: bool = since(36)  # the text for storage classes that change is that of other kinds
+    dates_phases: bool = since(31, gate="PersistentVolumeLastPhaseTransitionTime")  # of volumes
     several_applied: bool = since(34)  # texts of allocated resources speak of several; more counts
     sources_across_namespaces: bool = gate("CrossNamespaceVolumeDataSource")
     any_data_source: bool = gate("AnyVolumeDataSource")
@@ -201,6 +231,7 @@ class VolumeFeatures:
     selinux_mounts: bool = since(27, gate="SELinuxMountReadWriteOncePod")
     counts_change: bool = gate("MutableCSINodeAllocatableCount")
     any_affinity_values: bool = until(32)  # as of pods
+    driver_required_alone: bool = since(35)  # of a missing CSI driver nothing else is said
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,6 +263,15 @@ class AdmissionFeatures:
     validating_policies: bool = unless_off("ValidatingAdmissionPolicy", minor=26)
     mutating_policies: bool = unless_off("MutatingAdmissionPolicy", minor=32)
     mutates: bool = gate("MutatingAdmissionPolicy")
+    longer_texts: bool = until(33)  # errors of policies name the field once more
+    misspells_matching: bool = until(31)  # the path of a binding's matchResources
+    # VolumeAttributesClasses begin with a finalizer.
+    protects_attributes_classes: bool = decided(
+        lambda gates: gates.version.minor >= 33 and gates.enabled("VolumeAttributesClass")
+    )
+    protects_pod_groups: bool = decided(  # so do PodGroups
+        lambda gates: gates.version.minor >= 36 and gates.enabled("GenericWorkload")
+    )
     omits_empty_items: bool = known_bug("k8s-126146")  # lists of validating policies, and of their bindings
     exempts_reviews: bool = gate("ExcludeAdmissionWebhookVirtualResources")  # from webhooks
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
@@ -249,6 +289,12 @@ class AdmissionFeatures:
 class RequestFeatures:
     """Holds the decisions about requests for any resource."""
 
+    # Kinds whose changes are checked once, by the names of their resources.
+    checked_once: frozenset[str] = decided(
+        lambda gates: frozenset(
+            name for name, first in _CHECKED_ONCE_SINCE.items() if gates.version.minor >= first
+        )
+    )
     retries_names: bool = gate("RetryGenerateName")
     # A 404 comes before the uid's 409 (from memory; surely in 1.36).
     absence_before_uid: bool = since(34)
@@ -269,7 +315,6 @@ class RequestFeatures:
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
     nobody_is_bad: bool = since(35)  # 400 instead of 500 for impersonation headers without a user
     components_are_found: bool = since(33)  # a component status that there is not: 404 instead of 500
-    scales_are_named: bool = until(32)  # a 404 of a Scale that is read names the subresource
     workspaces: bool = since(
         30
     )  # sources are built as Go workspaces, as errors that name places in them show
@@ -278,6 +323,10 @@ class RequestFeatures:
     connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)
     # Versions of the aggregated discovery document, best first; may be empty.
     aggregated_discovery: tuple[str, ...] = decided(lambda gates: _aggregated_versions(gates))
+    condition_texts: bool = until(33)  # errors of conditions say that what is missing must be set
+    names_level_type: bool = until(33)  # the text of exempt priority levels begins with "type"
+    level_types_required: bool = since(36)  # an empty type of a level or its response is none
+    handlers_required: bool = since(36)  # an empty handler of a runtime class is none
     exempt_levels: bool = since(28)  # exempt priority levels have shares
     keeps_given_deletion: bool = known_bug("k8s-138908")  # of objects that an update or apply creates
     refuses_duplicates: bool = known_bug("k8s-121575")  # no apply to objects whose lists repeat a key
@@ -355,6 +404,7 @@ class Features:
     """Holds every decision of one server, by concern."""
 
     expressions: Release  # of Kubernetes' CEL libraries
+    internal: InternalTypes
     strict_addresses: bool  # gate StrictIPCIDRValidation: addresses and ranges in canonical form only
     pods: PodFeatures
     services: ServiceFeatures
@@ -382,6 +432,7 @@ def features_of(gates: FeatureGates) -> Features:
     """Returns the decisions for a server with these gates, which know their version."""
     return Features(
         expressions=cel_release(gates),
+        internal=_internal_types(gates),
         strict_addresses=gates.enabled("StrictIPCIDRValidation"),
         pods=build(PodFeatures, gates),
         services=build(ServiceFeatures, gates),

@@ -1,19 +1,25 @@
-"""Counts requests and flows, in a Prometheus registry of the server's own."""
+"""Counts requests, in a Prometheus registry of the server's own (pkg/endpoints/metrics/metrics.go, 1.36)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from kubeskew.apimachinery.metrics.series import Counters, Gauges, Histograms, HistogramSeries, NumberSeries
+from kubeskew.apimachinery.metrics.exposition import content_type, exposition
+from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, NumberSeries
+from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
+from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
+from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
+from kubeskew.apiserver.instrumentation.reads import ReadMetrics
+from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
 
-# k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, 1.36.
-_SECONDS = (
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60,
-)  # fmt: skip
+_NEWEST = Version(NEWEST_MINOR)
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+# Paths of no resource that upstream counts; those of schemas as one.
+_SCHEMAS = "/openapi/v3"
+_INSTRUMENTED = frozenset({"/healthz", "/livez", "/readyz", "openapi/v3"})
 _VERBS = {"list": "LIST", "deletecollection": "DELETECOLLECTION", "watch": "WATCH"}
 _METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
@@ -26,52 +32,106 @@ class RequestMetrics:
     with label sets. `connect_verb`: connections into pods have the verb CONNECT (111988).
     """
 
-    content_type = CONTENT_TYPE_LATEST
-
     def __init__(
-        self, is_known: Callable[[RequestInfo], bool] = lambda _: True, *, connect_verb: bool = True
+        self,
+        is_known: Callable[[RequestInfo], bool] = lambda _: True,
+        *,
+        connect_verb: bool = True,
+        version: Version = _NEWEST,
     ) -> None:
         self._is_known = is_known
         self._connect_verb = connect_verb
+        self._version = version
         self.registry = CollectorRegistry()
-        self._totals = Counters(
-            "apiserver_request",
-            "Requests by verb, resource and code.",
-            (*_LABELS, "code"),
-            self.registry,
+        self.families = families = Families(self.registry, version)
+        self._totals = families.counters("apiserver_request_total", "Requests by verb, resource and code.")
+        self._durations = families.histograms(
+            "apiserver_request_duration_seconds", "Seconds from the request to its answer."
         )
-        self._durations = Histograms(
-            "apiserver_request_duration_seconds",
-            "Seconds from the request to its answer.",
-            _LABELS,
-            _SECONDS,
-            self.registry,
+        self._sli = families.histograms(
+            "apiserver_request_sli_duration_seconds", "Seconds of a request without those of webhooks."
         )
-        self._long_running = Gauges(
+        self._sizes = families.histograms("apiserver_response_sizes", "Bytes of answers to reads.")
+        self._bodies = families.histograms(
+            "apiserver_request_body_size_bytes", "Bytes of bodies of requests that write."
+        )
+        self._validated = families.histograms(
+            "field_validation_request_duration_seconds", "Seconds of requests by field validation."
+        )
+        self._long_running = families.gauges(
             "apiserver_longrunning_requests",
             "Watches, logs that are followed and upgraded connections that are open.",
-            _LABELS,
-            self.registry,
         )
-        self._answered: dict[tuple[RequestKind, int], NumberSeries] = {}
-        self._timed: dict[RequestKind, HistogramSeries] = {}
+        self._deprecated = families.gauges(
+            "apiserver_requested_deprecated_apis", "Deprecated resources that somebody asked for."
+        )
+        self.access = AccessMetrics(families)
+        self.tokens = TokenMetrics(families)
+        self.reads = ReadMetrics(families)
+        self.policies = PolicyMetrics(families)
+        self.admission = AdmissionMetrics(families)
+        self.store = StoreMetrics(families)
+        self.looks: list[Callable[[], None]] = []  # called before the families are read
+        self._kinds: dict[tuple[RequestKind, str], _KindSeries] = {}
         self._open: dict[RequestKind, NumberSeries] = {}
 
-    def observe(self, info: RequestInfo, code: int, seconds: float) -> None:
+    @property
+    def content_type(self) -> str:
+        """Returns the media type of what `render` returns."""
+        return content_type(self._version)
+
+    def observe(self, request: Request, response: Response, seconds: float) -> None:
         """Counts one answer."""
-        key = _kind(info)
-        answered = self._answered.get((key, code))
-        if answered is None:
-            if info is not _UNKNOWN and not self._is_known(info):
-                self.observe(_UNKNOWN, code, seconds)
+        info = request.info
+        if not info.is_resource:
+            path = "openapi/v3" if info.path.startswith(_SCHEMAS) else info.path
+            if path not in _INSTRUMENTED:
                 return
-            answered = self._answered[key, code] = self._totals.labels(*self.labels(info), str(code))
-        answered.inc()
+            info = info._replace(path=path)
+        key = _kind(info), request.query["dryRun"][0] if "dryRun" in request.query else ""
+        series = self._kinds.get(key)
+        if series is None:
+            if not self._is_known(info):
+                info, key = _UNKNOWN, (_kind(_UNKNOWN), "")
+            series = self._kinds.get(key)
+            if series is None:
+                series = self._kinds[key] = self._series(info, key[1])
+        answered = series.answered.get(response.status)
+        if answered is None:
+            labels = {**series.labels, "code": str(response.status)}
+            answered = series.answered[response.status] = self._totals.at(**labels)
+        answered.value += 1
+        if series.duration is not None:
+            series.duration.observe(seconds)
+            if series.size is not None and isinstance(response.body, bytes):
+                series.size.observe(len(response.body))
+        if series.body is not None and request.size:
+            series.body.observe(request.size)
+
+    def deprecated(self, info: RequestInfo, removed: str) -> None:
+        """Notes that somebody asked for a deprecated resource."""
+        self._deprecated.at(
+            group=info.group,
+            version=info.version,
+            resource=info.resource,
+            subresource=info.subresource,
+            removed_release=removed,
+        ).value = 1
+
+    def _series(self, info: RequestInfo, dry_run: str) -> "_KindSeries":
+        """Returns the series of a kind of request; what has no end is not timed, and a dry run has no SLI."""
+        labels = {**dict(zip(_LABELS, self.labels(info), strict=True)), "dry_run": dry_run and "All"}
+        made = _KindSeries(labels)
         if not info.is_long_running:
-            timed = self._timed.get(key)
-            if timed is None:
-                timed = self._timed[key] = self._durations.labels(*self.labels(info))
-            timed.observe(seconds)
+            made.duration = self._durations.at(**labels)
+            made.sli = None if dry_run else self._sli.at(**labels)
+            if labels["verb"] in {"GET", "LIST"}:
+                made.size = self._sizes.at(**labels)
+            elif info.is_resource:
+                made.body = self._bodies.at(**{**labels, "verb": info.verb})
+            if info.is_resource:
+                self._validated.at(field_validation="")  # upstream never observes one either
+        return made
 
     @contextmanager
     def long_running(self, info: RequestInfo) -> Iterator[None]:
@@ -85,7 +145,8 @@ class RequestMetrics:
         key = _kind(info)
         series = self._open.get(key)
         if series is None:
-            series = self._open[key] = self._long_running.labels(*self.labels(info))
+            labels = dict(zip(_LABELS, self.labels(info), strict=True))
+            series = self._open[key] = self._long_running.at(**labels)
         series.inc()
         try:
             yield
@@ -97,41 +158,44 @@ class RequestMetrics:
         verb = _VERBS.get(info.verb) or _METHODS.get(info.verb, info.verb.upper())
         if self._connect_verb and info.is_resource and info.is_connection:
             verb = "CONNECT"
+        if not info.is_resource:
+            return verb, "", "", "", "" if info is _UNKNOWN else info.path, "", ""
         return verb, info.group, info.version, info.resource, info.subresource, _scope(info), "apiserver"
 
     def render(self) -> bytes:
         """Returns the text that a scraper reads."""
-        return generate_latest(self.registry)
+        self.access.look()
+        for kind in self._kinds.values():
+            if kind.sli is not None and kind.duration is not None:
+                kind.sli.copy(kind.duration)
+        for look in self.looks:
+            look()
+        return exposition(self.registry.collect(), self._version)
+
+
+class _KindSeries:
+    """Holds what is counted of the requests of one kind."""
+
+    __slots__ = ("answered", "body", "duration", "labels", "size", "sli")
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self.labels = labels
+        self.answered: dict[int, NumberSeries] = {}
+        self.duration: HistogramSeries | None = None
+        self.sli: HistogramSeries | None = None
+        self.size: HistogramSeries | None = None
+        self.body: HistogramSeries | None = None
 
 
 RequestKind = tuple[str, str, str, str, str, str]  # verb, group, version, resource, subresource, scope
-
-
-class FlowMetrics:
-    """Counters of API priority and fairness (pkg/util/flowcontrol/metrics/metrics.go, 1.36)."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        name, labels = "apiserver_flowcontrol", ("priority_level", "flow_schema")
-        self._dispatched = Counters(
-            f"{name}_dispatched_requests", "Requests that were let in.", labels, registry
-        )
-        self._rejected = Counters(
-            f"{name}_rejected_requests", "Requests that found no seat.", (*labels, "reason"), registry
-        )
-
-    def dispatched(self, level: str, schema: str) -> None:
-        """Counts a request that got its seat."""
-        self._dispatched.labels(level, schema).inc()
-
-    def rejected(self, level: str, schema: str, reason: str) -> None:
-        """Counts a request that got none."""
-        self._rejected.labels(level, schema, reason).inc()
 
 
 _UNKNOWN = RequestInfo(False, "", "other")
 
 
 def _kind(info: RequestInfo) -> RequestKind:
+    if not info.is_resource:
+        return info.verb, "", "", "", info.path, ""
     return info.verb, info.group, info.version, info.resource, info.subresource, _scope(info)
 
 

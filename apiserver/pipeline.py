@@ -37,7 +37,7 @@ def build(
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
     handler = statuses.with_status_errors(handler)  # its errors are answers from here on
-    handler = with_authorization(handler, authorizer)
+    handler = with_authorization(handler, authorizer, metrics.access, clock)
     if fairness is not None:
         handler = with_fairness(handler, fairness)
     else:
@@ -47,7 +47,7 @@ def build(
     if faults is not None:
         handler = faults(handler)
     handler = with_audit(handler, metrics, clock)
-    handler = with_authentication(handler, authenticator)
+    handler = with_authentication(handler, authenticator, metrics.access, clock)
     handler = with_warnings(handler)
     handler = with_deadline(handler)
     handler = with_request_info(handler)

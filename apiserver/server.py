@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.metrics.process import ProcessMetrics
 from kubeskew.apiserver import bootstrap, hooks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain
 from kubeskew.apiserver.admission.policy.type_checking import TypeChecking
@@ -32,14 +33,17 @@ from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
 from kubeskew.apiserver.health import HealthChecks
 from kubeskew.apiserver.http.request import Handler, Lifetime, Request, Response
 from kubeskew.apiserver.http.self_signed import serving_pair
+from kubeskew.apiserver.instrumentation.access import TokenMetrics
+from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.machine import ServerMachine, SystemServerMachine
-from kubeskew.apiserver.metrics import FlowMetrics, RequestMetrics
+from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.registry.codec import Codec
 from kubeskew.apiserver.routes.paths import Paths
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.state_metrics import StateMetrics
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.wakeups import Wakeups
@@ -72,6 +76,11 @@ class APIServer:
             directory = Path(options.faults_dir)
             self.faults = ServerFaults(directory, options.name, environment, event_log, machine.kill)
         features = features_of(environment.gates)
+        metrics = RequestMetrics(
+            partial(is_served, table),
+            connect_verb=features.requests.connect_verb,
+            version=environment.version,
+        )
         self.services = Services(
             name=options.name,
             environment=environment,
@@ -80,10 +89,10 @@ class APIServer:
             store=store,
             log=event_log,
             codec=Codec(table, environment, webhooks),
-            authenticator=_authenticator(options, keys, store, environment),
+            authenticator=_authenticator(options, keys, store, environment, metrics.tokens),
             account_keys=keys,
             authorizer=Access(store, environment),
-            metrics=RequestMetrics(partial(is_served, table), connect_verb=features.requests.connect_verb),
+            metrics=metrics,
             lifetime=Lifetime(),
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,
@@ -95,9 +104,13 @@ class APIServer:
             front_proxy_client=_front_proxy_client(options),
         )
         self.services.admission = admission_chain(
-            self.services, options.enable_admission_plugins, options.disable_admission_plugins
+            self.services,
+            options.enable_admission_plugins,
+            options.disable_admission_plugins,
+            self.services.metrics.admission,
         )
         self.services.nodes = NodeConnections(options)
+        self._count_state()
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         definitions = DefinitionControllers(self.services, self._dispatcher.dispatch)
         self.services.background.add("definitions", definitions.run)
@@ -130,14 +143,23 @@ class APIServer:
             faults=self.faults.filter if self.faults is not None else None,
         )
 
+    def _count_state(self) -> None:
+        services = self.services
+        ProcessMetrics(services.metrics.registry, services.environment)
+        state = StateMetrics(services.metrics.families, services, self.options.storage_url)
+        services.metrics.looks.append(state.look)
+
     def _fairness(self) -> Fairness | None:
         """Priority and fairness; None where the limits or its gate are off, and only the limits count."""
         options, services = self.options, self.services
         total = options.max_requests_inflight + options.max_mutating_requests_inflight
         if not total or not services.features.requests.fairness:
             return None
-        metrics = FlowMetrics(services.metrics.registry)
-        return Fairness(services.store, metrics, total, services.codec.current)
+        metrics = FlowMetrics(services.metrics.families)
+        clock = services.environment.clock
+        fairness = Fairness(services.store, metrics, total, services.codec.current, clock)
+        services.metrics.looks.append(fairness.look)
+        return fairness
 
     def _add_checks(self) -> None:
         health, lifetime, event_log = self.services.health, self.services.lifetime, self.services.log
@@ -239,11 +261,11 @@ def _account_keys(options: ServerOptions) -> AccountKeys:
 
 
 def _authenticator(
-    options: ServerOptions, keys: AccountKeys, store: Store, environment: Environment
+    options: ServerOptions, keys: AccountKeys, store: Store, environment: Environment, metrics: TokenMetrics
 ) -> UnionAuthenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
     features = features_of(environment.gates)
-    accounts = AccountTokens(keys, store, environment.clock, features.accounts)
+    accounts = AccountTokens(keys, store, environment.clock, features.accounts, metrics)
     tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
     authorities = Authorities(
         _content(options.client_ca_file), _content(options.requestheader_client_ca_file)

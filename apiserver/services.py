@@ -23,6 +23,7 @@ from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.health import HealthChecks
 from kubeskew.apiserver.http.request import Lifetime
+from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Codec, Form
@@ -76,6 +77,10 @@ class Services:
     )
     listed: ListCache = field(default_factory=ListCache)
     registries: dict[tuple[str, str], Registry] = field(default_factory=dict)
+
+    @property
+    def policy_metrics(self) -> PolicyMetrics:
+        return self.metrics.policies
 
     def definition(self, name: str) -> Schema | None:
         """Returns a built-in type that is no resource, by its OpenAPI name."""

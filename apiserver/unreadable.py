@@ -144,5 +144,5 @@ def stored_path(resource: GroupResource, key: Key, *, custom: bool) -> str:
     """
     place = resource.resource
     if custom:
-        place = f"apiextensions.kubernetes.io/{resource.group}/{place}"
+        place = f"{resource.group}/{place}"
     return "/".join(part for part in ("/registry", place, key.namespace, key.name) if part)

@@ -34,7 +34,12 @@ class WorkloadFeatures:
     autoscaler_generation: bool = decided(
         lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
     )
+    groups_of_workloads: bool = until(35)  # a Workload has its groups of pods itself
     scale_to_zero: bool = gate("HPAScaleToZero")
     zero_metric_values: bool = known_bug("k8s-137856")  # autoscaling/v1 has a value with each averageValue
+    most_replicas_required: bool = since(36)  # an autoscaler without maxReplicas lacks a required value
+    service_names_checked: bool = since(33)  # of new stateful sets
+    # Stateful sets check their claim templates, and their pod template as a whole.
+    stateful_set_templates: bool = since(34)
+    missed_scales: bool = until(32)  # a 404 for a missing Scale names the subresource
     target_versions: bool = since(34)  # the version of what is scaled is looked at
-    declared_maximum: bool = since(36)  # of an autoscaler: its texts are the declarative ones

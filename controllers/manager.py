@@ -45,7 +45,12 @@ from kubeskew.controllers.statefulset.controller import StatefulSetController
 from kubeskew.controllers.storageversionmigration.controller import StorageVersionMigrationController
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
 from kubeskew.controllers.volumes.ephemeral import EphemeralVolumeController
-from kubeskew.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
+from kubeskew.controllers.volumes.protection import (
+    AttributesClassProtectionController,
+    ClaimProtectionController,
+    PodGroupProtectionController,
+    VolumeProtectionController,
+)
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +76,8 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (PersistentVolumeController, ""),
     (ClaimProtectionController, ""),
     (VolumeProtectionController, ""),
+    (AttributesClassProtectionController, "VolumeAttributesClass"),
+    (PodGroupProtectionController, "GenericWorkload"),
     (EphemeralVolumeController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
     (DeviceTaintEvictionController, "DRADeviceTaints"),
@@ -206,6 +213,7 @@ class Manager:
             for controller, gate in CONTROLLERS
             if is_enabled(controller.name, self._options.controllers)
             and (not gate or environment.gates.enabled(gate))
+            and environment.version.minor >= controller.first_minor
         ]
         informers.start()
         for controller in controllers:

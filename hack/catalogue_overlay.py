@@ -68,6 +68,8 @@ NAMES = dict.fromkeys(
     f"{REGISTRATION}APIServiceCondition.status": "v1.ConditionStatus",
 }
 
+# Gates whose fields are lists that are looked at before they are stored: an empty one is not an absent one.
+EMPTY_COUNTS = frozenset({"DRAListTypeAttributes"})
 # Scalars behind a Go pointer: zero differs from absent.
 POINTERS = (
     _paths(

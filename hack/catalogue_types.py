@@ -15,7 +15,17 @@ import json
 import re
 from typing import Any
 
-from catalogue_overlay import INT_OR_STRING, META, NAMES, POINTERS, QUANTITY, RAW, VALUES, WRITTEN_EMPTY
+from catalogue_overlay import (
+    EMPTY_COUNTS,
+    INT_OR_STRING,
+    META,
+    NAMES,
+    POINTERS,
+    QUANTITY,
+    RAW,
+    VALUES,
+    WRITTEN_EMPTY,
+)
 
 Document = dict[str, Any]
 Spec = dict[str, Any]
@@ -168,7 +178,7 @@ def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
     omit = bool(field.get("omitempty"))
     if omit and (pointer or not go.is_struct(kind)):
         spec["o"] = 1
-    if pointer:
+    if pointer or EMPTY_COUNTS.intersection(marks.get("featureGate", ())):
         spec["p"] = 1
     if not omit and "optional" not in marks and "k8s:optional" not in marks:
         spec["r"] = 1

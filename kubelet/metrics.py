@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from kubeskew.apimachinery.metrics.series import Counters
+
 _DEFAULT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # defaults of Go's client
 ANY_DRIVER = "<any>"  # all claims, each counted once
 
@@ -14,10 +16,9 @@ def _skips(what: str, registry: CollectorRegistry) -> Counter:
     return Counter(f"dra_node_{what}_skips", text, ["driver_name"], registry=registry)
 
 
-def _pod_resources(name: str, what: str, registry: CollectorRegistry) -> Gauge:
-    """Makes a gauge for what is a counter upstream, because its name does not end in `_total`."""
+def _pod_resources(name: str, what: str, registry: CollectorRegistry) -> Counters:
     text = f"Number of requests to the PodResource {what}. Broken down by server api version."
-    return Gauge(f"kubelet_pod_resources_endpoint_{name}", text, ["server_api_version"], registry=registry)
+    return Counters(f"kubelet_pod_resources_endpoint_{name}", text, ["server_api_version"], registry)
 
 
 class KubeletMetrics:
@@ -52,9 +53,6 @@ class KubeletMetrics:
             "Cumulative number of errors when starting containers",
             ["container_type", "code"],
             registry=registry,
-        )
-        self.restarted_containers = Counter(
-            "kubelet_restarted_containers", "Cumulative number of containers restarted", registry=registry
         )
         self.admission_rejections = Counter(
             "kubelet_admission_rejections",

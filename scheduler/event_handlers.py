@@ -15,34 +15,24 @@ from kubeskew.scheduler.framework.pod_info import Amounts, PodInfo, pod_requests
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 from kubeskew.scheduler.resized_pods import resized
 
-_POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD, "AssignedPodAdd")
-_POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
-_POD_SHRUNK = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown")
-_PENDING_POD_SHRUNK = ClusterEvent(
-    EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown"
-)
-_NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, "NodeAdd")
-_NODE_DELETED = ClusterEvent(EventResource.NODE, Action.DELETE, "NodeDelete")
-_POD_RELABELLED = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_LABEL, "PodLabelUpdate")
+_POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD)
+_POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)
+_POD_SHRUNK = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN)
+_PENDING_POD_SHRUNK = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_SCALE_DOWN)
+_NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD)
+_NODE_DELETED = ClusterEvent(EventResource.NODE, Action.DELETE)
+_POD_RELABELLED = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_LABEL)
 _Part = Callable[[Object], Any]
-_NODE_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
-    (Action.UPDATE_NODE_ALLOCATABLE, "NodeAllocatableUpdate", lambda node: _status(node).get("allocatable")),
-    (Action.UPDATE_NODE_LABEL, "NodeLabelUpdate", lambda node: node["metadata"].get("labels")),
-    (Action.UPDATE_NODE_TAINT, "NodeTaintUpdate", lambda node: _taints(node)),
+_NODE_CHANGES: tuple[tuple[Action, _Part], ...] = (
+    (Action.UPDATE_NODE_ALLOCATABLE, lambda node: _status(node).get("allocatable")),
+    (Action.UPDATE_NODE_LABEL, lambda node: node["metadata"].get("labels")),
+    (Action.UPDATE_NODE_TAINT, lambda node: _taints(node)),
 )
-_PENDING_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
-    (
-        Action.UPDATE_POD_GATES_ELIMINATED,
-        "PodSchedulingGatesEliminated",
-        lambda pod: bool(pod["spec"].get("schedulingGates")),
-    ),
-    (Action.UPDATE_POD_LABEL, "PodLabelUpdate", lambda pod: pod["metadata"].get("labels")),
-    (
-        Action.UPDATE_POD_GENERATED_CLAIM,
-        "PodGeneratedResourceClaimUpdate",
-        lambda pod: _status(pod).get("resourceClaimStatuses"),
-    ),
-    (Action.UPDATE_POD_TOLERATION, "PodTolerationUpdate", lambda pod: pod["spec"].get("tolerations")),
+_PENDING_CHANGES: tuple[tuple[Action, _Part], ...] = (
+    (Action.UPDATE_POD_GATES_ELIMINATED, lambda pod: bool(pod["spec"].get("schedulingGates"))),
+    (Action.UPDATE_POD_LABEL, lambda pod: pod["metadata"].get("labels")),
+    (Action.UPDATE_POD_GENERATED_CLAIM, lambda pod: _status(pod).get("resourceClaimStatuses")),
+    (Action.UPDATE_POD_TOLERATION, lambda pod: pod["spec"].get("tolerations")),
 )
 
 
@@ -110,10 +100,10 @@ class ClusterInformers:
         if old is None:
             self._queue.move_all_to_active_or_backoff_queue(_NODE_ADDED, None, new)
             return
-        for action, label, part in _NODE_CHANGES:
+        for action, part in _NODE_CHANGES:
             if part(old) != part(new):
                 self._queue.move_all_to_active_or_backoff_queue(
-                    ClusterEvent(EventResource.NODE, action, label), old, new
+                    ClusterEvent(EventResource.NODE, action), old, new
                 )
 
     def _pod(self, old: Object | None, new: Object | None) -> None:
@@ -146,8 +136,8 @@ class ClusterInformers:
         if is_resync(old, new):
             return
         events = [
-            ClusterEvent(EventResource.UNSCHEDULED_POD, action, label)
-            for action, label, part in _PENDING_CHANGES
+            ClusterEvent(EventResource.UNSCHEDULED_POD, action)
+            for action, part in _PENDING_CHANGES
             if part(old) != part(new)
         ]
         if _shrunk(pod_requests(old["spec"]), info.requests):

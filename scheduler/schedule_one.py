@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 _RECORDED_OF = 10  # one attempt in so many measures the time of each plugin
 
-_POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+_POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)
 
 
 class PodReporter(Protocol):
@@ -179,6 +179,10 @@ class Scheduler:
     # -- binding cycle
 
     async def _binding_cycle(self, state: CycleState, queued: QueuedPod, node: str, began: float) -> None:
+        with self._metrics.working.labels("binding").track_inprogress():
+            await self._bind_or_undo(state, queued, node, began)
+
+    async def _bind_or_undo(self, state: CycleState, queued: QueuedPod, node: str, began: float) -> None:
         pod = queued.info
         try:
             status = await self._bind(state, pod, node)
@@ -292,6 +296,8 @@ class Scheduler:
         attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
         waited = self._clock.monotonic() - queued.first_enqueued
         self._metrics.sli_seconds.labels(attempts=attempts).observe(waited)
+        if queued.flushed and self._metrics.after_flush is not None:
+            self._metrics.after_flush.inc()
 
 
 def _log_post_filter(pod: PodInfo, status: Status) -> None:

@@ -17,6 +17,7 @@ from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.configuration.settings import SchedulerSettings
 from kubeskew.scheduler.event_handlers import ClusterInformers
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.framework.event_labels import EventLabels
 from kubeskew.scheduler.framework.filtering import NodeFilter
 from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.framework.profile import Profile
@@ -76,6 +77,10 @@ class SchedulerService:
             gated_sleep=self._features.gated_sleep,
             attempts_end_late=self._features.attempts_end_late,
             loses_events=self._features.loses_events,
+            labels=EventLabels(
+                listed=self._features.listed_event_labels,
+                plural_tolerations=self._features.plural_tolerations,
+            ),
         )
         handle.activations.append(self.queue.activate)
         pods = self._informers.informer(PODS)

@@ -135,9 +135,9 @@ def connect(factory: InformerFactory, queue: SchedulingQueue) -> None:
 
 
 def _connect(factory: InformerFactory, queue: SchedulingQueue, ref: Ref, resource: EventResource) -> None:
-    added = ClusterEvent(resource, Action.ADD, f"{ref.kind}Add")
-    updated = ClusterEvent(resource, Action.UPDATE, f"{ref.kind}Update")
-    deleted = ClusterEvent(resource, Action.DELETE, f"{ref.kind}Delete")
+    added = ClusterEvent(resource, Action.ADD)
+    updated = ClusterEvent(resource, Action.UPDATE)
+    deleted = ClusterEvent(resource, Action.DELETE)
     factory.informer(ref).add_handler(
         lambda obj: queue.move_all_to_active_or_backoff_queue(added, None, obj),
         lambda old, obj: queue.move_all_to_active_or_backoff_queue(updated, old, obj),

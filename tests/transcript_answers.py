@@ -22,6 +22,7 @@ class Normaliser:
         self._run, self._vars, self._mode = run.name, sequence["vars"], sequence["rv"]
         self._uids: dict[str, int] = {}
         self._revisions: dict[Any, set[str]] = {}
+        self._hashes: dict[str, str] = {}  # of pod templates and of revisions of controllers
         self._saved = [(str(value), f"${{{name}}}") for name, value in run.saved.items() if _is_name(value)]
         for answer, step in zip(run.answers, sequence["steps"], strict=False):
             if step.get("compare", "full") in {"full", "causes"} and "pick" not in step:
@@ -42,6 +43,9 @@ class Normaliser:
         meta = node.get("metadata")
         if isinstance(meta, dict) and meta.get("resourceVersion") and not _is_list(node):
             self._revisions.setdefault(meta.get("uid"), set()).add(meta["resourceVersion"])
+        for key in ("pod-template-hash", "controller-revision-hash"):
+            if isinstance(value := node.get(key), str) and value not in self._hashes:
+                self._hashes[value] = f"<hash {len(self._hashes) + 1}>"
         for child in node.values():
             self._learn(child)
 
@@ -121,6 +125,8 @@ class Normaliser:
     def _text(self, text: str) -> str:
         text = text.replace(self._run, "${run}").replace(self._run.capitalize(), "${Run}")
         for value, name in self._saved:
+            text = text.replace(value, name)
+        for value, name in self._hashes.items():
             text = text.replace(value, name)
         text = _UUID.sub(lambda at: f"<uid {self._uids.setdefault(at[0], len(self._uids) + 1)}>", text)
         text = _TIME.sub(lambda at: "<microtime>" if at[1] else "<time>", text)

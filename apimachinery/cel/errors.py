@@ -38,6 +38,8 @@ def located(source: str, issue: Issue) -> str:
     """Returns the issue with its place in `source`, as cel-go shows it (columns count from 1)."""
     if issue.offset < 0:
         return f"ERROR: <input>:-1:0: {issue.message}"
+    if not source:
+        return f"ERROR: <input>:1:0: {issue.message}"
     line_start = source.rfind("\n", 0, issue.offset) + 1
     line_number = source.count("\n", 0, issue.offset) + 1
     column = issue.offset - line_start

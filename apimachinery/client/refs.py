@@ -160,6 +160,12 @@ POOL_STATUS_REQUESTS = Ref(
 )
 
 
+def attributes_classes_ref(version: Version) -> Ref:
+    """Classes of volume attributes in the version that the components of a release speak (1.33 and later)."""
+    spoken = "v1beta1" if version.minor <= 33 else "v1"
+    return Ref("storage.k8s.io", spoken, "volumeattributesclasses", False, "VolumeAttributesClass")
+
+
 def pod_groups_ref(version: Version) -> Ref:
     """Groups of pods in the version that the components of a release speak (1.36 and later)."""
     spoken = "v1alpha2" if version.minor <= 36 else "v1beta1"

@@ -52,8 +52,7 @@ class _Finder:
         self.first: str | None = None
 
     def mismatch(self, found: str, struct: str, path: str, type_: str) -> None:
-        where = f"Go struct field {struct}.{path}" if struct else "Go value"
-        self.keep(f"json: cannot unmarshal {found} into {where} of type {type_}")
+        self.keep(f"json: cannot unmarshal {found} into {_place(struct, path)} of type {type_}")
 
     def keep(self, text: str) -> None:
         if self.first is None:
@@ -72,7 +71,7 @@ class _Finder:
             case Kind.QUANTITY:
                 _check_quantity(value)
             case Kind.INT_OR_STRING:
-                _check_int_or_string(value)
+                _check_int_or_string(value, _place(struct, path))
             case Kind.STRING:
                 self._string(value, schema, struct, path)
             case Kind.INTEGER:
@@ -112,7 +111,8 @@ class _Finder:
 
     def _string(self, value: Any, schema: Schema, struct: str, path: str) -> None:
         if schema.format in {"date-time", "micro-time"}:
-            _check_time(value, TIME if schema.format == "date-time" else MICRO_TIME)
+            layout = TIME if schema.format == "date-time" else MICRO_TIME
+            _check_time(value, layout, _place(struct, path))
         elif not isinstance(value, str):
             self.mismatch(found(value), struct, path, go_type(schema))
         elif schema.format == "byte":
@@ -200,14 +200,18 @@ def _check_quantity(value: Any) -> None:
         raise ShapeError(str(error)) from None
 
 
-def _check_int_or_string(value: Any) -> None:
+def _place(struct: str, path: str) -> str:
+    return f"Go struct field {struct}.{path}" if struct else "Go value"
+
+
+def _check_int_or_string(value: Any, place: str) -> None:
     if isinstance(value, str):
         return
     least, most = _GO_INTEGERS["int32"]
     if type(value) is int and least <= value <= most:
         return
     what = f"number {_number_text(value)}" if type(value) in {int, float} else found(value)
-    raise ShapeError(f"json: cannot unmarshal {what} into Go value of type int32")
+    raise ShapeError(f"json: cannot unmarshal {what} into {place} of type int32")
 
 
 def corrupt_base64_offset(text: str) -> int | None:
@@ -236,17 +240,27 @@ _LAYOUTS = {
 }
 
 
+def _time_text(text: str) -> str:
+    """Quotes a text as Go's package time does: bytes outside of ASCII in hexadecimal."""
+    shown = (
+        f"\\{chr(byte)}" if byte in b'"\\' else chr(byte) if 32 <= byte < 128 else f"\\x{byte:02x}"
+        for byte in text.encode()
+    )
+    return f'"{"".join(shown)}"'
+
+
 def parse_time(text: str, layout: str) -> datetime:
     """Returns the moment that `text` names, in UTC; raises ShapeError with the text of Go's time.Parse."""
     rest, parts = text, []
     for element, pattern in _LAYOUTS[layout]:
         match = re.match(pattern, rest)
         if match is None:
-            raise ShapeError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')
+            what = f"parsing time {_time_text(text)} as {_time_text(layout)}"
+            raise ShapeError(f"{what}: cannot parse {_time_text(rest)} as {_time_text(element)}")
         parts.append(match.group())
         rest = rest[match.end() :]
     if rest:
-        raise ShapeError(f'parsing time "{text}": extra text: "{rest}"')
+        raise ShapeError(f"parsing time {_time_text(text)}: extra text: {_time_text(rest)}")
     return _moment(text, parts)
 
 
@@ -276,9 +290,9 @@ def _offset(zone: str) -> timedelta:
     return -size if zone[0] == "-" else size
 
 
-def _check_time(value: Any, layout: str) -> None:
+def _check_time(value: Any, layout: str, place: str) -> None:
     if not isinstance(value, str):
-        raise ShapeError(f"json: cannot unmarshal {found(value)} into Go value of type string")
+        raise ShapeError(f"json: cannot unmarshal {found(value)} into {place} of type string")
     parse_time(value, layout)
 
 

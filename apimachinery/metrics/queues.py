@@ -12,7 +12,7 @@ from kubeskew.apimachinery.metrics.series import Counters, Histograms
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
 
-_BOUNDS = [1e-8 * 10**step for step in range(10)]
+_BOUNDS = [float(f"1e{power}") for power in range(-8, 2)]
 _LABELS = ["name"]
 
 

@@ -5,11 +5,15 @@ observation goes through its bounds one by one. These families are of what is co
 of a queue or plugin. They are used as the library's: `family.labels("a", "b").inc()`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kubeskew.apimachinery.metrics.facts import Family, nearest
+from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
@@ -41,6 +45,29 @@ class HistogramSeries:
         self.counts = [0] * (len(bounds) + 1)  # the last: more than all bounds
         self.total: float = 0
 
+    @property
+    def bounds(self) -> Sequence[float]:
+        """Returns the upper bounds by which it counts."""
+        return self._bounds
+
+    @property
+    def count(self) -> int:
+        """Returns how many observations there are."""
+        return sum(self.counts)
+
+    def set_all(self, value: float, count: int) -> None:
+        """Makes it hold so many observations of one value, and nothing else."""
+        self.counts = [0] * len(self.counts)
+        self.counts[bisect_left(self._bounds, value)] = count
+        self.total = value * count
+
+    def copy(self, finer: "HistogramSeries") -> None:
+        """Takes over the observations of one that has all of these bounds, and more."""
+        self.counts = [0] * len(self.counts)
+        for bound, count in zip((*finer.bounds, math.inf), finer.counts, strict=True):
+            self.counts[bisect_left(self._bounds, bound)] += count
+        self.total = finer.total
+
     def observe(self, value: float) -> None:
         """Adds an observation."""
         self.counts[bisect_left(self._bounds, value)] += 1
@@ -65,6 +92,14 @@ class _Family(ABC, Generic[_S]):
         if series is None:
             series = self._series[values] = self._begun()
         return series
+
+    def at(self, **labels: str) -> _S:
+        """Returns the series with these labels, of which the family may have fewer; others are empty."""
+        return self.labels(*(labels.get(name, "") for name in self._labels))
+
+    def has_label(self, name: str) -> bool:
+        """Returns whether the family has a label."""
+        return name in self._labels
 
     def describe(self) -> "Iterator[Metric]":
         """Yields the family without its series, for the registry."""
@@ -142,3 +177,47 @@ class Histograms(_Family[HistogramSeries]):
             buckets = list(zip(bounds, accumulate(found.counts), strict=True))
             family.add_metric(values, buckets, found.total)
         return family
+
+
+class Families:
+    """Makes families with the labels and bounds that upstream's have at a minor.
+
+    Those that the minor lacks are made as the nearest minor has them, and never shown.
+    """
+
+    def __init__(self, registry: "CollectorRegistry", version: Version) -> None:
+        self._registry = registry
+        self._minor = version.minor
+
+    def counters(self, name: str, text: str) -> Counters:
+        """Returns a family of counters; one without labels has its series from the start, as Go's."""
+        family = Counters(name.removesuffix("_total"), text, self._fact(name).labels, self._registry)
+        return _begun(family, self._fact(name))
+
+    def gauges(self, name: str, text: str) -> Gauges:
+        """Returns a family of gauges."""
+        return _begun(Gauges(name, text, self._fact(name).labels, self._registry), self._fact(name))
+
+    def histograms(self, name: str, text: str) -> Histograms:
+        """Returns a family of histograms."""
+        fact = self._fact(name)
+        return _begun(Histograms(name, text, fact.labels, fact.buckets, self._registry), fact)
+
+    def _fact(self, name: str) -> Family:
+        return nearest(name, self._minor)
+
+
+def unseen_families() -> Families:
+    """Returns the maker of families that nobody reads, for what counts without a server."""
+    from prometheus_client import CollectorRegistry
+
+    return Families(CollectorRegistry(), Version(NEWEST_MINOR))
+
+
+_F = TypeVar("_F", Counters, Gauges, Histograms)
+
+
+def _begun(family: _F, fact: Family) -> _F:
+    if not fact.labels:
+        family.labels()
+    return family

@@ -285,6 +285,7 @@ async def _run(
     from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
     from kubeskew.apimachinery.client.rest import APIClient, user_agent
     from kubeskew.apimachinery.client.typed import decoder
+    from kubeskew.apimachinery.metrics.process import ProcessMetrics
 
     stop = asyncio.Event()
     stop_on_signals(stop, options.machine.exit)
@@ -318,7 +319,8 @@ async def _run(
         raise click.UsageError(f"--kubeconfig: {error}") from error
     if faults is not None:
         faults.attach(client)
-    health = Health(CollectorRegistry())
+    health = Health(CollectorRegistry(), environment.version)
+    ProcessMetrics(health.registry, environment)
     ctx = ComponentContext(
         name=name,
         environment=environment,

@@ -61,10 +61,11 @@ def answer(health: Health, path: str, names: Collection[str] = ()) -> web.Respon
         return web.Response(text="\n".join(failing) or "ok", status=500 if failing else 200)
     registry = health.registry if path == "/metrics" else health.more_metrics.get(path)
     if registry is not None:
-        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+        from kubeskew.apimachinery.metrics.exposition import content_type, exposition
 
         chosen = registry.restricted_registry(names) if names else registry
-        return web.Response(body=generate_latest(chosen), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        text = exposition(chosen.collect(), health.version, checked=False)
+        return web.Response(body=text, headers={"Content-Type": content_type(health.version)})
     if path in health.pages:
         return web.Response(body=orjson.dumps(health.pages[path]()), content_type="application/json")
     return web.Response(text="404 page not found", status=404)

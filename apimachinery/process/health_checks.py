@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
@@ -23,6 +25,7 @@ class Health:
     """Holds the readiness checks, JSON pages and metrics that a component serves."""
 
     registry: "CollectorRegistry"
+    version: Version = field(default_factory=lambda: Version(NEWEST_MINOR))  # of which metrics are written
     checks: list[Check] = field(default_factory=list)
     pages: dict[str, Callable[[], Any]] = field(default_factory=dict)
     more_metrics: dict[str, "CollectorRegistry"] = field(default_factory=dict)  # by path, beside /metrics

@@ -46,9 +46,11 @@ def tell(log: logging.Logger, verbosity: int, message: str, **values: Value) -> 
 
 
 def structured(message: str, **values: Value) -> str:
-    """Returns a message with its values as klog writes them: texts quoted, lists of names not."""
+    """Returns a message with its values as klog writes them: texts quoted, lists of names by KObjSlice."""
     return " ".join([json.dumps(message), *(f"{key}={_written(value)}" for key, value in values.items())])
 
 
 def _written(value: Value) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else f"[{' '.join(value)}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return f"[{','.join(json.dumps(each, ensure_ascii=False) for each in value)}]"

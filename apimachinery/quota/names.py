@@ -18,4 +18,9 @@ def object_count(resource: GroupResource) -> str:
 
 def is_extended_in_quota(name: str) -> bool:
     """Returns whether a quota's resource is an extended one: `requests.example.com/gpu`."""
-    return name.startswith(REQUESTS) and (not is_native(name) or name.startswith(REQUESTS + IMPLICIT))
+    return name.startswith(REQUESTS) and not is_native(name)
+
+
+def is_implicit_in_quota(name: str) -> bool:
+    """Returns whether a quota's resource is the implicit extended resource of a device class."""
+    return name.startswith(REQUESTS + IMPLICIT)

@@ -13,10 +13,10 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, amounts
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
-from kubeskew.apimachinery.quota.names import HUGEPAGES, LIMITS, is_extended_in_quota
+from kubeskew.apimachinery.quota.names import HUGEPAGES, LIMITS, is_extended_in_quota, is_implicit_in_quota
 from kubeskew.apimachinery.quota.pod_resources import PodResources, is_pod_level
 from kubeskew.apimachinery.quota.scopes import is_terminating, pod_in_scope
-from kubeskew.apimachinery.resource_names import REQUESTS, is_dra_extended_resource
+from kubeskew.apimachinery.resource_names import IMPLICIT, REQUESTS, is_extended_resource
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _NAMES = frozenset(
@@ -35,12 +35,19 @@ class PodUsageFeatures:
 
     resized_by_update: bool  # since 1.32 a subresource alone resizes pods
     sees_scope_changes: bool  # a pod that gets a deadline, or loses it, changes from one scope to the other
+    # Implicit extended resources of device classes count, with or without the gate (134210). Before, a name
+    # of kubernetes.io that is none of the known ones is nobody's: no entry in a quota's `used`.
+    implicit_names: bool
+    # A change of what the statuses of containers say of resources has the quotas measured again.
+    resize_frees: bool
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "PodUsageFeatures":
         return cls(
             resized_by_update=gates.version.minor <= 31 and gates.enabled("InPlacePodVerticalScaling"),
             sees_scope_changes=gates.bugs.mended("k8s-130060"),
+            implicit_names=gates.version.minor >= 35,
+            resize_frees=gates.version.minor >= 32 and gates.enabled("InPlacePodVerticalScaling"),
         )
 
 
@@ -67,6 +74,7 @@ class PodEvaluator(Evaluator):
             if name in _NAMES
             or name.startswith((HUGEPAGES, REQUESTS + HUGEPAGES))
             or is_extended_in_quota(name)
+            or (self._features.implicit_names and is_implicit_in_quota(name))
         ]
 
     def missing(self, required: Collection[str], obj: Object) -> str:
@@ -92,7 +100,16 @@ class PodEvaluator(Evaluator):
         counted = {"count/pods": ONE}
         if not self.is_charged(obj):
             return counted
-        return add(counted, _compute(self._resources.requests(obj), self._resources.limits(obj)))
+        requests, limits = self._resources.requests(obj), self._resources.limits(obj)
+        return add(counted, {**_compute(requests, limits), **self._extended(requests)})
+
+    def _extended(self, requests: Amounts) -> Amounts:
+        """Returns the extended resources among requests, under the names that quotas use."""
+        return {
+            REQUESTS + name: quantity
+            for name, quantity in requests.items()
+            if is_extended_resource(name) or (self._features.implicit_names and name.startswith(IMPLICIT))
+        }
 
     def is_charged(self, pod: Object) -> bool:
         """Returns whether the pod counts: not after its end, nor after its grace period, even if it still
@@ -106,17 +123,28 @@ class PodEvaluator(Evaluator):
         return self._clock.now() <= parse_timestamp(deleted) + timedelta(seconds=grace)
 
     def freed(self, old: Object, new: Object) -> bool:
-        if self.is_charged(old) and not self.is_charged(new):
+        """Returns whether a change of a pod has its quotas measured again.
+
+        Source: pkg/quota/v1/install/update_filter.go, 1.31 to 1.36.
+        """
+        if self._features.resize_frees and _statuses_differ(old, new):
             return True
-        if self._changes_scope(old, new):
-            return True
-        resources = self._resources
-        return resources.requests(old) != resources.requests(new) or resources.limits(
-            old
-        ) != resources.limits(new)
+        return self._changes_scope(old, new) or (self.is_charged(old) and not self.is_charged(new))
 
     def _changes_scope(self, old: Object, new: Object) -> bool:
         return self._features.sees_scope_changes and is_terminating(old) != is_terminating(new)
+
+
+def _statuses_differ(old: Object, new: Object) -> bool:
+    """Returns whether a container that has a status before and after has other resources in it."""
+    for field in ("containerStatuses", "initContainerStatuses"):
+        before, after = (
+            {status["name"]: status.get("resources") for status in (pod.get("status") or {}).get(field) or ()}
+            for pod in (old, new)
+        )
+        if any(before[name] != after[name] for name in before.keys() & after.keys()):
+            return True
+    return False
 
 
 def _has_pod_level(spec: Object) -> bool:
@@ -135,6 +163,4 @@ def _compute(requests: Amounts, limits: Amounts) -> Amounts:
     for name, quantity in requests.items():
         if name.startswith(HUGEPAGES):
             found[name] = found[REQUESTS + name] = quantity
-        elif is_dra_extended_resource(name):
-            found[REQUESTS + name] = quantity
     return found

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, count, raised
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
-from kubeskew.apimachinery.quota.names import DEVICES, is_extended_in_quota
+from kubeskew.apimachinery.quota.names import DEVICES, is_extended_in_quota, is_implicit_in_quota
 from kubeskew.apimachinery.resource_names import IMPLICIT, REQUESTS
 
 MAX_DEVICES = 32  # usage of a request for all devices
@@ -89,7 +89,7 @@ class ResourceClaimEvaluator(Evaluator):
 
     def _extended(self, name: str) -> bool:
         """Returns whether a quota's resource is an extended one that some class provides."""
-        if not self._features.adjusted or not is_extended_in_quota(name):
+        if not self._features.adjusted or not (is_extended_in_quota(name) or is_implicit_in_quota(name)):
             return False
         return name.removeprefix(REQUESTS) in self._facts.classes().resources
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
 
 from kubeskew.apimachinery.security.pem import blocks
@@ -54,11 +56,28 @@ def _load(text: str) -> x509.CertificateSigningRequest:
         raise RequestError("PEM block type must be CERTIFICATE REQUEST")
     try:
         request = x509.load_der_x509_csr(found.content)
-        if not request.is_signature_valid:
+        if not (request.is_signature_valid or _is_signed_with_sha1(request)):
             raise RequestError("x509: certificate request signature is not valid")
     except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
         raise RequestError(str(error)) from None
     return request
+
+
+def _is_signed_with_sha1(request: x509.CertificateSigningRequest) -> bool:
+    """Returns whether the signature is a good one with SHA-1, which Go still takes in requests."""
+    algorithm, key = request.signature_hash_algorithm, request.public_key()
+    if not isinstance(algorithm, hashes.SHA1):
+        return False
+    try:
+        if isinstance(key, rsa.RSAPublicKey):
+            key.verify(request.signature, request.tbs_certrequest_bytes, padding.PKCS1v15(), algorithm)
+        elif isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(request.signature, request.tbs_certrequest_bytes, ec.ECDSA(algorithm))
+        else:
+            return False
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _alternatives(request: x509.CertificateSigningRequest) -> frozenset[str]:

@@ -7,12 +7,15 @@ plugin may be called several times for one write (after a conflict), so it must 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError, forbidden
+from kubeskew.apimachinery.metrics.series import HistogramSeries, unseen_families
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.offload import offload
+from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics
 from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
@@ -73,6 +76,11 @@ class Plugin:
         True  # whether it may have to wait; one that never does goes beside large objects
     )
 
+    name: ClassVar[str]  # in metrics; empty for what is no plugin upstream
+
+    def __init_subclass__(cls) -> None:
+        cls.name = vars(cls).get("name", cls.__name__)
+
     async def admit(self, attributes: Attributes) -> None:
         """Changes `attributes.object` in place, or raises StatusError."""
 
@@ -94,12 +102,19 @@ Step = Callable[[Attributes], Awaitable[None]]
 class AdmissionChain:
     """Holds the plugins of a server, in order."""
 
-    def __init__(self, plugins: Sequence[Plugin]) -> None:
+    def __init__(
+        self, plugins: Sequence[Plugin], metrics: AdmissionMetrics | None = None, clock: Clock | None = None
+    ) -> None:
+        meter = _Meter(metrics or AdmissionMetrics(unseen_families()), (clock or SystemClock()).monotonic)
         self._admitting = _AdmissionStep(
-            [(plugin, plugin.admit) for plugin in plugins if type(plugin).admit is not Plugin.admit]
+            "admit",
+            [(plugin, plugin.admit) for plugin in plugins if type(plugin).admit is not Plugin.admit],
+            meter,
         )
         self._validating = _AdmissionStep(
-            [(plugin, plugin.validate) for plugin in plugins if type(plugin).validate is not Plugin.validate]
+            "validate",
+            [(plugin, plugin.validate) for plugin in plugins if type(plugin).validate is not Plugin.validate],
+            meter,
         )
 
     async def admit(self, attributes: Attributes) -> None:
@@ -112,25 +127,70 @@ class AdmissionChain:
         await self._validating.run(attributes)
 
 
+class _Meter(NamedTuple):
+    """Holds by what admission is timed."""
+
+    metrics: AdmissionMetrics
+    now: Callable[[], float]
+
+
+class _Concerned(NamedTuple):
+    """Holds the plugins that look at one kind of write, each with what times it, and what times them all."""
+
+    steps: tuple[tuple[Step, str, HistogramSeries | None], ...]
+    admitted: HistogramSeries
+
+
 class _AdmissionStep:
     """Runs one step of the plugins, in order; of those only that look at such a write."""
 
-    def __init__(self, steps: Sequence[tuple[Plugin, Step]]) -> None:
+    def __init__(self, kind: str, steps: Sequence[tuple[Plugin, Step]], meter: _Meter) -> None:
+        self._kind = kind
         self._steps = steps
-        self._concerned: dict[tuple[str, str, str], tuple[Step, ...]] = {}
+        self._metrics, self._now = meter
+        self._concerned: dict[tuple[str, str, str], _Concerned] = {}
 
     async def run(self, attributes: Attributes) -> None:
         like = attributes.operation, attributes.resource.storage_resource, attributes.subresource
         concerned = self._concerned.get(like)
         if concerned is None:
-            operation, _, subresource = like
-            concerned = self._concerned[like] = tuple(
-                step if plugin.awaits else partial(_aside, step)
-                for plugin, step in self._steps
-                if plugin.handles(operation, attributes.resource, subresource)
-            )
-        for step in concerned:
-            await step(attributes)
+            concerned = self._concerned[like] = self._find(attributes)
+        now, refusing = self._now, ""
+        begun = before = now()
+        try:
+            for step, name, timed in concerned.steps:
+                refusing = name
+                await step(attributes)
+                after = now()
+                if timed is not None:
+                    timed.observe(after - before)
+                before = after
+        except StatusError:
+            self._rejected(refusing, attributes.operation, before - begun, now() - before)
+            raise
+        concerned.admitted.observe(before - begun)
+
+    def _find(self, attributes: Attributes) -> _Concerned:
+        operation, resource, kind = attributes.operation, attributes.resource, self._kind
+        metrics = self._metrics
+        found = [
+            (plugin, step if plugin.awaits else partial(_aside, step))
+            for plugin, step in self._steps
+            if plugin.handles(operation, resource, attributes.subresource)
+        ]
+        return _Concerned(
+            tuple(
+                (step, plugin.name, (plugin.name and metrics.plugin(plugin.name, kind, operation)) or None)
+                for plugin, step in found
+            ),
+            metrics.step(kind, operation),
+        )
+
+    def _rejected(self, name: str, operation: str, before: float, seconds: float) -> None:
+        """Times what a plugin has refused; what is no plugin upstream has no name."""
+        if name:
+            self._metrics.plugin(name, self._kind, operation, rejected=True).observe(seconds)
+            self._metrics.step(self._kind, operation, rejected=True).observe(before + seconds)
 
 
 async def _aside(step: Step, attributes: Attributes) -> None:

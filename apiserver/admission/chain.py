@@ -25,7 +25,10 @@ from kubeskew.apiserver.admission.plugins.priority import Priority
 from kubeskew.apiserver.admission.plugins.resource_quota import ResourceQuota
 from kubeskew.apiserver.admission.plugins.runtime_class import RuntimeClass
 from kubeskew.apiserver.admission.plugins.service_account import ServiceAccount
-from kubeskew.apiserver.admission.plugins.storage_protection import StorageObjectInUseProtection
+from kubeskew.apiserver.admission.plugins.storage_protection import (
+    PodGroupProtection,
+    StorageObjectInUseProtection,
+)
 from kubeskew.apiserver.admission.plugins.taint_nodes import TaintNodesByCondition
 from kubeskew.apiserver.admission.plugins.topology_labels import PodTopologyLabels
 from kubeskew.apiserver.admission.plugins.trust_bundles import ClusterTrustBundleAttest
@@ -36,6 +39,7 @@ from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook.mutating import MutatingAdmissionWebhook
 from kubeskew.apiserver.admission.webhook.validating import ValidatingAdmissionWebhook
 from kubeskew.apiserver.features import AdmissionFeatures
+from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics
 
 Factory = Callable[[AdmissionServices], Plugin]
 
@@ -61,7 +65,9 @@ _PLUGINS: dict[str, Factory | None] = {
     "EventRateLimit": None,
     "ExtendedResourceToleration": lambda _: optional.ExtendedResourceToleration(),
     "DefaultStorageClass": lambda services: DefaultStorageClass(services.store),
-    "StorageObjectInUseProtection": lambda _: StorageObjectInUseProtection(),
+    "StorageObjectInUseProtection": lambda services: StorageObjectInUseProtection(
+        services.features.admission
+    ),
     "OwnerReferencesPermissionEnforcement": lambda services: OwnerReferencesPermissionEnforcement(
         services.authorizer, lambda: services.table
     ),
@@ -75,6 +81,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "DenyServiceExternalIPs": lambda _: optional.DenyServiceExternalIPs(),
     "PodTopologyLabels": lambda services: PodTopologyLabels(services.store, services.features.admission),
     "NodeDeclaredFeatureValidator": None,
+    "PodGroupProtection": lambda services: PodGroupProtection(services.features.admission),
     # What calls out, counts or denies comes last.
     "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
@@ -97,14 +104,18 @@ _ON = frozenset(
 
 
 def admission_chain(
-    services: AdmissionServices, enable: Sequence[str] = (), disable: Sequence[str] = ()
+    services: AdmissionServices,
+    enable: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    metrics: AdmissionMetrics | None = None,
 ) -> AdmissionChain:
     """Returns the chain of one server: what is on by default, more and less by the flags (which were
     checked).
     """
     wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.features.admission)
     plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
-    return AdmissionChain([*plugins, Escalation(services.authorizer)])
+    chain = [*plugins, Escalation(services.authorizer)]
+    return AdmissionChain(chain, metrics, services.environment.clock)
 
 
 def _switched_off(features: AdmissionFeatures) -> set[str]:

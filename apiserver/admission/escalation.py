@@ -31,6 +31,7 @@ _ABOUT_DELETING = ("finalizers", "ownerReferences", "managedFields", "resourceVe
 class Escalation(Plugin):
     """Looks at roles and bindings that somebody other than a master writes."""
 
+    name = ""  # upstream's storage does this
     operations = frozenset({CREATE, UPDATE})
     resources: ClassVar[frozenset[str]] = frozenset(
         {ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS}

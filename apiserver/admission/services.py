@@ -8,6 +8,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.features import Features
+from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.webhooks.client import WebhookClient
@@ -47,6 +48,10 @@ class AdmissionServices(Protocol):
     store: Store
     authorizer: Access
     webhooks: WebhookClient
+
+    @property
+    def policy_metrics(self) -> PolicyMetrics:
+        """Returns what counts the decisions of policies."""
 
     @property
     def codec(self) -> Codec:

@@ -11,11 +11,13 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, parse_timestamp
 from kubeskew.apimachinery.errors import GroupResource, not_found
+from kubeskew.apimachinery.metrics.series import unseen_families
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.security.web_tokens import Token, WrongTokenError, verified
 from kubeskew.apiserver.authentication import Identity, TokenError
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.features import AccountFeatures
+from kubeskew.apiserver.instrumentation.access import TokenMetrics
 from kubeskew.apiserver.serviceaccount import group_names, user_name
 from kubeskew.apiserver.serviceaccount.issuing import PRIVATE
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
@@ -36,7 +38,15 @@ _INVALIDATED = "service account token has been invalidated"
 class AccountTokens:
     """Authenticates tokens issued for this cluster, while the objects that they are bound to exist."""
 
-    def __init__(self, keys: AccountKeys, store: Store, clock: Clock, features: AccountFeatures) -> None:
+    def __init__(
+        self,
+        keys: AccountKeys,
+        store: Store,
+        clock: Clock,
+        features: AccountFeatures,
+        metrics: TokenMetrics | None = None,
+    ) -> None:
+        self._metrics = metrics or TokenMetrics(unseen_families())
         self._keys = keys
         self._store = store
         self._clock = clock
@@ -69,6 +79,14 @@ class AccountTokens:
 
     # -- bound tokens
 
+    def _count_legacy(self, namespace: str, account: str, secret: str) -> None:
+        """Counts a token in a Secret, which was made by itself if the account lists it."""
+        entry = self._store.get(Key("serviceaccounts", namespace, account))
+        listed = (object_of(entry).get("secrets") or ()) if entry is not None else ()
+        automatic = any(one.get("name") == secret for one in listed)
+        (self._metrics.automatic if automatic else self._metrics.manual).inc()
+        self._metrics.legacy.inc()
+
     def _bound(self, claims: dict[str, Any]) -> User:
         now = self._clock.now()
         _check_time(claims, now)
@@ -81,6 +99,9 @@ class AccountTokens:
             self._check_reference("pods", namespace, pod, now, "pod")
         if (node := private.get("node")) and self._checks_node and not pod:
             self._check_reference("nodes", "", node, now, "node")
+        if renewed_by := private.get("warnafter"):
+            is_stale = int(now.timestamp()) > renewed_by
+            (self._metrics.stale if is_stale else self._metrics.valid).inc()
         return User(
             user_name(namespace, account["name"]),
             account.get("uid") or "",
@@ -146,8 +167,10 @@ class AccountTokens:
         if _is_gone(entry, now) or _secret_token(stored) != text:
             raise TokenError(_INVALIDATED)
         if self._heeds_label and (stored["metadata"].get("labels") or {}).get(_INVALID_SINCE):
+            self._metrics.invalidated.inc()
             raise TokenError(_marked(f"{namespace}/{secret}", f"{namespace}/{account}"))
         self._check_account(namespace, {"name": account, "uid": uid}, now)
+        self._count_legacy(namespace, account, secret)
         user = User(user_name(namespace, account), uid, (*group_names(namespace), AUTHENTICATED_GROUP))
         return Identity(user, common)
 

@@ -1,8 +1,9 @@
 """Makes the roles and bindings that every cluster has, for a version and its gates.
 
-`default_roles.json` is made of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, 1.28 … 1.37. A
-`when` there says from and until which minor an entry holds, with which gate, or in which preview release.
-`kubeskew:timeline-viewer` is our own: it lets monitoring read when components came and went.
+`default_roles.json` has the facts of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, of the
+releases that its `origin` names. An entry's `when` lists the periods in which it holds: from and until which
+minor, with and without which gates, or in which preview release. `kubeskew:timeline-viewer` is our own: it
+lets monitoring read when components came and went.
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ _CONTROLLER = "system:controller:"
 
 
 @cache
-def _table() -> dict[str, list[dict[str, Any]]]:
-    table: dict[str, list[dict[str, Any]]] = orjson.loads(_FILE.read_bytes())
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = orjson.loads(_FILE.read_bytes())
     return table
 
 
@@ -73,13 +74,16 @@ class DefaultRoles:
         return list(map(_clean, self._held(row.get("rules", []))))
 
     def _held(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        for row in rows:
-            when = row.get("when") or {}
-            version, preview = self._version, when.get("preview")
-            in_time = when.get("since", 0) <= version.minor <= when.get("until", version.minor)
-            in_time = in_time and preview in (None, version.preview)
-            if in_time and ("gate" not in when or self._gates.enabled(when["gate"])):
-                yield row
+        return (row for row in rows if "when" not in row or any(map(self._in, row["when"])))
+
+    def _in(self, period: dict[str, Any]) -> bool:
+        version, enabled = self._version, self._gates.enabled
+        return (
+            period.get("since", 0) <= version.minor <= period.get("until", version.minor)
+            and period.get("preview", version.preview) == version.preview
+            and all(map(enabled, period.get("gates", ())))
+            and not any(map(enabled, period.get("without", ())))
+        )
 
     def _binding(self, kind: str, row: dict[str, Any], role_kind: str) -> Object:
         binding = self._object(kind, row["name"], row.get("namespace", ""))

@@ -59,12 +59,32 @@ class PriorityLevels:
             found[name] = _level(name, obj["spec"], seats, self.levels.get(name))
         self.levels = found
 
-    async def enter(self, name: str, flow: str) -> PriorityLevel:
-        """Take a seat, waiting for one if that is allowed; raises RejectedError."""
+    def limits(self) -> list[tuple[str, int, int, int]]:
+        """Returns of each level the seats it has by its shares, those it keeps, and those it has at most."""
+        return [
+            (
+                level.name,
+                level.seats,
+                level.kept,
+                level.seats + self._total if level.most is None else level.most,
+            )
+            for level in self.levels.values()
+        ]
+
+    def seat(self, name: str) -> PriorityLevel | None:
+        """Takes a seat if there is one at once."""
         level = self.levels[name]
         if level.exempt or self._has_seat(level):
             level.running += 1
             return level
+        return None
+
+    async def enter(self, name: str, flow: str) -> PriorityLevel:
+        """Take a seat, waiting for one if that is allowed; raises RejectedError."""
+        seated = self.seat(name)
+        if seated is not None:
+            return seated
+        level = self.levels[name]
         if not level.queues:
             raise RejectedError("concurrency-limit")
         queue = min((level.queues[number] for number in _hand(level, flow)), key=len)
@@ -135,14 +155,19 @@ def _shares(obj: Object) -> int:
     return int(limited.get("nominalConcurrencyShares") or limited.get("assuredConcurrencyShares") or 0)
 
 
+def _share(seats: int, percent: int) -> int:
+    """Returns so many percent of seats, rounded as Go's math.Round does."""
+    return (seats * percent + 50) // 100
+
+
 def _level(name: str, spec: Object, seats: int, old: PriorityLevel | None) -> PriorityLevel:
     limited: dict[str, Any] = spec.get("limited") or {}
     queuing = (limited.get("limitResponse") or {}).get("queuing") or {}
-    kept = seats - seats * int(limited.get("lendablePercent") or 0) // 100
+    kept = seats - _share(seats, int(limited.get("lendablePercent") or 0))
     level = old or PriorityLevel(name, False, seats, kept)
     level.exempt, level.seats, level.kept = spec.get("type") == "Exempt", seats, kept
     limit = limited.get("borrowingLimitPercent")
-    level.most = None if limit is None else seats + round(seats * limit / 100)
+    level.most = None if limit is None else seats + _share(seats, limit)
     level.hand, level.length = int(queuing.get("handSize") or 0), int(queuing.get("queueLengthLimit") or 0)
     if len(level.queues) != int(queuing.get("queues") or 0):
         waiting = [seat for queue in level.queues for seat in queue]

@@ -31,9 +31,9 @@ def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock) -> Handl
     """Count and time what somebody asked."""
 
     async def audit(request: Request) -> Response:
-        begun = clock.monotonic()
+        begun = request.known_at or clock.monotonic()
         response = await handler(request)
-        metrics.observe(request.info, response.status, clock.monotonic() - begun)
+        metrics.observe(request, response, (request.answered_at or clock.monotonic()) - begun)
         if request.info.is_long_running:
             _count_open(metrics, request.info, response)
         return response

@@ -1,18 +1,31 @@
 """Authenticates requests."""
 
+import math
+
 from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.authentication import Authenticator
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.instrumentation.access import AccessMetrics
 
 
-def with_authentication(handler: Handler, authenticator: Authenticator) -> Handler:
+def with_authentication(
+    handler: Handler, authenticator: Authenticator, metrics: AccessMetrics, clock: Clock
+) -> Handler:
     """Fill in `request.user`, or answer 401."""
 
     async def authenticate(request: Request) -> Response:
+        begun = clock.monotonic()
         user = authenticator.authenticate(request)
         if user is None:
+            metrics.unauthenticated(clock.monotonic() - begun)
             return statuses.response(request, errors.unauthorized())
+        request.known_at = clock.monotonic()
+        metrics.authenticated(user.name, request.known_at - begun)
+        peer = request.peer
+        if peer is not None and peer.common_name and peer.until != math.inf:
+            metrics.certified(peer.until - clock.now().timestamp())
         request.user = user
         return await handler(request)
 

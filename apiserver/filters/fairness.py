@@ -5,17 +5,19 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 
 import logging
 from functools import partial
+from itertools import starmap
 
+from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.verbosity import level_of
 from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
-from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
+from kubeskew.apiserver.fairness.levels import PriorityLevel, PriorityLevels, RejectedError
 from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.metrics import FlowMetrics
+from kubeskew.apiserver.instrumentation.flows import FlowMetrics, FlowSeries, Seats
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import stored_object
 from kubeskew.apiserver.user import User
@@ -30,8 +32,17 @@ _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
 class Fairness:
     """Classifies requests and seats them; both follow the stored objects."""
 
-    def __init__(self, store: Store, metrics: FlowMetrics, total: int, read: Read = stored_object) -> None:
+    def __init__(
+        self,
+        store: Store,
+        metrics: FlowMetrics,
+        total: int,
+        read: Read = stored_object,
+        clock: Clock | None = None,
+    ) -> None:
         self._metrics = metrics
+        self._now = (clock or SystemClock()).monotonic
+        self._in_flight = metrics.in_flight(mutating=False), metrics.in_flight(mutating=True)
         self._levels = PriorityLevels(total)
         self._known: TwoGenerationCache[_Key, Flow] = TwoGenerationCache(_REMEMBERED)
         names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
@@ -55,6 +66,11 @@ class Fairness:
                 self._known.put(key, found)
         return found
 
+    def look(self) -> None:
+        """Tells the metrics what the levels hold now."""
+        self._classifier.get()
+        self._metrics.look(starmap(Seats, self._levels.limits()))
+
     async def serve(self, handler: Handler, request: Request) -> Response:
         """Returns the handler's answer once there is a seat, else 429; with the flow's headers."""
         info = request.info
@@ -65,6 +81,13 @@ class Fairness:
             return _with_headers(await handler(request), flow)
         distinguisher = {"ByUser": request.user.name, "ByNamespace": info.namespace}
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
+        counted = self._metrics.flow(flow.level, flow.schema)
+        level = self._levels.seat(flow.level)
+        if level is not None:
+            request.seated_at = request.known_at or self._now()
+            return await self._seated(handler, request, flow, level, counted)
+        counted.waiting(1)
+        begun = self._now()
         try:
             level = await self._levels.enter(flow.level, name)
         except RejectedError as rejected:
@@ -73,11 +96,25 @@ class Fairness:
                 log.log(_TOLD, "%s", self._no_seat(flow, request.user, info))
             retry = [("Retry-After", "1")]
             return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
-        self._metrics.dispatched(flow.level, flow.schema)
+        finally:
+            counted.waiting(-1)
+        request.seated_at = self._now()
+        counted.waits.observe(request.seated_at - begun)
+        return await self._seated(handler, request, flow, level, counted)
+
+    async def _seated(
+        self, handler: Handler, request: Request, flow: Flow, level: PriorityLevel, counted: FlowSeries
+    ) -> Response:
+        in_flight = self._in_flight[request.info.is_mutating]
+        in_flight.value += 1
+        counted.begun()
         try:
             return _with_headers(await handler(request), flow)
         finally:
             self._levels.leave(level)
+            request.answered_at = self._now()
+            counted.ended(request.answered_at - request.seated_at)
+            in_flight.value -= 1
 
     def _no_seat(self, flow: Flow, user: User, info: RequestInfo) -> str:
         """Returns upstream's words (queueset.go), with a shorter description of the request."""

@@ -53,6 +53,7 @@ async def delete(request: Request, scope: Scope) -> Response:
     body = await _body(request, scope)
     options = parameters.delete_options(request, body, unsafe=unsafe, unsafe_dry_runs=dry_runs)
     write = write_of(request, scope, dry_run=bool(options.get("dryRun")))
+    _warn_of_orphans(request, scope, options)
     if options.get(UNSAFE):
         await unsafe_deleting.delete(scope.registry, request.info.name, options, write)
         return rendering.document(_success(scope, request.info.name), rendering.plain(form))
@@ -63,6 +64,13 @@ async def delete(request: Request, scope: Scope) -> Response:
         return rendering.document(_gone(scope, result), rendering.plain(form), status)
     obj = scope.services.codec.convert(result.obj, scope.resource)
     return rendering.render(request, scope, obj, form, status)
+
+
+def _warn_of_orphans(request: Request, scope: Scope, options: Object) -> None:
+    """Warns who leaves it to the kind what becomes of dependents, where they stay."""
+    text = scope.registry.strategy.orphans_with_warning
+    if text and options.get("propagationPolicy") is None and options.get("orphanDependents") is None:
+        request.warnings.append(text)
 
 
 def _success(scope: Scope, name: str) -> Object:
@@ -141,6 +149,7 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
         parameters.refuse("DeleteOptions", [field.invalid(UNSAFE, True, _NOT_MANY)])
     write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
     write.collection = True
+    _warn_of_orphans(request, scope, how)
     try:
         first, entries = await _listed(scope, options, wanted, in_pages=reads.pages_deletions)
         items, metadata = objects(scope, entries), metadata_of(scope, first, wanted)

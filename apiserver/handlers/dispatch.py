@@ -8,7 +8,7 @@ from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
 from kubeskew.apiserver.aggregation.services import AggregationServices
 from kubeskew.apiserver.apiextensions.model import takes_nothing_new
-from kubeskew.apiserver.deprecations import deprecation_warning
+from kubeskew.apiserver.deprecations import deprecation_warning, removed_release
 from kubeskew.apiserver.handlers import (
     accepted_media_types,
     get,
@@ -109,6 +109,7 @@ class Dispatcher:
             return self._misplaced(info, resource)
         if warning := deprecation_warning(resource, self._services.environment.version):
             request.warnings.append(warning)
+            self._services.metrics.deprecated(info, removed_release(resource))
         scope = self._scope(info, resource)
         if info.subresource == "proxy" and "proxy" in resource.subresources:
             return await self._proxied(request, scope)

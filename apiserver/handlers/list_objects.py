@@ -38,9 +38,13 @@ _CHECKS = 1_000  # of objects against conditions in one go
 
 
 class Listed(NamedTuple):
-    """Holds a page of a list, and the token that goes on after it, empty if nothing follows."""
+    """Holds a page of a list, whether upstream's watch cache answers it, and the token that goes on after it.
+
+    The token is empty if nothing follows.
+    """
 
     page: Page
+    cached: bool
     token: str = ""
 
 
@@ -52,6 +56,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     wanted = await selection(request, scope.registry, options)
     try:
         listed = await listed_of(scope, options, wanted)
+        _count(scope, options, wanted, listed)
         page, metadata = listed.page, metadata_of(scope, listed, wanted)
         if form == _PLAIN:
             response = Response(200, await _body(scope, page, metadata, wanted))
@@ -61,6 +66,18 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     except UnreadableError as error:
         raise unreadable_list(scope, wanted.namespace, error) from None
     return await rendering.compressed(request, response)
+
+
+def _count(scope: Scope, options: ListOptions, wanted: Selection, listed: Listed) -> None:
+    """Counts a list, with how many objects it looked at."""
+    reads, resource = scope.services.metrics.reads, scope.resource.storage_resource
+    returned = fetched = len(listed.page.entries)
+    if not (wanted.is_all or wanted.name):
+        first = scope.services.store.list(resource, wanted.namespace, None, 1)
+        fetched = max(fetched, first.remaining + len(first.entries))
+    reads.listed(resource, fetched, returned, cached=listed.cached)
+    if listed.cached and options.resource_version == "":
+        reads.read_consistently(resource)
 
 
 def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError) -> StatusError:
@@ -126,7 +143,10 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
     is_newest = read is Read.NEWEST or read is Read.CONTINUED_NOW
     exactly = read in _EXACT and not (read is Read.LIMITED_AT and single)
     if is_newest:
+        monotonic = scope.services.environment.clock.monotonic
+        begun = monotonic()
         revision = await store.refresh()
+        scope.services.metrics.reads.waited(scope.resource.storage_resource, monotonic() - begun)
     else:
         revision = where.revision if where else _parsed(scope, options, source)
     if cached.serves_list(options, source, selects=not wanted.is_all):
@@ -144,8 +164,9 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
         if source is Source.CACHE and page.last is not None and wanted.is_indexed:
             page = await _last_of_index(scope, page, wanted)
     if page.last is None:
-        return Listed(page)
-    return Listed(page, continue_tokens.token(page.revision, page.last, wanted.namespace, source))
+        return Listed(page, source is Source.CACHE)
+    token = continue_tokens.token(page.revision, page.last, wanted.namespace, source)
+    return Listed(page, source is Source.CACHE, token)
 
 
 def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue_tokens.Position:

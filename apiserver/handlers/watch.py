@@ -121,7 +121,9 @@ async def stream(
     encoder: "Encoder",
 ) -> AsyncIterator[bytes]:
     """Yields the chunks of a watch; each holds whole lines. Its events are of the namespace `within`."""
-    store, lifetime = scope.services.store, scope.services.lifetime
+    services = scope.services
+    store, lifetime, monotonic = services.store, services.lifetime, services.environment.clock.monotonic
+    begun = monotonic()
     initial = options.send_initial_events or (revision == 0 and options.send_initial_events is None)
     entries: list[Entry] = []
     since = revision
@@ -130,6 +132,7 @@ async def stream(
             await fetch_conversions(scope, wanted.namespace)
             page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
             entries, since = list(page.entries), page.revision
+            services.metrics.reads.begun(scope.resource.storage_resource, len(entries))
         elif revision == 0:
             since = store.revision
         elif not options.begins_in_log:
@@ -152,6 +155,8 @@ async def stream(
             await asyncio.sleep(0)  # others have their turn
         if options.send_initial_events and options.bookmarks:
             yield encoder.bookmark(since, _END_OF_INITIAL)
+            where = "namespace" if wanted.namespace else "cluster"
+            services.metrics.reads.watch_listed(scope.resource, where, monotonic() - begun)
         reminded = options.bookmarks and scope.registry.cached.feeds_watch(options)
         reminder = _Reminder(cursor, end) if reminded else None
         async for chunk in _follow(scope, wanted, cursor, since, encoder, reminder):
@@ -354,11 +359,15 @@ class Encoder:
         self._scope = scope
         self._form = form
         self._kept = scope.services.encoded_events
+        self._counted = scope.services.metrics.reads.watch(scope.resource)
         self._first = True
 
     def lines(self, changes: Iterable[Change]) -> bytes:
         line = self._line if self._form.convert else self._plain_line
-        return b"".join([line(change) for change in changes])
+        lines = [line(change) for change in changes]
+        for sent in lines:
+            self._counted.sent(len(sent))
+        return b"".join(lines)
 
     def bookmark(self, revision: int, annotations: Object) -> bytes:
         """Returns a bookmark: an object of the kind that has nothing but a resourceVersion, and what Go

@@ -2,13 +2,13 @@
 
 import asyncio
 import hashlib
-import platform
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.announcements import COMPONENTS_PATH
+from kubeskew.apimachinery.metrics.builds import build_information
 from kubeskew.apiserver.apiextensions.table import Snapshot
 from kubeskew.apiserver.handlers import accepted_media_types
 from kubeskew.apiserver.health import PROBES
@@ -290,11 +290,5 @@ def version_document(services: RouteServices) -> dict[str, str]:
         "major": "1",
         "minor": minor,
         **(emulating if version.minor >= _EMULATING else {}),
-        "gitVersion": version.git_version,
-        "gitCommit": hashlib.sha1(version.git_version.encode()).hexdigest(),  # noqa: S324 - no secret
-        "gitTreeState": "clean",
-        "buildDate": "2026-01-01T00:00:00Z",
-        "goVersion": "go1.25.0",
-        "compiler": "gc",
-        "platform": f"linux/{'arm64' if platform.machine() == 'aarch64' else 'amd64'}",
+        **build_information(version),
     }

@@ -117,6 +117,8 @@ class Store(Protocol):
     Reads cost what they answer, not what is stored.
     """
 
+    received: dict[str, int]  # events that this server has applied, by resource
+
     @property
     def revision(self) -> int:
         """Returns the newest revision this server has applied."""

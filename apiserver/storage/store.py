@@ -32,6 +32,7 @@ class CachedStore:
     """Implements `interfaces.Store` over a `Log`, which it owns."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
+        self.received: dict[str, int] = {}  # events, by resource
         self.commit: Commit | None = None  # appends to the log instead, where a server has faults
         self._log = log
         self._clock = clock
@@ -206,7 +207,9 @@ class CachedStore:
             return
         for event in fresh:
             self._put(event.key, state_after(event))
-            self._changed[event.key.resource] = event.revision
+            resource = event.key.resource
+            self._changed[resource] = event.revision
+            self.received[resource] = self.received.get(resource, 0) + 1
             for tell in self._followers.get(event.key.resource, ()):
                 tell(event.key)
         self._window.extend(fresh)

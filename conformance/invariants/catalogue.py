@@ -15,6 +15,7 @@ from kubeskew.conformance.invariants.deletion import DeletionCompletes, RightOwn
 from kubeskew.conformance.invariants.devices import ClaimReleased, DeviceInside, DeviceOnce
 from kubeskew.conformance.invariants.fields import unknown_fields, unreadable
 from kubeskew.conformance.invariants.invariant import Invariant
+from kubeskew.conformance.invariants.owning import OwnNamespace
 from kubeskew.conformance.invariants.placing import (
     BoundIsAdmitted,
     DeclaredEffect,
@@ -24,7 +25,12 @@ from kubeskew.conformance.invariants.placing import (
 from kubeskew.conformance.invariants.quotas import Measure, QuotaExact
 from kubeskew.conformance.invariants.running import RunningUndisturbed
 from kubeskew.conformance.invariants.settling import ControllersSettle
-from kubeskew.conformance.invariants.stored import NoSilentFieldLoss, ReadsGoForward, StoredReadable
+from kubeskew.conformance.invariants.stored import (
+    NoSilentFieldLoss,
+    ReadsAlike,
+    ReadsGoForward,
+    StoredReadable,
+)
 from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
 from kubeskew.conformance.invariants.workloads import CountedOnce, ReplicaBounds
 from kubeskew.controllers.resourcequota.measuring import Listing, measure
@@ -60,6 +66,8 @@ def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) ->
         PreemptionContract(),
         DeclaredEffect(tolerance),
         DeviceInside(tolerance),
+        OwnNamespace(),
+        ReadsAlike(),
     ]
     return found
 

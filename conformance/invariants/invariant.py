@@ -26,6 +26,7 @@ class Evidence:
     refusals: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by component: what was forbidden
     feasible: Mapping[str, str] = field(default_factory=dict)  # by uid of a pending pod: a node that it fits
     unready: str = ""  # what all schedulers lack to be ready, if none is
+    rereads: Sequence[str] = ()  # objects that an API server reads otherwise once it has started anew
 
 
 class Invariant(Protocol):

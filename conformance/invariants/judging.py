@@ -33,10 +33,12 @@ async def judge(
     *,
     at_rest: bool,
     tolerance: Tolerance = USUAL,
+    rereads: Sequence[str] = (),
 ) -> list[Violation]:
-    """Returns what was broken. `note` hears of what could not be judged.
+    """Returns what was broken. `note` is called with what could not be judged.
 
-    Only `at_rest` is what should have come about missed.
+    Only `at_rest` is what should have come about missed. `rereads` are objects that read otherwise from a
+    server that has just started.
     """
     state = directory.load()
     managers = state.of_kind("controller-manager")
@@ -50,6 +52,7 @@ async def judge(
         _refusals(directory, state, log),
         await _feasible(directory, platform, note) if asks else {},
         await _unready(directory, platform, state) if asks else "",
+        rereads,
     )
     return [*broken, *checker.finish(found, at_rest=at_rest)]
 

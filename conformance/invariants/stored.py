@@ -1,4 +1,5 @@
-"""Judges what is stored: I10 stored-readable, I12 no-silent-field-loss, I13 reads-go-forward."""
+"""Judges what is stored: I10 stored-readable, I12 no-silent-field-loss, I13 reads-go-forward, I25
+reads-alike."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -30,6 +31,19 @@ class StoredReadable(LivenessInvariant):
                 for obj in cluster.all(resource):
                     if reason := self._unreadable(version, obj):
                         yield f"an API server {version} cannot read {named(obj)}: {reason}"
+
+
+class ReadsAlike(LivenessInvariant):
+    """I25: an object at one revision reads the same from an API server that has just started.
+
+    Explored runs try it at their end, some of them: they restart the API server and list everything again.
+    """
+
+    code = "I25"
+    name = "reads-alike"
+
+    def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
+        yield from evidence.rereads
 
 
 class NoSilentFieldLoss(SafetyInvariant):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Violation:
     """Tells that an invariant did not hold, from which revision on; the message names objects and writers."""
 
-    code: str  # I01 … I23
+    code: str  # I01 … I25
     name: str  # device-once …
     message: str
     revision: int

@@ -13,6 +13,7 @@ from kubeskew.conformance.invariants.cluster import (
     is_deleting,
     is_terminal,
     named,
+    place_of,
     uid_of,
 )
 from kubeskew.conformance.invariants.devices import CLAIMS
@@ -99,11 +100,16 @@ def _seconds(earlier: str, later: str) -> int:
 
 
 def _active(owner: ObjectView, cluster: Cluster) -> list[ObjectView]:
-    uid = uid_of(owner)
+    """Returns the owner's active pods: those of its namespace that name it with its UID."""
+    uid, (namespace, name) = uid_of(owner), place_of(owner)
     return [
         pod
         for pod in cluster.all("pods")
-        if controller(pod).get("uid") == uid and not is_deleting(pod) and not is_terminal(pod)
+        if controller(pod).get("uid") == uid
+        and pod["metadata"].get("namespace") == namespace
+        and (controller(pod).get("kind"), controller(pod).get("name")) == (owner.get("kind"), name)
+        and not is_deleting(pod)
+        and not is_terminal(pod)
     ]
 
 
@@ -167,7 +173,7 @@ class CountedOnce:
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         value = change.write.value
         if change.write.resource == "pods":
-            job = str(controller(value).get("uid"))
+            job = f"{change.write.namespace}/{controller(value).get('uid')}"
             self._pods[job].add(uid_of(value))
             if (value.get("status") or {}).get("phase") == "Succeeded":
                 self._succeeded[job].add(uid_of(value))
@@ -176,7 +182,7 @@ class CountedOnce:
             yield from _made_twice(change, cluster)
         if change.write.resource != JOBS or change.now is None:
             return
-        status, uid = value.get("status") or {}, uid_of(value)
+        status, uid = value.get("status") or {}, f"{change.write.namespace}/{uid_of(value)}"
         succeeded, failed = int(status.get("succeeded") or 0), int(status.get("failed") or 0)
         if succeeded > len(self._succeeded[uid]):
             yield f"{change.text} counts {succeeded} pods that succeeded, of {len(self._succeeded[uid])}"

@@ -10,6 +10,7 @@ from kubeskew.controllers.cronjob.features import CronJobFeatures
 from kubeskew.controllers.cronjob.run import Run
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.owner_references import Dependents, OwnerMatch
 
 
 class CronJobController(Controller):
@@ -21,7 +22,7 @@ class CronJobController(Controller):
         self._features = CronJobFeatures.of(context.environment.gates)
         self._cron_jobs = context.informer(CRON_JOBS)
         self._jobs = context.informer(JOBS)
-        self._jobs.add_index("controller", owner_references.controller_uids)
+        self._jobs_by_owner = Dependents(self._jobs, CRON_JOBS.kind, OwnerMatch.UID_IN_NAMESPACE)
         if self._features.owner_by_name:
             self._jobs.add_index("controller's name", _controller_names)
         self._cron_jobs.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
@@ -50,6 +51,7 @@ class CronJobController(Controller):
             self._jobs_of(found),
             self.clock.now(),
             annotates=self._features.scheduled_annotation,
+            overlooks_made_jobs=self._features.overlooks_made_jobs,
             loses_made_jobs=self._features.loses_made_jobs,
             even_schedules=self._features.even_schedules,
         )
@@ -65,17 +67,19 @@ class CronJobController(Controller):
         metadata = cron_job["metadata"]
         if self._features.owner_by_name:
             return self._jobs.by_index("controller's name", f"{metadata['namespace']}/{metadata['name']}")
-        return self._jobs.by_index("controller", metadata["uid"])
+        return self._jobs_by_owner.of(cron_job)
 
     async def _reconcile(self, run: Run) -> None:
-        """Starts what is due, then cleans up, even if that failed: old jobs may use up a quota."""
-        try:
+        """Cleans up, then starts what is due: old jobs may use up a quota.
+
+        What cleaning up deletes leaves the list of active jobs, so that nobody tells of its end any more.
+        """
+        if self._features.failure_skips_clean_up:
             await run.go()
-        except Exception:
-            if not self._features.failure_skips_clean_up:
-                await run.clean_up()
-            raise
-        await run.clean_up()
+            await run.clean_up()
+        else:
+            await run.clean_up()
+            await run.go()
 
 
 def _controller_names(job: Object) -> list[str]:

@@ -42,11 +42,13 @@ class Run:
         now: datetime,
         *,
         annotates: bool,
+        overlooks_made_jobs: bool,
         loses_made_jobs: bool,
         even_schedules: bool,
     ) -> None:
         """`annotates`: jobs have an annotation with their scheduled time.
 
+        `overlooks_made_jobs`: the status is left alone where the job is there already (pull request 120649).
         `loses_made_jobs`: a job that is there already is looked for without its namespace (issue 136918).
         `even_schedules` as `timing.missed` has it.
         """
@@ -56,6 +58,7 @@ class Run:
         self._jobs = list(jobs)
         self._now = now
         self._annotates = annotates
+        self._overlooks_made_jobs = overlooks_made_jobs
         self._loses_made_jobs = loses_made_jobs
         self._even = even_schedules
         self.status: Object = cron_job.setdefault("status", {})
@@ -179,6 +182,8 @@ class Run:
             if not is_reason(error, "AlreadyExists"):
                 self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
                 raise
+            if self._overlooks_made_jobs:
+                raise
             if self._loses_made_jobs:
                 text = "an empty namespace may not be set when a resource name is provided"
                 raise SyncError(text) from error  # as client-go refuses such a request
@@ -216,8 +221,8 @@ class Run:
         job = await self._live(reference)
         if job is None:
             self._tell("Warning", "FailedGet", f'Get job: jobs.batch "{reference["name"]}" not found')
-        else:
-            await self._delete(job)
+        elif not await self._delete(job):
+            raise SyncError(f"could not replace job {reference['namespace']}/{reference['name']}")
 
     def _job(self, due: datetime) -> Object:
         template = self._cron_job["spec"].get("jobTemplate") or {}
@@ -245,26 +250,30 @@ class Run:
         """Deletes the oldest finished jobs beyond the limits."""
         spec = self._cron_job["spec"]
         for kind, limit in (
-            (conditions.FAILED, spec.get("failedJobsHistoryLimit")),
             (conditions.COMPLETE, spec.get("successfulJobsHistoryLimit")),
+            (conditions.FAILED, spec.get("failedJobsHistoryLimit")),
         ):
-            found = [job for job in self._jobs if conditions.holds(job, kind)]
-            found.sort(
-                key=lambda job: ((job.get("status") or {}).get("startTime") or "", job["metadata"]["name"])
-            )
+            found = sorted((job for job in self._jobs if conditions.holds(job, kind)), key=_start)
             for job in found[: max(0, len(found) - int(limit))] if limit is not None else ():
                 await self._delete(job)
 
-    async def _delete(self, job: Object) -> None:
+    async def _delete(self, job: Object) -> bool:
+        """Deletes a job, and its reference from the active ones; returns whether the server did."""
         metadata = job["metadata"]
         try:
             await self._client.delete(JOBS, metadata["name"], metadata["namespace"], propagation="Background")
         except StatusError as error:
-            if error.code != 404:
-                self._tell("Warning", "FailedDelete", f"Deleted job: {error}")
-                raise
+            self._tell("Warning", "FailedDelete", f"Deleted job: {error}")
+            return False
         self._drop(job["metadata"]["uid"])
         self._tell("Normal", "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
+        return True
+
+
+def _start(job: Object) -> tuple[bool, str, str]:
+    """Returns the sort key of jobs by their start; those that have not started come last."""
+    start = (job.get("status") or {}).get("startTime")
+    return start is None, start or "", job["metadata"]["name"]
 
 
 def _zoned(due: datetime, zone: str | None) -> str:

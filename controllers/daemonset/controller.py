@@ -9,7 +9,7 @@ from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.daemonset import placement
 from kubeskew.controllers.daemonset.features import DaemonSetFeatures
 from kubeskew.controllers.daemonset.rollout import Plan, PodClassifier, by_age, limits
-from kubeskew.controllers.framework import history, owner_references, pods
+from kubeskew.controllers.framework import history, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.hashing import template_hash
 from kubeskew.controllers.framework.history import REVISION_LABEL, Revisions
@@ -30,15 +30,15 @@ class DaemonSetController(PodOwnerController):
     default_workers = 2
 
     def __init__(self, context: ControllerContext) -> None:
-        features = DaemonSetFeatures.of(context.environment.gates)
-        super().__init__(context, waits_for_own_writes=features.waits_for_own_writes)
+        features = DaemonSetFeatures.of(context.environment.version, context.environment.gates)
+        super().__init__(
+            context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
+        )
         self._writes_empty_times = features.writes_empty_times
+        self._forgives_old = features.forgives_old
         self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
         self._nodes = context.informer(NODES)
-        revisions = context.informer(CONTROLLER_REVISIONS)
-        revisions.add_index("controller", owner_references.controller_uids)
-        revisions.add_index("orphan", owner_references.orphan_namespaces)
-        self._revisions = Revisions(self.client, revisions, self.ref)
+        self._revisions = Revisions(self.client, context.informer(CONTROLLER_REVISIONS), self.ref)
         self._nodes.add_handler(self._node_added, self._node_updated)
 
     def selector(self, obj: Object) -> LabelSelector:
@@ -164,7 +164,7 @@ class DaemonSetController(PodOwnerController):
         on_nodes = await self._on_nodes(daemon_set)
         if max_surge:
             return classifier.surge(on_nodes, max_surge, wanted.__contains__, len(wanted))
-        return classifier.replace(on_nodes, max_unavailable)
+        return classifier.replace(on_nodes, max_unavailable, forgives_old=self._forgives_old)
 
     async def _carry_out(self, key: Key, daemon_set: Object, text: str, plan: Plan) -> None:
         nodes, gone = plan.nodes[:BURST_REPLICAS], plan.pods[:BURST_REPLICAS]

@@ -110,8 +110,15 @@ class PodClassifier:
 
     # -- rolling update
 
-    def replace(self, on_nodes: Mapping[str, Sequence[Object]], max_unavailable: int) -> Plan:
-        """Plans to delete old pods first: at most so many nodes are without an available pod."""
+    def replace(
+        self,
+        on_nodes: Mapping[str, Sequence[Object]],
+        max_unavailable: int,
+        *,
+        forgives_old: bool = False,
+    ) -> Plan:
+        """Plans to delete old pods, those that are not available first: at most so many nodes are without an
+        available pod, or so many more if that `forgives_old` ones."""
         unavailable, broken, candidates = 0, [], []
         for found in on_nodes.values():
             pair = self.pair(found)
@@ -122,7 +129,7 @@ class PodClassifier:
             if new is not None:
                 unavailable += not self.is_available(new)
             elif old is not None and not self.is_available(old):
-                unavailable += 1
+                unavailable += not forgives_old
                 broken.append(old)
             elif old is not None:
                 candidates.append(old)

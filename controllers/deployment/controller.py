@@ -10,7 +10,7 @@ from kubeskew.controllers.deployment.features import DeploymentFeatures
 from kubeskew.controllers.deployment.rollout import Rollout
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
-from kubeskew.controllers.framework.owner_references import ControllerRefManager
+from kubeskew.controllers.framework.owner_references import ControllerRefManager, Dependents, OwnerMatch
 
 
 class DeploymentController(Controller):
@@ -23,9 +23,8 @@ class DeploymentController(Controller):
         self._deployments = context.informer(DEPLOYMENTS)
         self._sets = context.informer(REPLICA_SETS)
         self._pods = context.informer(PODS)
-        self._sets.add_index("controller", owner_references.controller_uids)
-        self._sets.add_index("orphan", owner_references.orphan_namespaces)
-        self._pods.add_index("controller", owner_references.controller_uids)
+        self._sets_of = Dependents(self._sets, DEPLOYMENTS.kind, OwnerMatch.UID_IN_NAMESPACE)
+        self._pods_of = Dependents(self._pods, REPLICA_SETS.kind, self._features.pod_match)
         self._deployments.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
         self._sets.add_handler(self._set_added, self._set_updated, self._set_deleted)
         self._pods.add_handler(deleted=self._pod_deleted)
@@ -95,7 +94,7 @@ class DeploymentController(Controller):
         if deployment["metadata"].get("deletionTimestamp"):
             await rollout.report_only()
             return
-        await rollout.run(self._old_pods(deployment, sets))
+        await rollout.run(self._old_pods(deployment, sets, selector))
         self._look_again(key, rollout.deployment)
 
     async def _refuse_all(self, deployment: Object) -> None:
@@ -116,17 +115,14 @@ class DeploymentController(Controller):
             lambda replica_set: selector.matches(replica_set["metadata"].get("labels")),
             lambda: self.client.get(DEPLOYMENTS, metadata["name"], metadata["namespace"]),
         )
-        mine = self._sets.by_index("controller", metadata["uid"])
-        orphans = self._sets.by_index("orphan", metadata["namespace"])
-        return await ref_manager.claim([*mine, *orphans])
+        return await ref_manager.claim(self._sets_of.candidates(deployment))
 
-    def _old_pods(self, deployment: Object, sets: list[Object]) -> list[Object]:
+    def _old_pods(self, deployment: Object, sets: list[Object], selector: LabelSelector) -> list[Object]:
         _, old = revisions.split(deployment, sets)
-        return [
-            pod
-            for replica_set in old
-            for pod in self._pods.by_index("controller", replica_set["metadata"]["uid"])
-        ]
+        found = [pod for replica_set in old for pod in self._pods_of.of(replica_set)]
+        if self._features.pod_match is OwnerMatch.WHOLE_REFERENCE:
+            return found
+        return [pod for pod in found if selector.matches(pod["metadata"].get("labels"))]
 
     def _look_again(self, key: Key, deployment: Object) -> None:
         """Syncs the deployment again when the progress deadline passes."""

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 _FROM_FIRST_SINCE = 32
+_PODS_INDEXED_SINCE = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +16,14 @@ class DeploymentFeatures:
 
     terminating_replicas: bool
     event_names_from_first: bool  # "from 2 to 3"; before, "to 3 from 2" (from memory)
+    pod_match: OwnerMatch  # of the replica sets' pods; where they are listed, the deployment selects them too
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "DeploymentFeatures":
         return cls(
             terminating_replicas=gates.enabled("DeploymentReplicaSetTerminatingReplicas"),
             event_names_from_first=version.minor >= _FROM_FIRST_SINCE,
+            pod_match=OwnerMatch.WHOLE_REFERENCE
+            if version.minor >= _PODS_INDEXED_SINCE
+            else OwnerMatch.UID_IN_NAMESPACE,
         )

@@ -58,7 +58,7 @@ class Scales:
             return await self._other(reference, group, pod)
         owner = informer.get(namespace, reference["name"])
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
-            raise SyncError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+            raise _no_controllers(pod)
         deployment = owner_references.resolve_controller(owner, DEPLOYMENTS, self._deployments.get)
         deciding = owner if deployment is None else deployment
         replicas = deciding["spec"].get("replicas")
@@ -76,9 +76,18 @@ class Scales:
         except StatusError as error:
             if error.code != 404:
                 raise
+            if await self._has_scale(ref):
+                raise _no_controllers(pod) from error
             resource = f"{ref.plural}.{ref.group}" if ref.group else ref.plural
             raise SyncError(f"{resource} does not implement the scale subresource") from error
+        if scale["metadata"].get("uid") != reference["uid"]:
+            raise _no_controllers(pod)
         return reference["uid"], int((scale.get("spec") or {}).get("replicas") or 0)
+
+    async def _has_scale(self, ref: Ref) -> bool:
+        """Returns whether objects of the kind have a scale, so that it was the object that is missing."""
+        listed = await self._client.request("GET", f"{'/apis' if ref.group else '/api'}/{ref.api_version}")
+        return any(resource["name"] == f"{ref.plural}/scale" for resource in listed.get("resources") or ())
 
     async def _ref(self, group: str, reference: Object) -> Ref:
         known = self._refs.get((group, reference["kind"]))
@@ -95,3 +104,7 @@ class Scales:
             text = f'no matches for kind "{reference["kind"]}" in version "{group}/{version}"'
             raise SyncError(text)
         return known
+
+
+def _no_controllers(pod: Object) -> SyncError:
+    return SyncError(f'found no controllers for pod "{pod["metadata"]["name"]}"')

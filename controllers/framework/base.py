@@ -85,6 +85,7 @@ class Controller(ABC):
     component: ClassVar[str]  # the source of its events
     queue_name: ClassVar[str] = ""  # in metrics; else its name without `-controller`, in underscores
     default_workers: ClassVar[int] = 5
+    first_minor: ClassVar[int] = 0  # the release that brought it, if its gate is older
 
     def __init__(self, context: ControllerContext) -> None:
         self.environment = context.environment

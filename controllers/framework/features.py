@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 _LAST_WITH_EMPTY_TIMES = 33  # pull request 130989
 
@@ -15,6 +16,17 @@ def waits_for_own_writes(gates: FeatureGates, gate: str, bug: str = "") -> bool:
     """
     without = bool(bug) and not gates.bugs.present(bug)
     return gates.enabled(gate) and (without or not bug) if gates.knows(gate) else without
+
+
+def owner_match(version: Version, gates: FeatureGates, indexed_since: int) -> OwnerMatch:
+    """Returns what a controller compares to find its pods.
+
+    Before the minor `indexed_since` it lists the pods of the namespace, and compares UIDs. Since then it has
+    an index, whose keys at first were UIDs alone.
+    """
+    if version.minor < indexed_since:
+        return OwnerMatch.UID_IN_NAMESPACE
+    return OwnerMatch.UID if gates.bugs.present("k8s-134654") else OwnerMatch.WHOLE_REFERENCE
 
 
 class DisruptionMarks(NamedTuple):

@@ -12,7 +12,12 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.golang.raw_extensions import RawObject, marshalled
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.hashing import fnv1, safe_encode
-from kubeskew.controllers.framework.owner_references import ControllerRefManager, new_controller_reference
+from kubeskew.controllers.framework.owner_references import (
+    ControllerRefManager,
+    Dependents,
+    OwnerMatch,
+    new_controller_reference,
+)
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"  # of pods; of daemon sets' revisions too
@@ -110,10 +115,20 @@ def live_names(revision: Object) -> set[str]:
 class Revisions:
     """The revisions of owners of one kind, read through an informer and written through the client."""
 
-    def __init__(self, client: APIClient, informer: Informer, ref: Ref) -> None:
+    def __init__(
+        self,
+        client: APIClient,
+        informer: Informer,
+        ref: Ref,
+        match: OwnerMatch = OwnerMatch.UID_IN_NAMESPACE,
+        *,
+        releases: bool = True,
+    ) -> None:
+        """`releases`: gives up revisions whose labels do not match any more, and does not just leave them."""
         self._client = client
-        self._informer = informer
+        self._dependents = Dependents(informer, ref.kind, match)
         self._ref = ref
+        self._releases = releases
 
     async def of(self, owner: Object, matches: Callable[[Object], bool]) -> list[Object]:
         """Returns the owner's revisions, oldest first; matching orphans are adopted."""
@@ -126,9 +141,10 @@ class Revisions:
             matches,
             lambda: self._client.get(self._ref, metadata["name"], metadata["namespace"]),
         )
-        mine = self._informer.by_index("controller", metadata["uid"])
-        orphans = self._informer.by_index("orphan", metadata["namespace"])
-        return ordered(await ref_manager.claim([*mine, *orphans]))
+        found = self._dependents.candidates(owner)
+        if not self._releases:
+            found = [revision for revision in found if matches(revision)]
+        return ordered(await ref_manager.claim(found))
 
     async def create(self, revision: Object) -> Object | None:
         """Creates a revision; returns None if another one has the name.

@@ -1,15 +1,75 @@
-"""Owner references: the controller of an object, and how controllers adopt and release dependents.
+"""Owner references: the controller of an object, what an owner controls, and how dependents are adopted and
+released.
 
-Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go.
+Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go, and of the indexes of dependents in
+controller_utils.go, 1.31 … 1.36.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
 
 from kubeskew.apimachinery.claim_users import controller_of
+from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework.base import SyncError
+
+_ORPHANS = "without a controller"
+
+
+class OwnerMatch(Enum):
+    """Names what a controller compares to find the objects that an owner controls."""
+
+    UID_IN_NAMESPACE = "UID in the owner's namespace"
+    UID = "UID in any namespace"  # upstream's fault 134654
+    WHOLE_REFERENCE = "namespace, kind, name and UID"
+
+    def keys(self, obj: Object) -> list[str]:
+        """Returns the key of the owner that controls the object: an index function."""
+        reference = controller_of(obj)
+        if reference is None:
+            return []
+        namespace = obj["metadata"].get("namespace") or ""
+        return [self.key(namespace, reference["kind"], reference["name"], reference["uid"])]
+
+    def key(self, namespace: str, kind: str, name: str, uid: str) -> str:
+        if self is OwnerMatch.UID:
+            return uid
+        if self is OwnerMatch.UID_IN_NAMESPACE:
+            return f"{namespace}/{uid}"
+        return f"{namespace}/{kind}/{name}/{uid}"
+
+
+class Dependents:
+    """Finds the objects of an informer that owners of one kind control, and those that nobody controls."""
+
+    def __init__(self, informer: Informer, owner_kind: str, match: OwnerMatch) -> None:
+        self._informer = informer
+        self._kind = owner_kind
+        self._match = match
+        informer.add_index(match.value, match.keys)
+        informer.add_index(_ORPHANS, _orphan_namespaces)
+
+    def of(self, owner: Object) -> Sequence[Object]:
+        """Returns what the owner controls, whether its selector matches or not."""
+        metadata = owner["metadata"]
+        key = self._match.key(metadata["namespace"], self._kind, metadata["name"], metadata["uid"])
+        return self._informer.by_index(self._match.value, key)
+
+    def orphans(self, namespace: str) -> Sequence[Object]:
+        """Returns the objects of a namespace without a controller."""
+        return self._informer.by_index(_ORPHANS, namespace)
+
+    def candidates(self, owner: Object) -> list[Object]:
+        """Returns what the owner controls, and what it may adopt."""
+        return [*self.of(owner), *self.orphans(owner["metadata"]["namespace"])]
+
+
+def _orphan_namespaces(obj: Object) -> list[str]:
+    return [] if controller_of(obj) is not None else [obj["metadata"]["namespace"]]
 
 
 def is_controlled_by(obj: Object, owner: Object) -> bool:
@@ -68,11 +128,21 @@ class ControllerRefManager:
         self._matches = matches
         self._current_owner = current_owner
         self._finalizers = list(finalizers)
-        self._may_adopt: bool | None = None
+        self._refusal: str | None = None  # why nothing may be adopted; None before that is known
 
     async def claim(self, candidates: Sequence[Object]) -> list[Object]:
-        """Returns the candidates that belong to the owner now."""
-        return [obj for obj in candidates if await self._claim_one(obj)]
+        """Returns the candidates that belong to the owner now; raises the first failure once all were
+        tried."""
+        claimed, failures = [], []
+        for obj in candidates:
+            try:
+                if await self._claim_one(obj):
+                    claimed.append(obj)
+            except (StatusError, SyncError) as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+        return claimed
 
     async def _claim_one(self, obj: Object) -> bool:
         owner_deleted = bool(self._owner["metadata"].get("deletionTimestamp"))
@@ -87,17 +157,17 @@ class ControllerRefManager:
             return False
         if owner_deleted or not self._matches(obj) or obj["metadata"].get("deletionTimestamp"):
             return False
+        if obj["metadata"].get("namespace") != self._owner["metadata"].get("namespace"):
+            return False
         return await self._adopt(obj)
 
     async def _adopt(self, obj: Object) -> bool:
-        if self._may_adopt is None:
-            # The informer may be behind a deletion of the owner: an adopted dependent would never go.
-            fresh = await self._current_owner()
-            self._may_adopt = fresh["metadata"]["uid"] == self._owner["metadata"]["uid"] and not fresh[
-                "metadata"
-            ].get("deletionTimestamp")
-        if not self._may_adopt:
-            return False
+        if self._refusal is None:
+            self._refusal = await self._why_not_adopt()
+        if self._refusal:
+            found = obj["metadata"]
+            whose = f"{self._ref.kind} {found['namespace']}/{found['name']} ({found['uid']})"
+            raise SyncError(f"can't adopt {whose}: {self._refusal}")
         metadata: Object = {
             "uid": obj["metadata"]["uid"],
             "ownerReferences": [new_controller_reference(self._owner, self._owner_ref)],
@@ -105,6 +175,26 @@ class ControllerRefManager:
         if self._finalizers:
             metadata["finalizers"] = self._finalizers
         return await self._patch(obj, {"metadata": metadata})
+
+    async def _why_not_adopt(self) -> str:
+        """Returns why the owner may adopt nothing; empty if it may.
+
+        The informer may be behind a deletion of the owner: an adopted dependent would never go.
+        """
+        mine = self._owner["metadata"]
+        name = f"{mine['namespace']}/{mine['name']}"
+        try:
+            fresh = (await self._current_owner())["metadata"]
+        except StatusError as error:
+            return str(error)
+        if fresh["uid"] != mine["uid"]:
+            kind = self._owner_ref.kind
+            return f"original {kind} {name} is gone: got uid {fresh['uid']}, wanted {mine['uid']}"
+        deleted = fresh.get("deletionTimestamp")
+        if deleted:
+            when = f"{parse_timestamp(deleted):%Y-%m-%d %H:%M:%S} +0000 UTC"
+            return f"{name} has just been deleted at {when}"
+        return ""
 
     async def _release(self, obj: Object) -> None:
         delete = {"$patch": "delete", "uid": self._owner["metadata"]["uid"]}
@@ -126,14 +216,3 @@ class ControllerRefManager:
             raise
         self._written(changed)
         return True
-
-
-def controller_uids(obj: Object) -> list[str]:
-    """Returns the uid of an object's controller: an index function."""
-    reference = controller_of(obj)
-    return [reference["uid"]] if reference is not None else []
-
-
-def orphan_namespaces(obj: Object) -> list[str]:
-    """Returns the namespace of an object without a controller: an index function."""
-    return [] if controller_of(obj) is not None else [obj["metadata"]["namespace"]]

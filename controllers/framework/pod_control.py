@@ -77,10 +77,10 @@ class PodControl:
         return made
 
     async def delete(self, pod: Object, owner: Object) -> bool:
-        """Deletes a pod; returns False if it was gone already."""
+        """Deletes a pod, by its name in the owner's namespace; returns False if there is none."""
         metadata = pod["metadata"]
         try:
-            await self._client.delete(PODS, metadata["name"], metadata["namespace"])
+            await self._client.delete(PODS, metadata["name"], owner["metadata"]["namespace"])
         except StatusError as error:
             if error.code == 404:
                 return False

@@ -5,7 +5,7 @@ Semantics of the pod handlers that pkg/controller/{replicaset,statefulset,daemon
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from kubeskew.apimachinery.claim_users import controller_of
@@ -17,7 +17,7 @@ from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.expectations import Expectations
 from kubeskew.controllers.framework.own_writes import OwnWrites
-from kubeskew.controllers.framework.owner_references import ControllerRefManager
+from kubeskew.controllers.framework.owner_references import ControllerRefManager, Dependents, OwnerMatch
 from kubeskew.controllers.framework.pod_control import PodControl
 
 
@@ -28,16 +28,15 @@ class PodOwnerController(Controller):
     deletion_frees: ClassVar[bool] = True  # a pod counts as gone once its deletion has begun
     finalizers: ClassVar[tuple[str, ...]] = ()  # added to adopted pods, removed from released ones
 
-    def __init__(self, context: ControllerContext, *, waits_for_own_writes: bool) -> None:
+    def __init__(self, context: ControllerContext, *, waits_for_own_writes: bool, match: OwnerMatch) -> None:
         super().__init__(context)
+        self.keeps_expectations = False  # of a deleted owner, until its key is looked at
         self.expectations = Expectations(self.clock)
         self.pod_control = PodControl(self.client, self.recorder)
         self.objects = context.informer(self.ref)
         self.pods = context.informer(PODS)
         self.own_writes = OwnWrites({self.ref: self.objects, PODS: self.pods}, enabled=waits_for_own_writes)
-        self.objects.add_index("controller", owner_references.controller_uids)
-        self.pods.add_index("controller", owner_references.controller_uids)
-        self.pods.add_index("orphan", owner_references.orphan_namespaces)
+        self.dependents = Dependents(self.pods, self.ref.kind, match)
         self.objects.add_handler(self.enqueue, self.object_updated, self.object_deleted)
         self.pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
 
@@ -45,13 +44,19 @@ class PodOwnerController(Controller):
     def selector(self, obj: Object) -> LabelSelector:
         """Returns the selector of the object's pods."""
 
+    def selects(self, obj: Object) -> Callable[[Object], bool]:
+        """Returns which pods the object wants: it adopts these, and releases others that it controls."""
+        selector = self.selector(obj)
+        return lambda pod: selector.matches(pod["metadata"].get("labels"))
+
     # -- what is told
 
     def object_updated(self, _old: Object, new: Object) -> None:
         self.enqueue(new)
 
     def object_deleted(self, old: Object) -> None:
-        self.expectations.forget(key_of(old))
+        if not self.keeps_expectations:
+            self.expectations.forget(key_of(old))
         self.own_writes.forget(key_of(old))
         self.enqueue(old)
 
@@ -118,24 +123,23 @@ class PodOwnerController(Controller):
 
     # -- what owners do with pods
 
-    async def claim_pods(self, owner: Object, orphans: Iterable[Object] | None = None) -> list[Object]:
-        """Returns the pods of `owner`: its own that still match, and of `orphans` (default: all) those it
-        adopts."""
-        metadata, selector = owner["metadata"], self.selector(owner)
-        mine = self.pods.by_index("controller", metadata["uid"])
-        if orphans is None:
-            orphans = self.pods.by_index("orphan", metadata["namespace"])
+    async def claim_pods(self, owner: Object, candidates: Sequence[Object] | None = None) -> list[Object]:
+        """Returns the pods of `owner`, of `candidates` (default: those that it controls and those that nobody
+        does): its own that still match, and those it adopts."""
+        metadata = owner["metadata"]
         ref_manager = ControllerRefManager(
             self.client,
             owner,
             self.ref,
             PODS,
-            lambda pod: selector.matches(pod["metadata"].get("labels")),
+            self.selects(owner),
             lambda: self.client.get(self.ref, metadata["name"], metadata["namespace"]),
             finalizers=self.finalizers,
             written=lambda pod: self.own_writes.note(key_of(owner), PODS, pod),
         )
-        return await ref_manager.claim([*mine, *orphans])
+        return await ref_manager.claim(
+            self.dependents.candidates(owner) if candidates is None else candidates
+        )
 
     async def create_pod(self, template: Object, owner: Object, prefix: str = "") -> None:
         """Creates a pod of `owner`; `prefix` begins the generated name, if it is not the owner's name."""

@@ -53,7 +53,12 @@ class JobController(PodOwnerController):
         self._backoff: dict[Key, Backoff] = {}
         self._ended: set[str] = set()  # uids of jobs that were written as ended, of which no event came yet
         self._features = JobFeatures.of(context.environment.version, context.environment.gates)
-        super().__init__(context, waits_for_own_writes=self._features.waits_for_own_writes)
+        super().__init__(
+            context,
+            waits_for_own_writes=self._features.waits_for_own_writes,
+            match=self._features.owner_match,
+        )
+        self.keeps_expectations = self._features.keeps_expectations
         self.pods.add_handler(self._orphan_seen, lambda _, pod: self._orphan_seen(pod))
 
     def selector(self, obj: Object) -> LabelSelector:
@@ -71,8 +76,10 @@ class JobController(PodOwnerController):
         if not self._features.keeps_backoff:
             self._backoff.pop(key_of(old), None)
         super().object_deleted(old)
-        for pod in self.pods.by_index("controller", old["metadata"]["uid"]):
-            self._orphan_seen(pod, swept=True)
+        namespace = old["metadata"]["namespace"]
+        for pod in self.dependents.of(old):
+            if pod["metadata"]["namespace"] == namespace:
+                self._orphan_seen(pod, swept=True)
 
     def pod_changed(self, owner: Object, old: Object | None, new: Object) -> None:
         key = key_of(owner)
@@ -100,7 +107,10 @@ class JobController(PodOwnerController):
     @staticmethod
     def _had_job(pod: Object) -> bool:
         reference = controller_of(pod)
-        return reference is None or reference["kind"] == JOBS.kind
+        return reference is None or (reference["apiVersion"], reference["kind"]) == (
+            JOBS.api_version,
+            JOBS.kind,
+        )
 
     async def sync(self, key: Key | Orphan) -> None:
         if isinstance(key, Orphan):

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.framework.features import waits_for_own_writes
+from kubeskew.controllers.framework.features import owner_match, waits_for_own_writes
+from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
 # Until then finalizers count only the jobs that the API server has marked.
 _MARKED_UNTIL = 26
+_INDEXED_SINCE = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,10 @@ class JobFeatures:
     none_active_in_backoff: bool  # while a new pod is to wait, whatever runs; 1.32's API server refuses that
     forgets_ended: bool  # a job counts as going on until the informer has its end
     keeps_backoff: bool  # of a deleted job, for one of its name that comes before the controller looks again
+    keeps_expectations: bool  # of a deleted job, as above
     success_policies: bool  # pods that succeeded may end a job before all have
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
+    owner_match: OwnerMatch
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "JobFeatures":
@@ -45,6 +49,8 @@ class JobFeatures:
             none_active_in_backoff=gates.bugs.present("k8s-139457"),
             forgets_ended=gates.bugs.present("k8s-130333"),
             keeps_backoff=gates.bugs.present("k8s-132109"),
+            keeps_expectations=gates.bugs.present("k8s-142247"),
             success_policies=gates.enabled("JobSuccessPolicy") or gates.bugs.present("k8s-125429"),
             counts_marked=version.minor <= _MARKED_UNTIL,
+            owner_match=owner_match(version, gates, _INDEXED_SINCE),
         )

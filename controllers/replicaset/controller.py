@@ -5,6 +5,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/replicaset, 1.36.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS
@@ -13,6 +14,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
+from kubeskew.controllers.framework.owner_references import OwnerMatch, is_controlled_by
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
 from kubeskew.controllers.replicaset.features import ReplicaSetFeatures
@@ -27,9 +29,13 @@ class ReplicaSetController(PodOwnerController):
     ref = REPLICA_SETS
 
     def __init__(self, context: ControllerContext, features: ReplicaSetFeatures | None = None) -> None:
-        features = features or ReplicaSetFeatures.of(context.environment.gates)
-        super().__init__(context, waits_for_own_writes=features.waits_for_own_writes)
+        environment = context.environment
+        features = features or ReplicaSetFeatures.of(environment.version, environment.gates)
+        super().__init__(
+            context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
+        )
         self._counts_terminating = features.terminating_replicas
+        self.objects.add_index(OwnerMatch.UID.value, OwnerMatch.UID.keys)
 
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object(obj["spec"].get("selector"))
@@ -43,10 +49,9 @@ class ReplicaSetController(PodOwnerController):
             self.expectations.forget(key)
             return
         may_act = self.expectations.satisfied(key)
-        orphans = [pod for pod in self.pods.by_index("orphan", key.namespace) if pods.is_active(pod)]
-        claimed = await self.claim_pods(replica_set, orphans)
-        active = [pod for pod in claimed if pods.is_active(pod)]
-        terminating = sum(pods.is_terminating(pod) and not pods.is_terminal(pod) for pod in claimed)
+        found = self.dependents.candidates(replica_set)
+        active = await self.claim_pods(replica_set, [pod for pod in found if pods.is_active(pod)])
+        terminating = self._terminating(replica_set, found) if self._counts_terminating else 0
         failure: Exception | None = None
         if may_act and not replica_set["metadata"].get("deletionTimestamp"):
             try:
@@ -91,17 +96,27 @@ class ReplicaSetController(PodOwnerController):
         if failure is not None:
             raise failure
 
+    def _terminating(self, replica_set: Object, found: Sequence[Object]) -> int:
+        """Counts the pods that end; those that match no more are not released, as no inactive ones are."""
+        selects = self.selects(replica_set)
+        return sum(
+            pods.is_terminating(pod)
+            and not pods.is_terminal(pod)
+            and is_controlled_by(pod, replica_set)
+            and selects(pod)
+            for pod in found
+        )
+
     def _related_per_node(self, replica_set: Object) -> dict[str, int]:
         """Counts the active pods per node of all replica sets with the same owner: their pods spread
-        together."""
+        together. A set without one counts none, not even its own (upstream logs that as an error)."""
         reference = controller_of(replica_set)
-        related = [replica_set]
-        if reference is not None:
-            related = self.objects.by_index("controller", reference["uid"])
+        if reference is None:
+            return {}
         return Counter(
             pod["spec"].get("nodeName") or ""
-            for related_set in related
-            for pod in self.pods.by_index("controller", related_set["metadata"]["uid"])
+            for related in self.objects.by_index(OwnerMatch.UID.value, reference["uid"])
+            for pod in self.dependents.of(related)
             if pods.is_active(pod)
         )
 
@@ -184,7 +199,9 @@ class ReplicationManager(ReplicaSetController):
     ref = REPLICATION_CONTROLLERS
 
     def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context, ReplicaSetFeatures(terminating_replicas=False, waits_for_own_writes=False))
+        environment = context.environment
+        features = ReplicaSetFeatures.of(environment.version, environment.gates)
+        super().__init__(context, replace(features, terminating_replicas=False, waits_for_own_writes=False))
 
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object({"matchLabels": obj["spec"].get("selector") or {}})

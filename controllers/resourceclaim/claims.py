@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim/claim.go, 1.36.
 
 from typing import Any
 
-from kubeskew.apimachinery.claim_users import controller_of, is_for_pod, reserved_for
+from kubeskew.apimachinery.claim_users import POD_GROUPS, controller_of, is_for_pod, reserved_for
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import SyncError
@@ -119,13 +119,13 @@ def generate_name(pod_name: str, claim_name: str, *, dashed: bool = True) -> str
     return f"{pod_name[: next(cut)]}-{claim_name[: next(cut)]}"
 
 
-def is_made_for(claim: Object, owner_name: str, entry_name: str) -> bool:
+def is_made_for(claim: Object, owner_name: str, entry_name: str, features: ResourceClaimFeatures) -> bool:
     """Returns whether a claim of the owner is that of the entry.
 
-    Claims of 1.27 and before have no annotation, but a name that tells.
+    Claims of 1.27 and before have no annotation, but a name that tells; up to 1.31 that counts.
     """
     entry = (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION)
-    if entry is None:
+    if entry is None and features.knows_claims_by_name:
         return bool(claim["metadata"]["name"] == f"{owner_name}-{entry_name}")
     return bool(entry == entry_name)
 
@@ -173,12 +173,20 @@ def asks_admin_access(template: Object) -> bool:
     )
 
 
-def owner_uids(claim: Object) -> list[str]:
-    """Returns the uids of the pods or groups for which a claim was made."""
-    references = claim["metadata"].get("ownerReferences") or ()
-    kinds = ("Pod", "PodGroup")
-    return [
-        reference["uid"]
-        for reference in references
-        if reference.get("controller") and reference["kind"] in kinds
-    ]
+def owner_keys(claim: Object) -> list[str]:
+    """Returns the key (`owner_key`) of the pod or group for which a claim was made: an index function."""
+    owner = controller_of(claim)
+    if owner is None:
+        return []
+    api_version, kind = owner["apiVersion"], owner["kind"]
+    if (api_version, kind) != ("v1", "Pod") and not (
+        kind == "PodGroup" and api_version.startswith(f"{POD_GROUPS[0]}/")
+    ):
+        return []
+    return [owner_key(kind, claim["metadata"]["namespace"], owner["uid"])]
+
+
+def owner_key(kind: str, namespace: str, uid: str) -> str:
+    """Returns the key of an owner: a pod's UID, in whatever namespace the claim is (as upstream, up to 1.36
+    at least), a group's namespace and UID."""
+    return uid if kind == "Pod" else f"{namespace}/{uid}"

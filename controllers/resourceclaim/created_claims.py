@@ -10,9 +10,9 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Key, key_of
-from kubeskew.controllers.resourceclaim.claims import owner_uids
+from kubeskew.controllers.resourceclaim.claims import owner_keys
 
-OWNER = "owner"  # the informer's index of claims by the UIDs of their owners
+OWNER = "owner"  # the informer's index of claims by their owners
 
 _SECONDS = 3600.0
 _FEW, _MANY = 100, 5000
@@ -26,7 +26,7 @@ class CreatedClaims:
         self._clock = clock
         self._limit = _FEW if few else _MANY
         self._created: dict[Key, tuple[float, Object]] = {}  # oldest first: until when each is kept
-        claims.add_index(OWNER, owner_uids)
+        claims.add_index(OWNER, owner_keys)
 
     def add(self, claim: Object) -> None:
         """Remembers a claim as the server has answered its creation."""
@@ -36,11 +36,12 @@ class CreatedClaims:
         if len(self._created) > self._limit:
             del self._created[next(iter(self._created))]
 
-    def of_owner(self, uid: str) -> list[Object]:
-        """Returns an owner's claims: those that the informer has, then others that were created."""
-        found = {key_of(claim): claim for claim in self._claims.by_index(OWNER, uid)}
+    def of_owner(self, owner: str) -> list[Object]:
+        """Returns the claims of an owner with this key: those that the informer has, then others that were
+        created."""
+        found = {key_of(claim): claim for claim in self._claims.by_index(OWNER, owner)}
         now = self._clock.monotonic()
         for key in [key for key, (until, _) in self._created.items() if until < now or key in found]:
             del self._created[key]
-        others = [claim for _, claim in self._created.values() if uid in owner_uids(claim)]
+        others = [claim for _, claim in self._created.values() if owner in owner_keys(claim)]
         return [*found.values(), *others]

@@ -63,6 +63,7 @@ class ResourceClaimFeatures:
     drops_recorded: bool  # from the pod's status, when the names of other claims are written
     trusts_caches: bool  # a claim that neither cache has is made, though the status names it
     reserves_for_done: bool  # allocated claims that others use, for pods that are done, too
+    knows_claims_by_name: bool  # claims of 1.27 and before, without an annotation
     frees_extended: bool  # devices of extended resources when their pod is done
     metrics: "MetricFeatures"
 
@@ -99,6 +100,7 @@ class ResourceClaimFeatures:
             drops_recorded=gates.bugs.present("k8s-138407"),
             trusts_caches=gates.bugs.present("k8s-140217"),
             reserves_for_done=gates.bugs.present("k8s-141274"),
+            knows_claims_by_name=minor <= 31,
             frees_extended=not gates.bugs.present("k8s-134312"),
             metrics=MetricFeatures.of(version),
         )

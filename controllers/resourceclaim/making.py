@@ -32,8 +32,9 @@ class Owner(NamedTuple):
     obj: Object
 
     @property
-    def uid(self) -> str:
-        return str(self.obj["metadata"]["uid"])
+    def key(self) -> str:
+        metadata = self.obj["metadata"]
+        return claims.owner_key(self.ref.kind, metadata["namespace"], metadata["uid"])
 
     @property
     def entries(self) -> list[Object]:
@@ -83,7 +84,7 @@ class ClaimMaker:
             claim = self._claims.get(namespace, name) if name else None
             if claim is not None and owned and not self._features.generated_names:
                 claims.check_owner(owner.obj, claim)
-            if name is None or (claim is not None and (not owned or owner.uid in claims.owner_uids(claim))):
+            if name is None or (claim is not None and (not owned or owner.key in claims.owner_keys(claim))):
                 return ""
         if not claims.has_template(entry, self._features):
             return ""  # a claim that somebody else has yet to make
@@ -105,7 +106,7 @@ class ClaimMaker:
             if error.code == 404:
                 return False
             raise
-        if not name or owner.uid not in claims.owner_uids(found):
+        if not name or owner.key not in claims.owner_keys(found):
             return False
         self._created.add(found)
         return True
@@ -113,8 +114,10 @@ class ClaimMaker:
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
         """Returns a claim made for the owner before that its status does not name (yet)."""
         name = owner.obj["metadata"]["name"]
-        own = self._created.of_owner(owner.uid)
-        return next((claim for claim in own if claims.is_made_for(claim, name, entry_name)), None)
+        own = self._created.of_owner(owner.key)
+        return next(
+            (claim for claim in own if claims.is_made_for(claim, name, entry_name, self._features)), None
+        )
 
     def _template(self, owner: Owner, entry: Object) -> Object:
         """Returns metadata and spec of the claim to make. Raises ClaimError."""

@@ -22,7 +22,6 @@ from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import amounts, mask, texts
 from kubeskew.apimachinery.quota.evaluators import Evaluator
-from kubeskew.apimachinery.quota.names import is_extended_in_quota
 from kubeskew.apimachinery.quota.registry import Evaluators
 from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
@@ -85,8 +84,6 @@ class ResourceQuotaController(Controller):
         self._evaluators = Evaluators(gates, self.clock, facts)
         if QuotaFeatures.of(self.environment.version, gates).counts_implicit_names:
             stored.classes = context.informer(dra_refs(self.environment.version).device_classes)
-            changed = self._class_changed
-            stored.classes.add_handler(changed, lambda _, new: changed(new), changed)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._resync()]
@@ -102,18 +99,17 @@ class ResourceQuotaController(Controller):
             for quota in self._quotas.list():
                 self.enqueue(quota)
 
+    @property
+    def recounting(self) -> bool:
+        """Returns whether a quota is to be counted once more after it has rested."""
+        return bool(self._resting)
+
     # --- what makes a quota be measured again --------------------------------------------------------------
 
     def _quota_changed(self, old: Object, new: Object) -> None:
         """Handles a change of the spec; controller and admission write the status."""
         if amounts(old["spec"].get("hard")) != amounts(new["spec"].get("hard")):
             self.enqueue(new)
-
-    def _class_changed(self, _: Object) -> None:
-        """Handles a change of classes, whose names decide which extended resources claims count for."""
-        for quota in self._quotas.list():
-            if any(map(is_extended_in_quota, quota["spec"].get("hard") or ())):
-                self.enqueue(quota)
 
     def _replenish(self, evaluator: Evaluator, obj: Object) -> None:
         for quota in self._quotas.list(obj["metadata"].get("namespace") or ""):

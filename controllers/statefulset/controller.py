@@ -1,13 +1,13 @@
 """The stateful set controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/statefulset, 1.36."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.go_panic import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
-from kubeskew.controllers.framework import history, owner_references, pods
+from kubeskew.controllers.framework import history, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key
 from kubeskew.controllers.framework.history import Revisions
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
@@ -28,12 +28,17 @@ class StatefulSetController(PodOwnerController):
     def __init__(self, context: ControllerContext) -> None:
         environment = context.environment
         self._features = features = StatefulSetFeatures.of(environment.version, environment.gates)
-        super().__init__(context, waits_for_own_writes=features.waits_for_own_writes)
+        super().__init__(
+            context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
+        )
         claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
-        revisions = context.informer(CONTROLLER_REVISIONS)
-        revisions.add_index("controller", owner_references.controller_uids)
-        revisions.add_index("orphan", owner_references.orphan_namespaces)
-        self._revisions = Revisions(self.client, revisions, self.ref)
+        self._revisions = Revisions(
+            self.client,
+            context.informer(CONTROLLER_REVISIONS),
+            self.ref,
+            features.revision_match,
+            releases=False,
+        )
         self._control = StatefulPods(
             self.client,
             self.recorder,
@@ -46,6 +51,11 @@ class StatefulSetController(PodOwnerController):
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object(obj["spec"].get("selector"))
 
+    def selects(self, obj: Object) -> Callable[[Object], bool]:
+        """Returns which pods the set wants: by their names, too."""
+        matches = super().selects(obj)
+        return lambda pod: matches(pod) and identity.is_member(obj, pod)
+
     async def sync(self, key: Key) -> None:
         self.own_writes.ensure_seen(key)
         stateful_set = self.objects.get(*key)
@@ -57,16 +67,7 @@ class StatefulSetController(PodOwnerController):
         revisions = await self._revisions.of(
             stateful_set, lambda one: selector.matches(one["metadata"].get("labels"))
         )
-        orphans = [
-            pod
-            for pod in self.pods.by_index("orphan", key.namespace)
-            if identity.is_member(stateful_set, pod)
-        ]
-        found = [
-            pod
-            for pod in await self.claim_pods(stateful_set, orphans)
-            if identity.is_member(stateful_set, pod)
-        ]
+        found = await self.claim_pods(stateful_set)
         await self._reconcile(key, stateful_set, found, revisions)
 
     async def _reconcile(

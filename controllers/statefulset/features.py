@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.framework.features import waits_for_own_writes, writes_empty_times
+from kubeskew.controllers.framework.features import owner_match, waits_for_own_writes, writes_empty_times
+from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 # The last minor with an event when it replaces an ended pod (from memory).
 _LAST_TO_REPORT = 30
+_PODS_INDEXED_SINCE, _REVISIONS_INDEXED_SINCE = 34, 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class StatefulSetFeatures:
     completes_without_missing: bool  # an update is over once it reached the pods that are there
     provides_first: bool  # a parallel set scales down once all pods that it lacks could be made
     panics_over_history: bool  # a negative revisionHistoryLimit
+    owner_match: OwnerMatch  # of pods
+    revision_match: OwnerMatch
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "StatefulSetFeatures":
@@ -46,4 +50,8 @@ class StatefulSetFeatures:
             completes_without_missing=gates.bugs.present("k8s-120731"),
             provides_first=gates.bugs.present("k8s-141057"),
             panics_over_history=gates.bugs.present("k8s-129301"),
+            owner_match=owner_match(version, gates, _PODS_INDEXED_SINCE),
+            revision_match=OwnerMatch.WHOLE_REFERENCE
+            if version.minor >= _REVISIONS_INDEXED_SINCE
+            else OwnerMatch.UID_IN_NAMESPACE,
         )

@@ -1,9 +1,20 @@
-"""Protects claims and volumes in use from deletion: their finalizer is removed when nothing uses them.
+"""Protects claims, volumes, their classes and groups of pods from deletion while they are in use.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}, 1.36.
+Their finalizer is removed when nothing uses them. Behaviour of
+k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection,vacprotection} and
+pkg/controller/scheduling/podgroupprotection, 1.36.
 """
 
-from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Ref
+from collections.abc import Callable
+
+from kubeskew.apimachinery.client.refs import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    Ref,
+    attributes_classes_ref,
+    pod_groups_ref,
+)
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
@@ -11,6 +22,8 @@ from kubeskew.controllers.framework.base import Controller, ControllerContext, K
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"
+CLASS_FINALIZER = "kubernetes.io/vac-protection"
+GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 
 def claim_keys(pod: Object) -> list[str]:
@@ -114,3 +127,107 @@ class VolumeProtectionController(_Protection):
         wanted = self._wanted(volume, VOLUME_FINALIZER, used=used)
         if wanted is not None:
             await self._write(PERSISTENT_VOLUMES, volume, wanted)
+
+
+def _claim_classes(claim: Object) -> list[str]:
+    """Returns the classes of volume attributes that a claim has, had last and is changed to."""
+    status = claim.get("status") or {}
+    names = (
+        claim["spec"].get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    )
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _volume_classes(volume: Object) -> list[str]:
+    name = volume["spec"].get("volumeAttributesClassName")
+    return [name] if name else []
+
+
+class AttributesClassProtectionController(_Protection):
+    name = "volumeattributesclass-protection-controller"
+    component = "volumeattributesclass-protection-controller"
+    queue_name = "vacprotection"
+    first_minor = 33
+    default_workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._ref = attributes_classes_ref(context.environment.version)
+        self._classes = context.informer(self._ref)
+        self._users = (context.informer(PERSISTENT_VOLUMES), context.informer(PERSISTENT_VOLUME_CLAIMS))
+        self._classes.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
+        for users, classes in zip(self._users, (_volume_classes, _claim_classes), strict=True):
+            users.add_index("attributesClass", classes)
+            users.add_handler(None, self._left(classes), self._gone(classes))
+
+    def _left(self, classes: Callable[[Object], list[str]]) -> Callable[[Object, Object], None]:
+        def updated(old: Object, new: Object) -> None:
+            now = classes(new)
+            for name in classes(old):
+                if name not in now:
+                    self.queue.add(Key("", name))
+
+        return updated
+
+    def _gone(self, classes: Callable[[Object], list[str]]) -> Callable[[Object], None]:
+        def deleted(obj: Object) -> None:
+            for name in classes(obj):
+                self.queue.add(Key("", name))
+
+        return deleted
+
+    async def sync(self, key: Key) -> None:
+        found = self._classes.get(*key)
+        if found is None:
+            return
+        used = any(users.by_index("attributesClass", key.name) for users in self._users)
+        wanted = self._wanted(found, CLASS_FINALIZER, used=used)
+        if wanted is not None:
+            await self._write(self._ref, found, wanted)
+
+
+def _group_of(pod: Object) -> list[str]:
+    """Returns the group of a pod that has not ended, as `namespace/name`."""
+    name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    if name is None or pods.is_terminal(pod):
+        return []
+    return [f"{pod['metadata']['namespace']}/{name}"]
+
+
+class PodGroupProtectionController(_Protection):
+    """Removes the finalizer of deleted groups whose pods have all ended; admission alone adds it."""
+
+    name = "podgroup-protection-controller"
+    component = "podgroup-protection-controller"
+    queue_name = "podgroupprotection"
+    first_minor = 36
+    default_workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._ref = pod_groups_ref(context.environment.version)
+        self._groups = context.informer(self._ref)
+        self._pods = context.informer(PODS)
+        self._pods.add_index("activeGroup", _group_of)
+        self._groups.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
+        self._pods.add_handler(None, self._pod_updated, self._pod_gone)
+
+    def _pod_updated(self, old: Object, new: Object) -> None:
+        if pods.is_terminal(new) or old["metadata"]["uid"] != new["metadata"]["uid"]:
+            self._pod_gone(old)
+
+    def _pod_gone(self, pod: Object) -> None:
+        name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        if name is not None:
+            self.queue.add(Key(pod["metadata"]["namespace"], name))
+
+    async def sync(self, key: Key) -> None:
+        group = self._groups.get(*key)
+        if group is None or not group["metadata"].get("deletionTimestamp"):
+            return
+        used = bool(self._pods.by_index("activeGroup", str(key)))
+        wanted = self._wanted(group, GROUP_FINALIZER, used=used)
+        if wanted is not None:
+            await self._write(self._ref, group, wanted)

@@ -60,7 +60,6 @@ class ContainerStarter:
                 continue
             assert ended.ends_at is not None  # noqa: S101 - it ended
             self._services.backoff.restarted(_key(pod, spec), ended.ends_at)
-            self._services.metrics.restarted_containers.inc()
             started |= await self._start(pod, sandbox, spec, held_back)
         return started, held_back
 

@@ -41,7 +41,8 @@ def run_case(case: Mapping[str, Any], share_id: Callable[[], str], timer: Timer 
     """`{"allocations": […] | None}` or `{"allocations": None, "error": text}`; raises ValueError,
     LookupError, TypeError or AttributeError for an unusable case."""
     version = Version.parse(case.get("version") or "1.36")
-    features = AllocatorFeatures.of(version, FeatureGates(version, case.get("featureGates") or {}))
+    gates = FeatureGates(version, case.get("featureGates") or {}, case.get("bugs") or {})
+    features = AllocatorFeatures.of(version, gates)
     slices = SliceIndex.of(features, case.get("slices") or ())
     node = case["node"]["metadata"]
     allocator = Allocator(

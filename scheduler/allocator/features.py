@@ -124,6 +124,10 @@ class AllocatorFeatures:
     all_even_if_used_up: bool
     # 1.37+: an amount that was rounded up has the format of the step, and one beyond 64 bits is an error.
     exact_rounding: bool
+    taints_all_unselected: bool  # a DeviceTaintRule without a selector taints every device
+    shares_overlooked: (
+        bool  # a device of which claims have shares is free as a whole once it is not shareable
+    )
     totals_forget_shares: bool  # without capacity: for scores such devices count as free
     cel: DeviceFeatures
 
@@ -177,6 +181,8 @@ class AllocatorFeatures:
             device_in_errors=minor >= 37,
             all_even_if_used_up=not gates.bugs.present("k8s-140769"),
             exact_rounding=minor >= 37,
+            taints_all_unselected=gates.bugs.present("k8s-141620"),
+            shares_overlooked=gates.bugs.present("k8s-140798"),
             totals_forget_shares=gates.bugs.present("k8s-136734"),
             cel=DeviceFeatures(
                 consumable_capacity=allocator_gates.consumable_capacity,

@@ -33,6 +33,7 @@ class FirstFit:
         self._partitions = features.gates.partitionable_devices
         self._paid_once = features.counters_taken_once
         self._all_pay = features.shares_without_capacity_pay
+        self._shares_overlooked = features.shares_overlooked
         self._capacity = CapacityCheck(state, features)
 
     def find(
@@ -46,7 +47,7 @@ class FirstFit:
             device = known.device
             if device is None:
                 return None
-            if device.plain and device.id not in self._state.devices and not request.capacity:
+            if device.plain and not request.capacity and self._is_free(device):
                 return [ClaimSolution((Choice(request, device),), (request,))]
             start = known.position
         position, found = self._first(request, pools, node, start, expired)
@@ -66,6 +67,8 @@ class FirstFit:
         for position in range(start, len(candidates)):
             device = candidates[position]
             if device.id in allocated or not device.usable:
+                continue
+            if not self._shares_overlooked and not self._is_free(device):
                 continue
             selected = device.verdicts.get(request.key)
             if selected is None:
@@ -96,6 +99,12 @@ class FirstFit:
         if self._paid_once and device.shareable and self._is_shared(device):
             return True
         return CounterUsage(self._counters, pools).take(device) is None
+
+    def _is_free(self, device: Device) -> bool:
+        """Returns whether no claim has the device, or, unless it is shareable, a share of it."""
+        if device.id in self._state.devices:
+            return False
+        return self._shares_overlooked or device.shareable or not self._state.uses(device.id)
 
     def _is_shared(self, device: Device) -> bool:
         state = self._state

@@ -48,7 +48,9 @@ class SearchState:
         users = self._users.get(device.id)
         if request.admin_access:
             return not users or claim not in users or not self._features.admin_once_per_claim
-        return not users and device.id not in self._state.devices
+        if users or device.id in self._state.devices:
+            return False
+        return self._features.shares_overlooked or device.shareable or not self._state.uses(device.id)
 
     def fits(self, request: RequestPlan, device: Device) -> bool:
         """Returns whether the device has the capacity that is asked for."""

@@ -31,6 +31,7 @@ class SchedulerFeatures:
     classes_unheard: bool  # no pod is woken when a class comes that backs what it asks for
     claims_plugged_too: bool  # 1.34: also what the node's device plugins have, if the claim requests anything
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
+    forgets_refused_claim: bool  # 1.34: the error of a creation names neither the claim nor its namespace
     claim_metric: str  # metric of created extended-resource claims (1.35+), without `_total`; "" for none
     binding_metrics: bool  # 1.36+: metrics of binding conditions
     queueing_hints: bool  # else every event that a plugin registered for requeues the pods it rejected
@@ -55,6 +56,7 @@ class SchedulerFeatures:
     gated_sleep: bool  # no event but a change of its own wakes a pod that PreEnqueue holds back
     placement: PlacementFeatures
     victims_unsorted: bool  # those that violate a budget come first, and so count as the most important
+    forgets_empty_budgets: bool  # whose selector is empty, when it chooses victims
     victims_get_other_status: bool  # the patch of a victim's status has the QoS class of its preemptor
     disruption_condition: bool  # victims get a condition with the reason
     preemptor_in_condition: bool  # it names the preemptor
@@ -63,7 +65,10 @@ class SchedulerFeatures:
     match_label_keys: bool  # of topology spread constraints
     min_domains: bool
     node_inclusion_policy: bool
-    doubled_cache_size: bool  # up to 1.32 the metric's name began scheduler_scheduler_ (from memory)
+    doubled_cache_size: bool  # up to 1.33 the metric's name began scheduler_scheduler_
+    counts_flushed: bool  # 1.36+: a metric of pods that were bound after waiting too long for an event
+    listed_event_labels: bool  # up to 1.31 metrics name events by a list, then by resource and action
+    plural_tolerations: bool  # 1.32: UpdatePodTolerations
     double_full_stop: bool  # up to 1.28 what PostFilter said got another full stop (from memory)
     fit_resolvable: (
         bool  # up to 1.31 a node too small for the pod counted as helped by preemption (from memory)
@@ -92,6 +97,7 @@ class SchedulerFeatures:
             device_taint_rules=dynamic
             and gates.enabled("DRADeviceTaints")
             and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
+            forgets_refused_claim=version.minor < 35,
             claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
             binding_metrics=dynamic and version.minor >= 36 and gates.enabled("DRADeviceBindingConditions"),
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
@@ -113,6 +119,7 @@ class SchedulerFeatures:
             gated_sleep=gates.bugs.present("k8s-125527"),
             placement=PlacementFeatures.of(gates),
             victims_unsorted=gates.bugs.present("k8s-128307"),
+            forgets_empty_budgets=gates.bugs.present("k8s-141785"),
             victims_get_other_status=gates.bugs.present("k8s-126644"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),
             preemptor_in_condition=version.minor <= 25 or gates.bugs.present("k8s-114914"),
@@ -121,7 +128,10 @@ class SchedulerFeatures:
             match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
             min_domains=gates.enabled("MinDomainsInPodTopologySpread"),
             node_inclusion_policy=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
-            doubled_cache_size=version.minor <= 32,
+            doubled_cache_size=version.minor <= 33,
+            counts_flushed=version.minor >= 36,
+            listed_event_labels=version.minor <= 31,
+            plural_tolerations=version.minor == 32,
             double_full_stop=version.minor <= 28,
             fit_resolvable=version.minor <= 31,
         )

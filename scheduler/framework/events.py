@@ -8,7 +8,7 @@ from kubeskew.apimachinery.objects import Object
 
 
 class EventResource(StrEnum):
-    """The resource of an event; values are upstream's, as metrics show them."""
+    """The resource of an event."""
 
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnschedulablePod"
@@ -53,7 +53,7 @@ class ClusterEvent:
 
     resource: EventResource
     action: Action
-    label: str = ""
+    label: str = ""  # what metrics call it, if not as EventLabels does
 
     def covers(self, event: "ClusterEvent") -> bool:
         """Returns whether `event` is one of those that this registration is about."""

@@ -20,15 +20,15 @@ class Metrics:
     """All metrics of one scheduler, in its own registry."""
 
     def __init__(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
-        self._count_attempts(registry)
+        self._count_attempts(registry, features)
         self.dynamic = DynamicMetrics(registry, features)
         self._time_plugins(registry)
         self._count_preemption(registry, features)
         self._time_attempts(registry)
         self._size_up(registry, features)
 
-    def _count_attempts(self, registry: "CollectorRegistry") -> None:
-        from prometheus_client import Histogram
+    def _count_attempts(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
+        from prometheus_client import Counter, Histogram
 
         self.attempts = Counters(
             "scheduler_schedule_attempts",
@@ -42,6 +42,14 @@ class Metrics:
             buckets=[1, 2, 4, 8, 16],
             registry=registry,
         )
+
+        self.after_flush: Counter | None = None
+        if features.counts_flushed:
+            self.after_flush = Counter(
+                "scheduler_pod_scheduled_after_flush",
+                "Pods that were bound after they had been tried again because they had waited too long.",
+                registry=registry,
+            )
 
     def _time_attempts(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Histogram
@@ -157,6 +165,9 @@ class Metrics:
             "What the cache holds, by type.",
             ["type"],
             registry=registry,
+        )
+        self.working = Gauge(
+            "scheduler_goroutines", "Work under way, by what is done.", ["operation"], registry=registry
         )
 
     def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:

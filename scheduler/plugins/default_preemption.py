@@ -144,6 +144,7 @@ class DefaultPreemption:
             node.clone(),
             budgets,
             unsorted=self._handle.features.victims_unsorted,
+            forgets_empty=self._handle.features.forgets_empty_budgets,
         )
         if isinstance(found, Candidate) and not found.victims:
             return failed(f'expected at least one victim pod on node "{node.name}"')

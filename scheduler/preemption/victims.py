@@ -47,11 +47,13 @@ def select(
     budgets: Sequence[Object],
     *,
     unsorted: bool = False,
+    forgets_empty: bool = True,
 ) -> Candidate | Status:
     """Returns the fewest, least important pods to remove from `node`, a clone (as `state` is), or why that
     does not help.
 
-    `unsorted`: those that violate a budget come first (before pull request 128307).
+    `unsorted`: those that violate a budget come first (before pull request 128307). `forgets_empty` as
+    `by_budget` has it.
     """
     potential = [other for other in node.pods.values() if other.priority < pod.priority]
     if potential and state.stopped_at:
@@ -65,7 +67,7 @@ def select(
     status = node_filter.run(filters, state, pod, node)
     if not status.is_success:
         return status
-    violating, others = by_budget(sorted(potential, key=importance), budgets)
+    violating, others = by_budget(sorted(potential, key=importance), budgets, forgets_empty=forgets_empty)
     victims: list[PodInfo] = []
 
     def reprieve(other: PodInfo) -> bool:
@@ -85,31 +87,35 @@ def select(
 
 
 def by_budget(
-    pods: Iterable[PodInfo], budgets: Sequence[Object]
+    pods: Iterable[PodInfo], budgets: Sequence[Object], *, forgets_empty: bool = True
 ) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
     """Returns the pods whose eviction would violate a disruption budget, and the others, both in the order
-    given."""
+    given.
+
+    `forgets_empty`: budgets with an empty selector protect none, and no budget does pods without labels
+    (before pull request 141785).
+    """
     left = [(budget.get("status") or {}).get("disruptionsAllowed") or 0 for budget in budgets]
     violating: list[PodInfo] = []
     others: list[PodInfo] = []
     for pod in pods:
         violated = False
         for index, budget in enumerate(budgets):
-            if _protects(budget, pod):
+            if _protects(budget, pod, forgets_empty=forgets_empty):
                 left[index] -= 1
                 violated = violated or left[index] < 0
         (violating if violated else others).append(pod)
     return violating, others
 
 
-def _protects(budget: Object, pod: PodInfo) -> bool:
+def _protects(budget: Object, pod: PodInfo, *, forgets_empty: bool) -> bool:
     """Returns whether the budget covers the pod, and the pod's disruption is not under way already."""
-    if not pod.labels or budget["metadata"].get("namespace") != pod.namespace:
+    if budget["metadata"].get("namespace") != pod.namespace or (forgets_empty and not pod.labels):
         return False
     try:
         selector = LabelSelector.from_object((budget.get("spec") or {}).get("selector"))
     except SelectorError:
         return False
-    if selector.is_empty() or not selector.matches(pod.labels):
+    if (forgets_empty and selector.is_empty()) or not selector.matches(pod.labels):
         return False
     return pod.name not in ((budget.get("status") or {}).get("disruptedPods") or {})

@@ -16,7 +16,8 @@ from typing import Any
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.configuration.backoff import Backoff
-from kubeskew.scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent
+from kubeskew.scheduler.framework.event_labels import EventLabels
+from kubeskew.scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
@@ -31,6 +32,8 @@ from kubeskew.scheduler.queue.unschedulable_pods import (
 LEFTOVER_SECONDS = 300.0  # seconds after which a rejected pod is tried again without an event
 FLUSH_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 3600.0
+_POD_ADDED = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.ADD)
+_POD_CHANGED = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE)
 _POD_POPPED = "PodPopped"  # the label of pods in flight in upstream's list of events
 _LONG_AGO = float("-inf")  # no backoff for a pod that only waited
 
@@ -52,6 +55,7 @@ class SchedulingQueue:
         gated_sleep: bool = False,
         attempts_end_late: bool = False,
         loses_events: bool = False,
+        labels: EventLabels | None = None,
     ) -> None:
         """Without hints, every event that a plugin registered for requeues the pods it rejected.
 
@@ -62,6 +66,7 @@ class SchedulingQueue:
         happens during an attempt is found by the event before it, and so not at all once nobody needs that
         one (pull request 120413).
         """
+        self._labels = labels or EventLabels()  # what metrics call events
         self._with_hints = with_hints
         self._keeps_old_rejections = keeps_old_rejections
         self._gated_sleep = gated_sleep
@@ -96,7 +101,7 @@ class SchedulingQueue:
         """Adds a pod that was not in the queue before."""
         now = self._clock.monotonic()
         self.nominator.add(pod)
-        self._enqueue(QueuedPod(pod, now, now), "UnscheduledPodAdd")
+        self._enqueue(QueuedPod(pod, now, now), self._labels.of(_POD_ADDED))
 
     def update(self, pod: PodInfo, old: Object, events: list[ClusterEvent]) -> None:
         """Takes a newer version of a pending pod; `events` are its changes."""
@@ -115,7 +120,7 @@ class SchedulingQueue:
         self._waiting.add(queued)
         if any(self._hints.helps(queued, InFlightEvent(event, old, pod.pod)) for event in events):
             self._waiting.pop(pod.uid)
-            self._requeue(queued, events[0].label if events else "UnscheduledPodUpdate")
+            self._requeue(queued, self._labels.of(events[0] if events else _POD_CHANGED))
 
     def delete(self, uid: str) -> None:
         self.nominator.remove(uid)
@@ -143,6 +148,7 @@ class SchedulingQueue:
             self.done(queued.uid)
         queued.tried = queued.enqueued = self._clock.monotonic()
         queued.failures += 1
+        queued.flushed = False
         queued.failed = not queued.rejected_by and not queued.pending_by
         self._blame(queued, 1)
         if self._with_hints and any(self._hints.ends_wait(queued, event) for event in since):
@@ -200,7 +206,7 @@ class SchedulingQueue:
             self._waiting.pop(queued.uid)
             if self._hints.ends_wait(queued, happened):
                 queued.tried = _LONG_AGO
-            self._requeue(queued, event.label)
+            self._requeue(queued, self._labels.of(event))
 
     def _sleeps(self, queued: QueuedPod) -> bool:
         return self._gated_sleep and bool(queued.gated_by)
@@ -210,7 +216,7 @@ class SchedulingQueue:
             return
         for happened in events:
             self._happened.append(happened)
-            self._show_in_flight(happened.event.label)
+            self._show_in_flight(self._labels.of(happened.event))
 
     def _show_in_flight(self, label: str) -> None:
         """Has a metric count the events of that label, or the pods, that are kept for attempts under way."""
@@ -222,7 +228,7 @@ class SchedulingQueue:
     def _kept(self, label: str) -> int:
         if label == _POD_POPPED:
             return len(self._in_flight)
-        return sum(happened.event.label == label for happened in self._happened)
+        return sum(self._labels.of(happened.event) == label for happened in self._happened)
 
     # -- out
 
@@ -292,7 +298,8 @@ class SchedulingQueue:
             if self._sleeps(queued):
                 continue
             self._waiting.pop(queued.uid)
-            self._requeue(queued, UNSCHEDULABLE_TIMEOUT.label)
+            queued.flushed = True
+            self._requeue(queued, self._labels.of(UNSCHEDULABLE_TIMEOUT))
 
     # -- placing
 

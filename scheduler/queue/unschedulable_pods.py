@@ -27,6 +27,7 @@ class QueuedPod:
     rejected_by: set[str] = field(default_factory=set)
     pending_by: set[str] = field(default_factory=set)
     gated_by: str = ""
+    flushed: bool = False  # whether it is tried because it has waited too long, not for an event
 
     @property
     def uid(self) -> str:

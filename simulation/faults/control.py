@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.reading import evidence
 from kubeskew.conformance.invariants.judging import judge
 from kubeskew.conformance.invariants.settling import is_heartbeat
+from kubeskew.conformance.invariants.stored import ReadsAlike
 from kubeskew.conformance.invariants.violation import Violation
 from kubeskew.simulation.faults.counting import counting
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan
 from kubeskew.simulation.faults.played import Played
 from kubeskew.simulation.faults.points import points_of
+from kubeskew.simulation.faults.rereading import differences
 from kubeskew.simulation.faults.retrying import PatientTransport
 from kubeskew.simulation.faults.switching import HeldSwitches
 from kubeskew.simulation.faults.tolerating import longest_of, tolerance_of
@@ -39,6 +42,7 @@ _SETTLE_WRITES = 2500  # likewise: of controllers that go round as fast as their
 # are measured as often. What such a round mends is no fault of whoever waits for it.
 _ROUND_SECONDS = 400.0
 _STEP_SECONDS = 5.0
+_SEEDS_A_REREAD = 4
 _LONG_SECONDS = 60.0
 
 
@@ -311,10 +315,28 @@ class FaultyControl(LocalControl):
         if played.settled and found and found != await self._violations(at_rest=False):
             played.settled = await self._settle(_ROUND_SECONDS)
             found = await self._violations(at_rest=played.settled)
-        played.violations = found
         played.fired.update(self._world.fired)
         played.log = await self.log()
+        played.violations = [*found, *await self._read_again(played.log)]
         played.points = (*self._world.points, *points_of(played.log, played.plan))
+
+    async def _read_again(self, log: Sequence[Logged]) -> list[Violation]:
+        """Returns what the API server reads otherwise after a restart; tries it for some seeds, at rest."""
+        servers = self._state_dir.load().of_kind("apiserver")
+        if not self.played.settled or self.played.plan.seed % _SEEDS_A_REREAD or not servers:
+            return []
+        client = self.client()
+        try:
+            async with self._turn:
+                rereads = await differences(client, partial(super().restart, servers[0].name))
+        finally:
+            await client.close()
+        if not rereads:
+            return []
+        judged = await judge(
+            self._state_dir, self._platform, log, self.played.notes.append, at_rest=False, rereads=rereads
+        )
+        return [violation for violation in judged if violation.code == ReadsAlike.code]
 
     async def _violations(self, *, at_rest: bool) -> list[Violation]:
         log, note = await self.log(), self.played.notes.append

@@ -272,9 +272,11 @@ def test_resource_claims() -> None:
     }
 
 
-@pytest.mark.parametrize(("minor", "explicit", "implicit"), [(34, "2", "1"), (35, "5", "4"), (36, "5", "4")])
+@pytest.mark.parametrize(
+    ("minor", "explicit", "implicit"), [(34, "2", "None"), (35, "5", "4"), (36, "5", "4")]
+)
 def test_extended_resources(minor: int, explicit: str, implicit: str) -> None:
-    """The worked example of KEP-5004: before and after claims count for extended resources."""
+    """The worked example of KEP-5004: 1.34 measures no implicit names, and claims count since 1.35."""
     gpu, own = {"example.com/gpu": "1"}, {"deviceclass.resource.kubernetes.io/gpu": "1"}
     pods = [
         pod(container(requests=gpu), name="gpu-0"),
@@ -303,7 +305,42 @@ def test_extended_resources(minor: int, explicit: str, implicit: str) -> None:
 
     found = measure(quota, known, lambda resource, _: objects.get(resource))
 
-    assert [str(found[name]) for name in names] == [explicit, implicit, "4"]
+    assert [str(found.get(name)) for name in names] == [explicit, implicit, "4"]
+
+
+@pytest.mark.parametrize("gate", [False, True])
+@pytest.mark.parametrize("minor", [34, 35])
+def test_quotas_of_pods_by_implicit_names(minor: int, gate: bool) -> None:
+    """Since 1.35 pods count for the implicit name of any class, whatever the gate; before nothing does."""
+    pods = evaluators(minor, DRAExtendedResource=gate).of(PODS)
+    implicit = "requests.deviceclass.resource.kubernetes.io/gpu"
+
+    matched = pods.matching([implicit, "requests.example.com/gpu", "requests.kubernetes.io/gpu"])
+    used = pods.usage(pod(container(requests={"deviceclass.resource.kubernetes.io/gpu": "1"})))
+
+    assert matched == [*([implicit] if minor >= 35 else []), "requests.example.com/gpu"]
+    assert (implicit in used) == (minor >= 35)
+
+
+@pytest.mark.parametrize(
+    ("minor", "was", "becomes", "freed"),
+    [
+        (36, [{"name": "c"}], [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], True),
+        (36, [], [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], False),
+        (36, [{"name": "c", "resources": {}}], [{"name": "c", "resources": {}, "ready": True}], False),
+        (31, [{"name": "c"}], [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], False),
+    ],
+)
+def test_what_statuses_say_of_resources_has_quotas_measured(
+    minor: int, was: list[dict[str, Any]], becomes: list[dict[str, Any]], freed: bool
+) -> None:
+    """Since 1.32 a container whose status says other resources than before has its pod's quotas measured."""
+    old, new = (
+        {**pod(container()), "status": {"containerStatuses": statuses}} for statuses in (was, becomes)
+    )
+    pods = evaluators(minor, InPlacePodVerticalScaling=True).of(PODS)
+
+    assert pods.freed(old, new) is freed
 
 
 @pytest.mark.parametrize("minor", [34, 35, 36])

@@ -26,3 +26,8 @@ def test_what_is_more_verbose_than_the_log_is_not_told(verbosity, told, caplog):
 def test_a_message_may_have_no_values():
     """Without values it is only quoted."""
     assert structured("waiting") == '"waiting"'
+
+
+def test_lists_of_names_are_quoted_with_commas_between():
+    """Names in a list are written as klog's KObjSlice does."""
+    assert structured("m", claims=["ns/a", "ns/b"], none=[]) == '"m" claims=["ns/a","ns/b"] none=[]'

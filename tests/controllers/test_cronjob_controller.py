@@ -153,6 +153,22 @@ async def test_concurrency(cluster, policy, expected, reason):
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("bug", "told"), [(False, ["SuccessfulDelete"]), (True, ["SawCompletedJob", "SuccessfulDelete"])]
+)
+async def test_what_is_cleaned_up_is_not_told_of_otherwise(make_cluster, bug, told):
+    """A job that goes at once is deleted before its end is noted, but up to 1.28 (119776) noted first."""
+    cluster = make_cluster(bugs={"k8s-119776": bug})
+    controller = await started(cluster, cron_job(successfulJobsHistoryLimit=0))
+    await cluster.quiet(61)
+    await finish(cluster, FIRST)
+
+    reasons = [reason for _, reason, _ in await events_of(cluster, controller)]
+    assert reasons == ["SuccessfulCreate", *told]
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
 async def test_old_jobs_go(cluster):
     """Beyond the limits the oldest are deleted, failed and successful ones apart."""
     await started(cluster, cron_job(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0))

@@ -17,6 +17,7 @@ from kubeskew.apimachinery.client.refs import (
 )
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.resourcequota.controller import ResourceQuotaController
 
 pytestmark = pytest.mark.asyncio
 
@@ -24,11 +25,11 @@ DRA = dra_refs(Version(36))
 WIDGETS = Ref("example.com", "v1", "widgets", True, "Widget")
 
 
-def quota(hard, **spec):
+def quota(hard, name="q", **spec):
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": "q", "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {"hard": hard, **spec},
     }
 
@@ -42,17 +43,17 @@ def pod(name, **requests):
     }
 
 
-async def used(cluster):
-    found = await cluster.client.get(RESOURCE_QUOTAS, "q", "default")
+async def used(cluster, name="q"):
+    found = await cluster.client.get(RESOURCE_QUOTAS, name, "default")
     return (found.get("status") or {}).get("used") or {}
 
 
-async def becomes(cluster, **expected):
+async def becomes(cluster, quota="q", **expected):
     """Wait until the quota's status says so of these resources (dots as double underscores)."""
     wanted = {name.replace("__", "."): value for name, value in expected.items()}
 
     async def said():
-        found = await used(cluster)
+        found = await used(cluster, quota)
         return all(found.get(name) == value for name, value in wanted.items())
 
     await cluster.until(said)
@@ -231,8 +232,8 @@ async def test_concurrent_creates_and_deletes_never_exceed():
         await becomes(cluster, pods="0")
 
 
-async def test_devices_are_counted_again_when_classes_change():
-    """A claim counts for the extended resource that its class has now."""
+async def test_devices_count_for_what_their_class_is_called_when_they_are_counted():
+    """A claim counts for the name that its class has then; a new name alone has nothing counted anew."""
     async with real_cluster() as cluster:
         client = cluster.client
         names = ("requests.example.com/gpu", "gpu.deviceclass.resource.k8s.io/devices")
@@ -256,9 +257,16 @@ async def test_devices_are_counted_again_when_classes_change():
         }
         await client.create(DRA.claims, claim)
         await becomes(cluster, **dict(zip(names, ("0", "2"), strict=True)))
+        (controller,) = (each for each in cluster.controllers if isinstance(each, ResourceQuotaController))
+        await cluster.until(lambda: not controller.recounting)
 
         body = {"spec": {"extendedResourceName": "example.com/gpu"}}
         await client.patch(DRA.device_classes, "gpu", "", body)
+        await client.create(RESOURCE_QUOTAS, quota(dict.fromkeys(names, "10"), "later"))
+        await becomes(cluster, "later", **dict(zip(names, ("2", "2"), strict=True)))
+        assert await used(cluster) == dict(zip(names, ("0", "2"), strict=True))
+
+        await client.patch(RESOURCE_QUOTAS, "q", "default", {"spec": {"hard": dict.fromkeys(names, "9")}})
 
         await becomes(cluster, **dict(zip(names, ("2", "2"), strict=True)))
         more = {**request, "exactly": {**request["exactly"], "count": 9}}
@@ -270,6 +278,7 @@ async def test_devices_are_counted_again_when_classes_change():
         assert refused.value.reason == "Forbidden"
 
         await client.delete(DRA.device_classes, "gpu")
+        await client.patch(RESOURCE_QUOTAS, "q", "default", {"spec": {"hard": dict.fromkeys(names, "8")}})
         await becomes(cluster, **dict(zip(names, ("0", "2"), strict=True)))
 
 

@@ -2,12 +2,25 @@
 
 import pytest
 
-from kubeskew.apimachinery.client.refs import JOBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kubeskew.apimachinery.client.refs import (
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    attributes_classes_ref,
+    pod_groups_ref,
+)
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.controllers.job.ttl import TTLAfterFinishedController
 from kubeskew.controllers.volumes.ephemeral import EphemeralVolumeController
-from kubeskew.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
+from kubeskew.controllers.volumes.protection import (
+    GROUP_FINALIZER,
+    AttributesClassProtectionController,
+    ClaimProtectionController,
+    PodGroupProtectionController,
+    VolumeProtectionController,
+)
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -67,6 +80,53 @@ async def test_a_bound_volume_stays(cluster):
     await cluster.quiet(1)
 
     assert not await is_there(cluster, PERSISTENT_VOLUMES, "pv", "")
+
+
+async def test_a_class_that_a_claim_or_volume_names_stays(cluster):
+    """A VolumeAttributesClass goes when the last claim and volume that named it has another one."""
+    await cluster.start(AttributesClassProtectionController)
+    classes = attributes_classes_ref(cluster.environment.version)
+    await cluster.client.create(classes, {"metadata": {"name": "fast"}, "driverName": "d"})
+    claim = {**CLAIM, "spec": {"volumeAttributesClassName": "fast"}}
+    claim = await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, claim)
+    await cluster.quiet(1)
+    await cluster.client.delete(classes, "fast")
+    await cluster.quiet(1)
+
+    assert await is_there(cluster, classes, "fast", "")
+
+    status = {"currentVolumeAttributesClassName": "fast"}
+    changed = await cluster.client.update(PERSISTENT_VOLUME_CLAIMS, {**claim, "status": status}, "status")
+    changed = {**changed, "spec": {"volumeAttributesClassName": "slow"}}
+    changed = await cluster.client.update(PERSISTENT_VOLUME_CLAIMS, changed)
+    await cluster.quiet(1)
+
+    assert await is_there(cluster, classes, "fast", "")
+
+    await cluster.client.update(PERSISTENT_VOLUME_CLAIMS, {**changed, "status": {}}, "status")
+    await cluster.quiet(1)
+
+    assert not await is_there(cluster, classes, "fast", "")
+
+
+async def test_a_group_stays_until_its_pods_have_ended(cluster):
+    """A PodGroup with its finalizer goes when its last pod has ended."""
+    await cluster.start(PodGroupProtectionController)
+    groups = pod_groups_ref(cluster.environment.version)
+    metadata = {"name": "g", "namespace": "ns", "finalizers": [GROUP_FINALIZER]}
+    await cluster.client.create(groups, {"metadata": metadata})
+    spec = {"schedulingGroup": {"podGroupName": "g"}}
+    made = await cluster.client.create(PODS, {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
+    await cluster.quiet(1)
+    await cluster.client.delete(groups, "g", "ns")
+    await cluster.quiet(1)
+
+    assert await is_there(cluster, groups, "g")
+
+    await cluster.client.update(PODS, {**made, "status": {"phase": "Succeeded"}}, "status")
+    await cluster.quiet(1)
+
+    assert not await is_there(cluster, groups, "g")
 
 
 async def test_ephemeral_volumes_get_claims(cluster):

@@ -10,6 +10,7 @@ from kubeskew.apimachinery.client.refs import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
     DAEMON_SETS,
+    DEPLOYMENTS,
     JOBS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -183,6 +184,36 @@ async def test_a_cron_job_is_not_due_yet(cluster):
     await asyncio.sleep(0.1)
 
     assert await cluster.names(JOBS, "default") == []
+
+
+async def test_a_budget_asks_the_owner_of_the_uid(cluster):
+    """The scale of a pod's owner counts, and not that of another one of its name, nor of one that is gone."""
+    made = await cluster.client.create(DEPLOYMENTS, workload(DEPLOYMENTS, "web", replicas=0))
+    uid = made["metadata"]["uid"]
+    for name, owner, of in (("right", "web", uid), ("other", "web", "former"), ("gone", "none", uid)):
+        reference = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": owner,
+            "uid": of,
+            "controller": True,
+        }
+        metadata = {"name": name, "labels": {"for": name}, "ownerReferences": [reference]}
+        metadata["finalizers"] = ["example.com/kept"]  # from the garbage collector
+        await cluster.client.create(PODS, {"metadata": metadata, "spec": template()["spec"]}, "default")
+        guard = {"maxUnavailable": 1, "selector": {"matchLabels": {"for": name}}}
+        budget = {"metadata": {"name": name, "namespace": "default"}, "spec": guard}
+        await cluster.client.create(POD_DISRUPTION_BUDGETS, budget)
+
+    await status_where(cluster, POD_DISRUPTION_BUDGETS, "right", desiredHealthy=0, observedGeneration=1)
+    for name in ("other", "gone"):
+
+        async def failed(name=name):
+            status = (await cluster.client.get(POD_DISRUPTION_BUDGETS, name, "default")).get("status") or {}
+            told = find_condition({"status": status}, "DisruptionAllowed")
+            return told if told is not None and told["reason"] == "SyncFailed" else None
+
+        assert (await cluster.until(failed))["message"] == f'found no controllers for pod "{name}"'
 
 
 async def test_a_budget_guards_and_lets_go(cluster, run_pods):

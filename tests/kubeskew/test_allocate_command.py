@@ -158,6 +158,59 @@ def test_recorded_cases_as_lines(run):
     assert [answer.get("error") for answer in answers] == [case["expect"].get("error") for case in expected]
 
 
+_TWO = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
+_LISTED = [
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "listed"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n2",
+            "pool": {"name": "n2", "generation": 1, "resourceSliceCount": 1},
+            "devices": [
+                {"name": "a", "attributes": {"numa": {"ints": [1, 2]}}},
+                {"name": "b", "attributes": {"numa": {"ints": [2]}}},
+            ],
+        },
+    },
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "both"},
+        "spec": {
+            "devices": {
+                "requests": [{"name": "r", "exactly": _TWO}],
+                "constraints": [{"matchAttribute": "gpu.example.com/numa"}],
+            }
+        },
+    },
+]
+
+
+@pytest.mark.parametrize(("bugs", "code"), [((), 1), (("--bugs", "k8s-139332=off"), 0)])
+def test_known_bugs_of_the_scheduler_may_be_switched(run, tmp_path, bugs, code):
+    """1.36 keeps list attributes from its allocator (139332), unless it is asked without that bug."""
+    gates = ("--version", "1.36.3", "--feature-gates", "DRAListTypeAttributes=true", "--node", "n2")
+
+    assert run(*gates, *bugs, objects=_LISTED)[0] == code
+
+    slice_, claim = _LISTED
+    case = {
+        "version": "1.36.3",
+        "featureGates": {"DRAListTypeAttributes": True},
+        "bugs": {"k8s-139332": False} if bugs else {},
+        "node": {"metadata": {"name": "n2"}},
+        "classes": [{"metadata": {"name": "gpu"}, "spec": {}}],
+        "slices": [slice_],
+        "claims": [claim],
+    }
+    line = tmp_path / "case"
+    line.write_text(json.dumps(case))
+    answer = json.loads(run("--jsonl", str(line))[1])
+    assert (answer["allocations"] is None) is (code == 1)
+
+
 def test_bad_lines_are_answered(run, tmp_path):
     """A line that is no case does not keep the others from being answered."""
     cases = tmp_path / "cases"
@@ -177,6 +230,8 @@ def test_bad_lines_are_answered(run, tmp_path):
         ({"version": 36}, 'version: expected a text such as "1.36"'),
         ({"featureGates": {"X": True}}, "featureGates: unrecognized feature gate: X"),
         ({"featureGates": {"DRAAdminAccess": "yes"}}, "featureGates: expected an object of true and false"),
+        ({"bugs": {"k8s-1": True}}, "bugs: "),
+        ({"bugs": {"k8s-139332": "off"}}, "bugs: expected an object of true and false"),
         ({"node": {"metadata": {}}}, "node: metadata.name is missing"),
         ({"slices": {}, "claims": 5}, "claims: expected a list"),
         ({"classes": [{"spec": 5}]}, "classes[0]: json: cannot unmarshal number into Go struct field "),
@@ -227,6 +282,10 @@ def test_what_a_server_refuses_is_told(run):
         pytest.param(["--node", "n3"], [_CLAIM], "no node n3 in the files; there are n1, n2", id="node"),
         pytest.param(["--version", "1.30"], [_CLAIM], "1.30 allocates no devices", id="version"),
         pytest.param(["--feature-gates", "X=true"], [_CLAIM], "feature gates: ", id="gates"),
+        pytest.param(["--bugs", "k8s-139377=off"], [_CLAIM], "--bugs: ", id="bugs"),
+        pytest.param(
+            ["--jsonl", "--bugs", "k8s-139332=off"], [], "--jsonl takes everything", id="jsonl-and-bugs"
+        ),
         pytest.param(
             [], [_claim("a", "half", device="half-1")], "no claim without an allocation", id="claims"
         ),

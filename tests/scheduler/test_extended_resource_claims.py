@@ -189,6 +189,8 @@ async def test_leftover_claim_is_deleted_in_the_next_attempt(version, flush):
 
         assert failures == {"/binding": 0, "PUT": 0}
         assert (asyncio.get_running_loop().time() - began > 300) is flush
+        assert f"scheduler_pod_scheduled_after_flush_total {float(flush)}" in cluster.metrics()
+        assert 'scheduler_goroutines{operation="binding"} 0.0' in cluster.metrics()
         assert len(await cluster.claims()) == 1
         assert len(cluster.service.dynamic.claims.allocated.devices) == 1
 
@@ -236,18 +238,22 @@ async def test_a_deletion_that_fails_leaves_the_pod_waiting():
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "times", "text"),
+    ("version", "method", "path", "times", "text"),
     [
-        ("POST", "/resourceclaims", 1, "create claim for extended resources default/"),
-        ("PUT", "/resourceclaims/", 1, "add finalizer to claim default/p0-extended-resources-*"),
-        ("PUT", "/status", 1, "add allocation and reservation to claim default/p0-extended-resources-*"),
-        ("PATCH", "/pods/p0/status", 4, "update pod default/p0 ExtendedResourceClaimStatus"),
+        ("1.36", "POST", "/resourceclaims", 1, "create claim for extended resources default/"),
+        ("1.34", "POST", "/resourceclaims", 1, "create claim for extended resources "),
+        ("1.36", "PUT", "/resourceclaims/", 1, "add finalizer to claim default/p0-extended-resources-*"),
+        (
+            "1.36", "PUT", "/status", 1,
+            "add allocation and reservation to claim default/p0-extended-resources-*",
+        ),
+        ("1.36", "PATCH", "/pods/p0/status", 4, "update pod default/p0 ExtendedResourceClaimStatus"),
     ],
-)
-async def test_what_is_told_when_a_write_fails(method, path, times, text):
+)  # fmt: skip
+async def test_what_is_told_when_a_write_fails(version, method, path, times, text):
     """An error of PreBind: an event says what failed, in upstream's words, and the pod is tried again; the
     server's own errors with the status of a pod are forgiven three times."""
-    async with running(await extended()) as cluster:
+    async with running(await extended(version, DRAExtendedResource=True)) as cluster:
         cluster.fail(method, path, times)
         await cluster.pod(requests={RESOURCE: "1"})
         await cluster.node_of()
@@ -345,8 +351,8 @@ async def test_at_verbosity_5_the_log_says_why(caplog):
         message = (await cluster.message())[1]
 
     told = [text for text in caplog.messages if text.startswith('"pod unschedulable"')]
-    where = 'logger="Filter.DynamicResources" pod="default/p0" node="n0"'
-    claims = "resourceclaims=[default/<extended-resources>]"
+    where = 'logger="FilterWithNominatedPods.Filter.DynamicResources" pod="default/p0" node="n0"'
+    claims = 'resourceclaims=["default/<extended-resources>"]'
     assert set(told) == {f'"pod unschedulable" {where} {claims} reason="cannot allocate all claims"'}
     assert any(
         text.startswith('"Status after running PostFilter plugins for pod"') for text in caplog.messages
@@ -360,7 +366,7 @@ async def test_at_verbosity_5_the_log_says_why(caplog):
         pytest.param(
             None,
             {RESOURCE: "3"},
-            'resourceclaims=[default/<extended-resources>] reason="cannot allocate all claims"',
+            'resourceclaims=["default/<extended-resources>"] reason="cannot allocate all claims"',
             id="not-there",
         ),
         pytest.param(
@@ -392,8 +398,8 @@ async def test_at_verbosity_5_the_log_says_that_devices_are_too_many(caplog):
     limit = "number of requested devices 33 exceeds the claim limit of 32"
     told = [text for text in caplog.messages if limit in text]
     assert told[0].startswith('"dynamic resource plugin failed" err="')
-    where = 'logger="Filter.DynamicResources" pod="default/p0" node="n0"'
-    assert told[0].endswith(f" {where} resourceclaims=[default/<extended-resources>]")
+    where = 'logger="FilterWithNominatedPods.Filter.DynamicResources" pod="default/p0" node="n0"'
+    assert told[0].endswith(f' {where} resourceclaims=["default/<extended-resources>"]')
     assert told[1].startswith('"Error scheduling pod; retrying" err="')
     assert told[1].endswith(' pod="default/p0"')
 

@@ -293,6 +293,17 @@ def test_first_release_has_a_request_per_container():
     ]
 
 
+def test_first_release_makes_requests_resource_by_resource():
+    """In 1.34 requests come by resource and then by container, mappings by container."""
+    spec = _spec([], [("a", {"x/r": 1, "x/s": 1}), ("b", {"x/r": 1})])
+
+    claim = per_container(spec, {"x/s", "x/r"}, _class_for)
+
+    names = ["container-0-request-0", "container-1-request-0", "container-0-request-1"]
+    assert [name for name, _, _ in _requests(claim)] == names
+    assert [mapping["requestName"] for mapping in claim.mappings] == [names[0], names[2], names[1]]
+
+
 def _claim(name="c", uid="u", version=1, device="", admin=False, owner=""):
     claim = {
         "metadata": {"namespace": "default", "name": name, "uid": uid, "resourceVersion": str(version)},

@@ -80,13 +80,13 @@ class _Events:
     """Notes which events the queue is told of."""
 
     def __init__(self):
-        self.labels = []
+        self.actions = []
 
     def move_all_to_active_or_backoff_queue(self, event, *_):
-        self.labels.append(event.label)
+        self.actions.append(event.action.name)
 
     def update(self, info, old, events):
-        self.labels += [event.label for event in events]
+        self.actions += [event.action.name for event in events]
 
 
 def _asking(cpu, *, node="", has=""):
@@ -100,12 +100,12 @@ def _asking(cpu, *, node="", has=""):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        (_asking("2"), _asking("1"), ["PodScaleDown"]),
+        (_asking("2"), _asking("1"), ["UPDATE_POD_SCALE_DOWN"]),
         (_asking("1"), _asking("2"), []),
-        (_asking("2", node="n"), _asking("1", node="n"), ["PodScaleDown"]),
+        (_asking("2", node="n"), _asking("1", node="n"), ["UPDATE_POD_SCALE_DOWN"]),
         (_asking("1", node="n"), _asking("2", node="n"), []),
         (_asking("2", node="n", has="2"), _asking("1", node="n", has="2"), []),  # it still has what it had
-        (_asking("1", node="n", has="2"), _asking("1", node="n", has="1"), ["PodScaleDown"]),
+        (_asking("1", node="n", has="2"), _asking("1", node="n", has="1"), ["UPDATE_POD_SCALE_DOWN"]),
     ],
 )
 def test_pods_that_shrink_wake_others_and_those_that_grow_do_not(old, new, told):
@@ -113,11 +113,11 @@ def test_pods_that_shrink_wake_others_and_those_that_grow_do_not(old, new, told)
     informers, queue = _Handlers(), _Events()
     ClusterInformers(Cache(), queue, ["default-scheduler"], FEATURES).connect(informers)
     informers.of[NODES][0]({"metadata": {"name": "n"}, "status": {}})
-    queue.labels.clear()
+    queue.actions.clear()
 
     informers.of[PODS][1](old, new)
 
-    assert queue.labels == told
+    assert queue.actions == told
 
 
 @pytest.mark.parametrize("way", ["bind", "undo"])
@@ -127,7 +127,9 @@ async def test_a_pod_does_not_land_what_another_has_in_flight(way):
     claim = {"metadata": {"namespace": "default", "name": "c", "uid": "claim"}, "spec": {}}
     tracker.add_pending("claim", RESULT)  # another pod's
     users = ClaimUsers(None, capitalized=True)
-    binder = ClaimBinder(tracker, _Writer(), users, None, SystemClock(), SeededEntropy(1), None)
+    binder = ClaimBinder(
+        tracker, _Writer(), users, None, SystemClock(), SeededEntropy(1), None, forgets_refused=False
+    )
     state = PodState([PodClaim(claim, {})], None, None, [])
 
     await getattr(binder, way)(state, PodInfo(POD))
@@ -141,7 +143,9 @@ async def test_a_new_claim_is_in_flight_until_the_informer_brings_it(clock, come
     minutes at most; its deletion frees them."""
     tracker, users = ClaimTracker(), ClaimUsers(None, capitalized=True)
     metrics = DynamicMetrics(CollectorRegistry(), FEATURES)
-    binder = ClaimBinder(tracker, _Writer(), users, None, clock, SeededEntropy(1), metrics)
+    binder = ClaimBinder(
+        tracker, _Writer(), users, None, clock, SeededEntropy(1), metrics, forgets_refused=False
+    )
     claim = {"metadata": {"namespace": "default", "generateName": "p-", "uid": "new"}, "spec": {}}
     tracker.add_pending("new", RESULT)
     own = PodState([], ExtendedResourceClaim(claim, False, (), "new", RESULT), None, [])

@@ -102,9 +102,9 @@ async def test_resource_metrics():
     labels = 'namespace="default",node="",pod="p",priority="7",resource="{}",scheduler="s",unit="{}"'
     series = [line for line in text.splitlines() if not line.startswith("#")]
     assert series == [
+        f"kube_pod_resource_limit{{{labels.format('memory', 'bytes')}}} 1024",
         f"kube_pod_resource_request{{{labels.format('cpu', 'cores')}}} 0.5",
-        f"kube_pod_resource_request{{{labels.format('example.com/x', 'integer')}}} 2.0",
-        f"kube_pod_resource_limit{{{labels.format('memory', 'bytes')}}} 1024.0",
+        f"kube_pod_resource_request{{{labels.format('example.com/x', 'integer')}}} 2",
     ]
     ctx.stop.set()
     await running

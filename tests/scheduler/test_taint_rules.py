@@ -25,7 +25,7 @@ class _Node:
 @pytest.fixture
 def slices():
     index = SliceIndex(_RULES)
-    tainted = TaintedSlices(index, TaintRules(_CLASSES.get, _RULES.cel))
+    tainted = TaintedSlices(index, TaintRules(_CLASSES.get, _RULES.cel, taints_all_unselected=True))
     devices = [{"name": f"gpu-{i}", "attributes": {"size": {"int": i}}} for i in range(3)]
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "d", "pool": pool, "nodeName": "node-1", "devices": devices}

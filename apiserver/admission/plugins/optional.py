@@ -7,7 +7,7 @@ extendedresourcetoleration, network/denyserviceexternalips, namespace/exists, na
 from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.field import not_supported
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.resource_names import is_dra_extended_resource
+from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
@@ -97,7 +97,7 @@ class ExtendedResourceToleration(Plugin):
             for field in ("containers", "initContainers")
             for container in spec.get(field) or ()
             for name in (container.get("resources") or {}).get("requests") or ()
-            if is_dra_extended_resource(name)
+            if is_extended_resource(name)
         }
         tolerations = list(spec.get("tolerations") or ())
         for name in sorted(wanted):

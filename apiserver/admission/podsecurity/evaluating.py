@@ -20,6 +20,11 @@ class Evaluator:
     def __init__(self, minor: int) -> None:
         self._minor = minor
 
+    def shown_version(self, level: Level) -> str:
+        """Returns the version of a level as metrics tell it: `future` is one after this release."""
+        later = level.minor is not None and level.minor > self._minor
+        return "future" if later else level.version
+
     def violations(self, level: Level, metadata: Object, spec: Object) -> list[Violation]:
         """Returns the violations of the pod, those of baseline first, by the checks' ids."""
         if level.name == PRIVILEGED:

@@ -48,6 +48,7 @@ class PodSecurity(Plugin):
     subresources = None
 
     def __init__(self, services: AdmissionServices) -> None:
+        self._metrics = services.policy_metrics
         self._store = services.store
         self._evaluator = Evaluator(services.features.admission.pod_security_release)
         self._read: TwoGenerationCache[str, _NamespacePolicy] = TwoGenerationCache(_REMEMBERED)
@@ -79,6 +80,7 @@ class PodSecurity(Plugin):
         if loud.is_privileged and not known.problem:
             if enforce:
                 attributes.annotations[f"{_NOTE}enforce-policy"] = str(policy.enforce)
+                self._count("enforce", policy.enforce, attributes, allowed=True)
             return
         if known.problem:
             attributes.annotations[f"{_NOTE}error"] = f"Failed to parse policy: {known.problem}"
@@ -88,12 +90,20 @@ class PodSecurity(Plugin):
         if found[loud.audit]:
             text = f'would violate PodSecurity "{loud.audit}": {found[loud.audit]}'
             attributes.annotations[f"{_NOTE}audit-violations"] = text
+            self._count("audit", loud.audit, attributes, allowed=False)
         if enforce:
             attributes.annotations[f"{_NOTE}enforce-policy"] = str(policy.enforce)
+            self._count("enforce", policy.enforce, attributes, allowed=not found[policy.enforce])
             if found[policy.enforce]:
                 raise attributes.refuse(f'violates PodSecurity "{policy.enforce}": {found[policy.enforce]}')
         if found[loud.warn]:
+            self._count("warn", loud.warn, attributes, allowed=False)
             attributes.warnings.append(f'would violate PodSecurity "{loud.warn}": {found[loud.warn]}')
+
+    def _count(self, mode: str, level: Level, attributes: Attributes, *, allowed: bool) -> None:
+        shown = level.name, self._evaluator.shown_version(level)
+        where = attributes.operation, attributes.resource.storage_resource, attributes.subresource
+        self._metrics.evaluated(mode, shown, where, allowed=allowed)
 
     def _policy(self, namespace: str) -> _NamespacePolicy:
         entry = self._store.get(Key("namespaces", "", namespace))

@@ -27,9 +27,12 @@ class Compiler:
         params: bool,
         stored: bool = True,
         declared: Mapping[str, Any] | None = None,
+        composes: bool = True,
     ) -> None:
+        """Makes a compiler; `composes`: its expressions know `variables`, if only as none."""
         self._release, self._params, self._stored = release, params, stored
         self._declared = dict(declared or {})  # what is known of variables that may be anything
+        self._composes = composes
         self._types: dict[str, Any] = {}
         self._programs: dict[str, Expression] = {}
         self._environments: dict[tuple[bool, bool], Environment] = {}
@@ -55,8 +58,10 @@ class Compiler:
             base = expressions.environment(
                 self._release, params=self._params, stored=stored, authorizer=authorizer
             )
-            declared = types.object_type("kubernetes.variables", dict(self._types))
-            self._environments[key] = base.extended({**self._declared, _VARIABLES: declared})
+            declared = dict(self._declared)
+            if self._composes:
+                declared[_VARIABLES] = types.object_type("kubernetes.variables", dict(self._types))
+            self._environments[key] = base.extended(declared)
         return self._environments[key]
 
     def declare(self, name: str, expression: Expression) -> None:

@@ -37,13 +37,16 @@ def condition_check(release: Release, known: frozenset[str], *, params: bool = F
     return check
 
 
-def policy_checks(release: Release, spec: Object, old: Object | None) -> Checks:
-    """Returns the checks of a policy's expressions; `old` is the spec it had, None for a new one."""
+def policy_checks(release: Release, spec: Object, old: Object | None, *, mutating: bool) -> Checks:
+    """Returns the checks of a policy's expressions; `old` is the spec it had, None for a new one.
+
+    The expressions of a validating policy without variables do not know `variables` at all.
+    """
     from kubeskew.apimachinery.cel import types
 
     params = spec.get("paramKind") is not None
     known = frozenset(_expressions(old or {}))
-    compiler = Compiler(release, params=params)
+    compiler = Compiler(release, params=params, composes=mutating or bool(spec.get("variables")))
 
     def check(results: Sequence[Any], *, authorizer: bool = True) -> ExpressionCheck:
         def run(source: str, path: str) -> Iterator[FieldError]:

@@ -32,7 +32,7 @@ ExpressionCheck = Callable[[str, str], Iterator[FieldError]]
 
 def one_of(value: str | None, known: Sequence[str], path: str) -> Iterator[FieldError]:
     """Checks that a value is given, and one of some names."""
-    if not value:
+    if value is None:
         yield required(path)
     elif value not in known:
         yield not_supported(path, value, tuple(known))

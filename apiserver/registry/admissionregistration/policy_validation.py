@@ -24,7 +24,7 @@ from kubeskew.apiserver.registry.admissionregistration import match_rules as rul
 from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck
 from kubeskew.apiserver.registry.shared.selectors import selector_errors
 
-_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
 # Checks a variable (name, expression, path), and declares it for the expressions after it.
 VariableCheck = Callable[[str, str, str], Iterator[FieldError]]
@@ -50,6 +50,7 @@ class Checks:
     annotation: ExpressionCheck
     mutation: Mapping[str, ExpressionCheck]
     variable: VariableCheck
+    longer_texts: bool = False  # texts name the field: "message must not contain line breaks"
 
 
 def validating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
@@ -60,7 +61,7 @@ def validating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError
         yield from _variable_errors(variable, index("spec.variables", position), checks)
     annotations = spec.get("auditAnnotations") or []
     if not spec.get("validations") and not annotations:
-        text = "validations or auditAnnotations must be non-empty"
+        text = "validations or auditAnnotations must contain at least one item"
         yield required("spec.validations", text)
         yield required("spec.auditAnnotations", text)
         return
@@ -112,7 +113,10 @@ def _variable_errors(variable: Object, path: str, checks: Checks) -> Iterator[Fi
     if not name.strip():
         yield required(child(path, "name"), "name is not specified")
     elif _IDENTIFIER.fullmatch(name) is None or name in _RESERVED:
-        yield invalid(child(path, "name"), name, "name is not a valid CEL identifier")
+        text = (
+            "name is not a valid CEL identifier" if checks.longer_texts else "must be a valid CEL identifier"
+        )
+        yield invalid(child(path, "name"), name, text)
     if not expression.strip():
         yield required(child(path, "expression"), "expression is not specified")
     else:
@@ -122,6 +126,7 @@ def _variable_errors(variable: Object, path: str, checks: Checks) -> Iterator[Fi
 def _validation_errors(validation: Object, path: str, checks: Checks) -> Iterator[FieldError]:
     expression, message = validation.get("expression") or "", validation.get("message") or ""
     computed, reason = validation.get("messageExpression") or "", validation.get("reason")
+    named = "message " if checks.longer_texts else ""
     if not expression.strip():
         yield required(child(path, "expression"), "expression is not specified")
     else:
@@ -131,9 +136,9 @@ def _validation_errors(validation: Object, path: str, checks: Checks) -> Iterato
     elif computed:
         yield from checks.message(computed, child(path, "messageExpression"))
     if message and not message.strip():
-        yield invalid(child(path, "message"), message, "message must be non-empty if specified")
+        yield invalid(child(path, "message"), message, f"{named}must be non-empty if specified")
     elif _has_breaks(message.strip()):
-        yield invalid(child(path, "message"), message, "message must not contain line breaks")
+        yield invalid(child(path, "message"), message, f"{named}must not contain line breaks")
     elif _has_breaks(expression) and not message.strip():
         text = "message must be specified if expression contains line breaks"
         yield required(child(path, "message"), text)
@@ -188,7 +193,7 @@ def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
     for position, mutation in enumerate(mutations):
         yield from _mutation_errors(mutation, index("spec.mutations", position), checks)
     policy = spec.get("reinvocationPolicy")
-    yield from rules.one_of(policy, rules.REINVOCATION_POLICIES, "spec.reinvocationPolicy")
+    yield from rules.one_of(policy or None, rules.REINVOCATION_POLICIES, "spec.reinvocationPolicy")
 
 
 def _mutable_errors(match: Object, path: str) -> Iterator[FieldError]:
@@ -207,7 +212,7 @@ _FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[FieldError]:
     kind = mutation.get("patchType") or ""
     if kind not in _FIELDS:
-        yield from rules.one_of(kind, tuple(_FIELDS), child(path, "patchType"))
+        yield from rules.one_of(kind or None, tuple(_FIELDS), child(path, "patchType"))
         return
     own = _FIELDS[kind]
     for name in _FIELDS.values():
@@ -228,7 +233,7 @@ def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[Fi
 
 
 def binding_errors(obj: Object, features: AdmissionFeatures, *, validating: bool) -> Iterator[FieldError]:
-    """Checks a binding of either kind of policy; for one of them upstream misspells the path of
+    """Checks a binding of either kind of policy; for one of them older releases misspell the path of
     matchResources.
     """
     spec = obj.get("spec") or {}
@@ -241,7 +246,8 @@ def binding_errors(obj: Object, features: AdmissionFeatures, *, validating: bool
         check = _param_ref_errors if features.parameter_selectors else _param_name_errors
         yield from check(spec["paramRef"], "spec.paramRef")
     if spec.get("matchResources") is not None:
-        at = "spec.matchResouces" if validating else "spec.matchResources"
+        misspelt = validating and features.misspells_matching
+        at = "spec.matchResouces" if misspelt else "spec.matchResources"
         yield from rules.match_resources_errors(spec["matchResources"], at)
         yield from () if validating else _mutable_errors(spec["matchResources"], at)
     if validating and features.policy_actions:
@@ -267,7 +273,7 @@ def _param_ref_errors(reference: Object, path: str) -> Iterator[FieldError]:
     if not name and selector is None:
         yield required(path, "one of name or selector must be specified")
     at = child(path, "parameterNotFoundAction")
-    yield from rules.one_of(reference.get("parameterNotFoundAction"), ("Deny", "Allow"), at)
+    yield from rules.one_of(reference.get("parameterNotFoundAction") or None, ("Deny", "Allow"), at)
 
 
 def _actions_errors(actions: list[str], path: str) -> Iterator[FieldError]:

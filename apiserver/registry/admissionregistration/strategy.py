@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/strategy.go, 1.36
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
@@ -62,18 +63,23 @@ class _PolicyStrategy(WithGenerationConditionalUpdate, ABC):
     """Either kind of policy; its writer must be allowed to read its parameters."""
 
     weight = 16
+    mutating: ClassVar[bool] = False
 
     @abstractmethod
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
         """Checks the kind's own rules."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        checks = expression_checks.policy_checks(ctx.features.expressions, obj.get("spec") or {}, None)
+        checks = self._checks(obj.get("spec") or {}, None, ctx)
         return list(self.errors(obj, checks)) or list(param_kind_errors(obj, ctx))
+
+    def _checks(self, spec: Object, old: Object | None, ctx: StrategyContext) -> Checks:
+        checks = expression_checks.policy_checks(ctx.features.expressions, spec, old, mutating=self.mutating)
+        return replace(checks, longer_texts=ctx.features.admission.longer_texts)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         spec, was = new.get("spec") or {}, old.get("spec") or {}
-        checks = expression_checks.policy_checks(ctx.features.expressions, spec, was)
+        checks = self._checks(spec, was, ctx)
         found = list(self.errors(new, checks))
         if found or spec.get("paramKind") == was.get("paramKind"):
             return found
@@ -91,6 +97,8 @@ class ValidatingPolicyStrategy(_PolicyStrategy):
 
 class MutatingPolicyStrategy(_PolicyStrategy):
     """MutatingAdmissionPolicy."""
+
+    mutating = True
 
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
         return mutating_policy_errors(obj, checks)

@@ -21,7 +21,8 @@ class ConditionsOnly(HandwrittenValidation, StatusStrategy):
         new["metadata"] = {**copied(old["metadata"]), **held}
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(status_errors(new.get("status") or {}))
+        texts = ctx.features.requests.condition_texts
+        return list(status_errors(new.get("status") or {}, texts=texts))
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("metadata",), ("spec",))

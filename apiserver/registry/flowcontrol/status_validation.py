@@ -14,8 +14,8 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 
 
-def status_errors(status: Object) -> Iterator[FieldError]:
-    """Checks that conditions have types, each a different one."""
+def status_errors(status: Object, *, texts: bool) -> Iterator[FieldError]:
+    """Checks that conditions have types, each a different one; `texts`: an error says it in words, too."""
     seen: set[str] = set()
     for position, condition in enumerate(status.get("conditions") or []):
         at, kind = f"{index('status.conditions', position)}.type", condition.get("type") or ""
@@ -23,4 +23,4 @@ def status_errors(status: Object) -> Iterator[FieldError]:
             yield duplicate(at, kind)
         seen.add(kind)
         if not kind:
-            yield required(at, "must not be empty")
+            yield required(at, "must not be empty" if texts else "")

@@ -1,22 +1,39 @@
 """Checks objects of every kind: metadata, structure, and fields whose gate is off."""
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
 from kubeskew.apimachinery import errors, names
-from kubeskew.apimachinery.field import FieldError
-from kubeskew.apimachinery.golang.roundtrip import zero
+from kubeskew.apimachinery.field import FieldError, InternalValue
+from kubeskew.apimachinery.golang.roundtrip import normalise, zero
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apimachinery.schema import Kind
+from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.decoding.empty_lists import forget_empty_lists
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+
+# Of types with JSON names that errors show; the catalogue's fields are not in Go's order.
+_GO_ORDER: Mapping[str, Sequence[str]] = {
+    "LabelSelector": ("matchLabels", "matchExpressions"),
+    "LabelSelectorRequirement": ("key", "operator", "values"),
+    "ResourceClaimSpec": ("resourceClassName", "parametersRef", "allocationMode"),
+    "OwnerReference": ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"),
+}
+_STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
 def drop_disabled_fields(new: Object, old: Object | None, ctx: StrategyContext) -> None:
     """Take out what belongs to a gate that is off, unless the old object uses it."""
     if ctx.resource.custom:
         return  # gates have no fields there, and what is known of a schema would outlive it
-    drop_disabled(new, old, ctx.resource.schema, ctx.gates)
+    if drop_disabled(new, old, ctx.resource.schema, ctx.gates):
+        whole = normalise(new, ctx.resource.schema)  # some fields are written though they are absent
+        new.clear()
+        new.update(whole)
 
 
 def complete(obj: Object, resource: Resource) -> None:
@@ -35,13 +52,13 @@ def as_stored(obj: Object, resource: Resource) -> None:
 def check_new(strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
     """Raise 422 if a new object breaks a rule."""
     found = strategy.metadata_errors(obj, ctx)
-    _raise(ctx.resource, obj, strategy.check_new(obj, ctx, found))
+    _raise(ctx, obj, strategy.check_new(obj, ctx, found))
     # Not every kind looks at its metadata; what holds for all comes last (rest.BeforeCreate).
     metadata, segment, namespaced = obj["metadata"], names.path_segment, ctx.resource.namespaced
     if not found and strategy.checks_metadata(ctx):  # kinds have stricter rules for everything but names
-        _raise(ctx.resource, obj, object_meta.validate_object_name(metadata, segment))
+        _raise(ctx, obj, object_meta.validate_object_name(metadata, segment))
     else:
-        _raise(ctx.resource, obj, object_meta.validate_object_meta(metadata, namespaced, segment, core=False))
+        _raise(ctx, obj, object_meta.validate_object_meta(metadata, namespaced, segment, core=False))
 
 
 def check_change(strategy: Strategy, new: Object, old: Object, ctx: StrategyContext) -> None:
@@ -52,12 +69,49 @@ def check_change(strategy: Strategy, new: Object, old: Object, ctx: StrategyCont
     again = list(changed)  # by the kind, which has stricter rules for finalizers
     if strategy.core_metadata:
         again += object_meta.validate_standard_finalizers(new["metadata"])
-    _raise(ctx.resource, new, [*common, *changed, *strategy.check_change(new, old, ctx, again)])
+    _raise(ctx, new, [*common, *changed, *strategy.check_change(new, old, ctx, again)])
 
 
-def _raise(resource: Resource, obj: Object, problems: list[FieldError]) -> None:
+def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> None:
     if problems:
+        resource = ctx.resource
+        if not resource.custom:
+            problems = [_printed(problem, ctx) for problem in problems]
         kind = resource.group_kind
         if resource.custom:  # an object of another kind is called what it says it is
             kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
         raise errors.invalid(kind, obj["metadata"].get("name") or "", problems)
+
+
+def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
+    """Returns the error with its value as Go prints it: maps sorted, structs in the order of their fields."""
+    value = problem.value
+    if isinstance(value, InternalValue):
+        return replace(problem, value=ctx.features.internal.shown(value.value, value.sort))
+    if not isinstance(value, dict | list):
+        return problem
+    schema: Schema | None = ctx.resource.schema
+    for name, item in _STEP.findall(problem.path):
+        if name:
+            field = schema.fields.get(name) if schema is not None else None
+            schema = field.schema if field is not None else None
+        elif item:
+            schema = schema.items if schema is not None else None
+    if schema is not None and schema.kind is Kind.LIST and isinstance(value, dict):
+        schema = schema.items
+    return replace(problem, value=_ordered(value, schema))
+
+
+def _ordered(value: Any, schema: Schema | None) -> Any:
+    if schema is None:
+        return value
+    if isinstance(value, list):
+        return [_ordered(item, schema.items) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if schema.kind is Kind.MAP:
+        return {name: _ordered(value[name], schema.items) for name in sorted(value)}
+    first = _GO_ORDER.get(schema.name.rpartition(".")[2], ())
+    names_ = [*(name for name in first if name in value), *(name for name in value if name not in first)]
+    fields = schema.fields
+    return {name: _ordered(value[name], fields[name].schema if name in fields else None) for name in names_}

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.registry.generic.guaranteed_update import confirm
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
-from kubeskew.apiserver.storage.failures import RevisionMismatchError
+from kubeskew.apiserver.storage.failures import RevisionMismatchError, StorageError
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.unreadable import UnreadableError
 
@@ -51,25 +51,34 @@ async def commit(
     return WriteResult(obj, revision, stored, created=over is None)
 
 
-async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) -> None:
-    """Deletes `entry` for good; log and watchers see it go as it last was stored.
+async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) -> int:
+    """Deletes `entry` for good and returns the revision of that; log and watchers see it go as it last
+    was stored.
 
     Raises RevisionMismatchError.
     """
     now = registry.services.environment.clock.now()
     change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
     served_as_stored = _is_served_as_stored(registry, entry)
-    await _write(registry, change, registry.resource if served_as_stored else None)
+    event = await _write(registry, change, registry.resource if served_as_stored else None)
+    return event.revision
 
 
 async def _write(registry: Registry, change: Change, form: Resource | None) -> Event:
     """Writes `change`, whose value this server serves as it is in the version of `form`, if in any."""
-    services = registry.services
-    if form is None:
-        return await services.store.write(change)
-    services.codec.expect(change.value, form)
-    event = await services.store.write(change)
-    services.codec.remember(event.revision, form)
+    services, operation, resource = registry.services, change.verb.value, change.key.resource
+    counted, monotonic = services.metrics.store, services.environment.clock.monotonic
+    if form is not None:
+        services.codec.expect(change.value, form)
+    begun = monotonic()
+    try:
+        event = await services.store.write(change)
+    except StorageError:
+        counted.failed(operation, resource)
+        raise
+    counted.wrote(operation, resource, monotonic() - begun)
+    if form is not None:
+        services.codec.remember(event.revision, form)
     return event
 
 

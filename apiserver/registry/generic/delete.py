@@ -206,8 +206,7 @@ async def _remove_marked(
 
 
 async def _remove(registry: Registry, entry: Entry, last: Object, write: WriteRequest) -> WriteResult:
-    """Delete for good; `last` is the object as the client sees it go."""
-    if not write.dry_run:
-        await commit_removal(registry, entry, write)
-    last["metadata"]["resourceVersion"] = str(entry.revision)
-    return WriteResult(last, entry.revision, None, deleted=True)
+    """Delete for good; `last` is the object as the client sees it go, at the revision of its end."""
+    revision = entry.revision if write.dry_run else await commit_removal(registry, entry, write)
+    last["metadata"]["resourceVersion"] = str(revision)
+    return WriteResult(last, revision, None, deleted=True)

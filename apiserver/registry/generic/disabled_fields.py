@@ -52,12 +52,15 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper down
 
 
-def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: FeatureGates) -> None:
-    """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`."""
+def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: FeatureGates) -> bool:
+    """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`, and
+    returns whether a field went.
+    """
     if not _may_have(new, _branches(schema, gates)):
-        return
+        return False
+    dropped = False
     for needed, paths in _off(schema, gates).items():
-        if not any(_has(new, path, _older(needed, path)) for path in paths):
+        if not any(_is_there(new, path, _older(needed, path)) for path in paths):
             continue
         forced = _FORCED.get(needed[0])
         if old is not None and any(_has(old, path, forced or _older(needed, path)) for path in paths):
@@ -71,6 +74,8 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
                 _remove_volumes(new, path)
             else:
                 _remove(new, path, _HOLLOW.get(needed[0], 0))
+                dropped = True
+    return dropped
 
 
 @lru_cache(maxsize=4096)
@@ -168,6 +173,12 @@ def _has(obj: Object, path: Steps, but: str | None = None) -> bool:
     """Decides whether the field is set to anything but one value."""
     found = (holder.get(path[-1]) for holder in _ends(obj, path))
     return any(_is_set(value) and (but is None or value != but) for value in found)
+
+
+def _is_there(obj: Object, path: Steps, but: str | None = None) -> bool:
+    """Decides whether the field is there with anything but one value: an empty one goes, too."""
+    found = (holder.get(path[-1]) for holder in _ends(obj, path))
+    return any(value is not None and (but is None or value != but) for value in found)
 
 
 def _older(needed: Gates, path: Steps) -> str | None:

@@ -7,6 +7,7 @@ from kubeskew.apiserver.admission import AdmissionChain
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.features import Features
+from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.registry.codec import Codec
 from kubeskew.apiserver.storage.interfaces import Log, Store
 
@@ -21,5 +22,6 @@ class RegistryServices(Protocol):
     log: Log
     codec: Codec
     admission: AdmissionChain
+    metrics: RequestMetrics
     authorizer: Access
     service_ip_range: str

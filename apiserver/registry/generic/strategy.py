@@ -8,7 +8,7 @@ changed.
 The order of a create, as upstream's `rest.BeforeCreate` (k8s.io/apiserver/pkg/registry/rest/create.go, 1.36):
 wiped system metadata, mutating admission, name, uid and creation time, `prepare_for_create`, generation,
 disabled fields dropped, `create_checks`, `warnings`, validating admission. Of an update:
-`prepare_for_update`, generation, disabled fields dropped, `update_checks`, `update_warnings`.
+`prepare_for_update`, disabled fields dropped, generation, `update_checks`, `update_warnings`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic import schema_validation
-from kubeskew.apiserver.registry.generic.check_order import CREATE, UPDATE, Check, Checks
+from kubeskew.apiserver.registry.generic.check_order import CREATE, UPDATE, Check, Checks, once
 from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.user import User
 
@@ -124,7 +124,12 @@ class Strategy:
         return self.create_checks
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks of an update where they depend on version or gates; else `update_checks`."""
+        """Returns the checks of an update where they depend on version or gates; else `update_checks`, each
+        once for a kind that the release checks once.
+        """
+        resource = ctx.resource.storage_resource
+        if resource in ctx.features.requests.checked_once:
+            return once(self.update_checks, resource)
         return self.update_checks
 
     def checks_metadata(self, ctx: StrategyContext) -> bool:
@@ -203,6 +208,8 @@ class Strategy:
         return (("status",),) if "status" in ctx.resource.subresources else ()
 
     # --- deleting ------------------------------------------------------------------------------------------
+
+    orphans_with_warning: ClassVar[str] = ""  # the text for who deletes without a policy, if any
 
     def graceful_period(self, obj: Object, options: Object) -> int:
         """Returns seconds of grace for a delete with these DeleteOptions; 0 deletes at once.

@@ -157,9 +157,9 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
         metadata["generation"] = generation
     metadata.pop("selfLink", None)  # never stored
     strategy.prepare_for_update(new, old, ctx)
+    checks.drop_disabled_fields(new, old, ctx)
     if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
         metadata["generation"] = (generation or 0) + 1
-    checks.drop_disabled_fields(new, old, ctx)
     checks.complete(new, ctx.resource)
     checks.check_change(strategy, new, old, ctx)
 
@@ -189,11 +189,7 @@ async def _delete(registry: Registry, entry: Entry, new: Object, write: WriteReq
 def precondition_failed(registry: Registry, key: Key, what: str, wanted: str, found: str) -> StatusError:
     """409 for an object whose `what`, UID or ResourceVersion, is not the one that was meant."""
     resource = registry.resource
-    place = (
-        f"apiextensions.kubernetes.io/{resource.group}/{resource.plural}"
-        if resource.custom
-        else resource.plural
-    )
+    place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
     path = "/".join(part for part in ("", "registry", place, key.namespace, key.name) if part or not place)
     failed = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
     why = (

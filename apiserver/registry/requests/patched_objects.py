@@ -38,11 +38,17 @@ def patched(
     `whole`: operations of a JSON patch may be about all of `live`.
     """
     json = content_type == JSON_PATCH
-    apply = partial(apply_json_patch, whole=whole) if json else apply_merge_patch
+    apply = partial(_changed, whole=whole) if json else apply_merge_patch
     if validation == _IGNORE:
         return apply(live, body), []
     strict = (reading.read_operations if json else reading.read_merge)(body).strict
     return apply(live, body), strict
+
+
+def _changed(live: Object, body: bytes, *, whole: bool) -> Any:
+    """Returns `live` with a JSON patch; the outermost object is a map in Go, whose keys are sorted."""
+    value = apply_json_patch(live, body, whole=whole)
+    return {name: value[name] for name in sorted(value)} if isinstance(value, dict) else value
 
 
 def decoded(request: Request, scope: Scope, value: Any, validation: str, told: Sequence[str] = ()) -> Object:

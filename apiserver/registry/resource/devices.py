@@ -23,11 +23,11 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
+from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 
 MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32
 MAX_EXPRESSION_BYTES = MAX_PARAMETERS_BYTES = 10 * 1024
 _MAX_ID = 32
-_MAX_DRIVER = 63
 _MAX_POOL = 253
 _OMITTED_VALUE = "<value omitted>"
 _REQUEST_TEXT = (
@@ -127,13 +127,14 @@ def subdomain(value: str, path: str) -> Iterator[FieldError]:
     yield from (invalid(path, value, text) for text in names.dns1123_subdomain(value))
 
 
-def driver(value: str, path: str) -> Iterator[FieldError]:
+def driver(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks the name of a driver as that of a CSI driver (ValidateCSIDriverName)."""
-    if not value:
-        yield required(path)
-    if len(value) > _MAX_DRIVER:
-        yield FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_MAX_DRIVER} bytes")
-    yield from (invalid(path, value, text) for text in names.dns1123_subdomain(value.lower()))
+    yield from csi_driver_name(value, path, required_alone=rules.declarative_validation)
+
+
+def classic_driver(value: str, path: str) -> Iterator[FieldError]:
+    """Checks the name of a driver as it was done up to 1.30."""
+    yield from csi_driver_name(value, path, required_alone=False)
 
 
 def pool(value: str, path: str) -> Iterator[FieldError]:
@@ -156,11 +157,8 @@ def class_name(value: str, path: str) -> Iterator[FieldError]:
 def _identifier(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     if len(value) > _MAX_ID:
         yield over_length(path, _MAX_ID, rules)
-    for text in names.c_identifier(value):
-        if rules.declarative_validation:
-            yield invalid(path, value, text)
-        else:  # which upstream shows without its value
-            yield FieldError(ErrorType.TYPE_INVALID, path, detail=text)
+    kind = ErrorType.TYPE_INVALID if rules.identifiers_are_types else ErrorType.INVALID
+    yield from (FieldError(kind, path, value, text) for text in names.c_identifier(value))
 
 
 def qualified(rules: DRAFeatures) -> Rule:
@@ -175,7 +173,13 @@ def qualified(rules: DRAFeatures) -> Rule:
             yield from _identifier(value, path, rules)
         elif len(parts) == 2:
             domain = "domain" if rules.current_wording else "prefix"
-            yield from _part(parts[0], f"the {domain} must not be empty", driver, path, rules)
+            yield from _part(
+                parts[0],
+                f"the {domain} must not be empty",
+                lambda name, at: driver(name, at, rules),
+                path,
+                rules,
+            )
             yield from _part(
                 parts[1],
                 "the name must not be empty",
@@ -268,7 +272,7 @@ def opaque(config: Object, path: str, rules: DRAFeatures, *, stored: bool) -> It
         yield required(child(path, "opaque"))
         return
     at = child(path, "opaque")
-    yield from driver(source.get("driver") or "", child(at, "driver"))
+    yield from driver(source.get("driver") or "", child(at, "driver"), rules)
     yield from raw_object(source.get("parameters"), child(at, "parameters"), rules, stored=stored)
 
 

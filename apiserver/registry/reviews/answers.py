@@ -46,7 +46,9 @@ def token(review: Object, reviewer: Reviewer) -> Object:
     try:
         found = reviewer.tokens.identify(spec["token"], spec.get("audiences") or reviewer.tokens.audiences)
     except TokenError as error:
-        return {**review, "status": {"user": {}, "error": str(error)}}
+        given = review.get("status") or {}  # upstream leaves the rest of what was sent
+        kept = {name: given[name] for name in ("user", "audiences") if given.get(name)}
+        return {**review, "status": {"user": {}, **kept, "error": str(error)}}
     status = {"authenticated": True, "user": _info(found.user), "audiences": list(found.audiences)}
     return {**review, "status": status}
 

@@ -184,9 +184,9 @@ def _repeated_claim(name: str, request: str, seen: set[str], path: str) -> Itera
     seen.add(whole)
 
 
-def pod_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """Checks the name of a resource of a whole pod."""
+def pod_name_errors(name: str, path: str, *, lists_pages: bool) -> Iterator[FieldError]:
+    """Checks the name of a resource of a whole pod; `lists_pages`: huge pages are listed as supported."""
     errors = list(name_errors(name, path))
     yield from errors
     if not errors and name not in _SHARED and not name.startswith(HUGEPAGES):
-        yield not_supported(path, name, sorted(_SHARED))
+        yield not_supported(path, name, sorted({*_SHARED, HUGEPAGES} if lists_pages else _SHARED))

@@ -30,17 +30,19 @@ _MAX_REASON = 1024
 _MAX_MESSAGE = 32 * 1024
 
 
-def condition_errors(conditions: list[Object], path: str) -> Iterator[FieldError]:
+def condition_errors(conditions: list[Object], path: str, *, texts: bool = False) -> Iterator[FieldError]:
+    """Checks conditions; `texts`: errors say that what is missing must be set, as until 1.33."""
+    lacking = "must be set" if texts else ""
     seen: set[str] = set()
     for position, condition in enumerate(conditions):
         at, kind = index(path, position), condition.get("type") or ""
         if kind in seen:
             yield duplicate(child(at, "type"), kind)
         seen.add(kind)
-        yield from _one(condition, at)
+        yield from _one(condition, at, lacking)
 
 
-def _one(condition: Object, path: str) -> Iterator[FieldError]:
+def _one(condition: Object, path: str, lacking: str) -> Iterator[FieldError]:
     kind, status = condition.get("type") or "", condition.get("status") or ""
     yield from (invalid(child(path, "type"), kind, text) for text in names.qualified_name(kind))
     if status not in _STATUSES:
@@ -50,15 +52,15 @@ def _one(condition: Object, path: str) -> Iterator[FieldError]:
         at = child(path, "observedGeneration")
         yield invalid(at, generation, "must be greater than or equal to zero")
     if not condition.get("lastTransitionTime"):
-        yield required(child(path, "lastTransitionTime"), "must be set")
-    yield from _reason_errors(condition.get("reason") or "", child(path, "reason"))
+        yield required(child(path, "lastTransitionTime"), lacking)
+    yield from _reason_errors(condition.get("reason") or "", child(path, "reason"), lacking)
     if len((condition.get("message") or "").encode()) > _MAX_MESSAGE:
         yield too_long(child(path, "message"), _MAX_MESSAGE)
 
 
-def _reason_errors(reason: str, path: str) -> Iterator[FieldError]:
+def _reason_errors(reason: str, path: str, lacking: str) -> Iterator[FieldError]:
     if not reason:
-        yield required(path, "must be set")
+        yield required(path, lacking)
         return
     if not re.fullmatch(_REASON, reason):
         yield invalid(path, reason, names.regex_text(_REASON_TEXT, _REASON, *_EXAMPLES))

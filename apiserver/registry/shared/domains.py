@@ -30,6 +30,9 @@ def wildcard_subdomain(name: str) -> list[str]:
 
 def prefixed_path_errors(path: str, value: str) -> Iterator[FieldError]:
     """Checks a domain, a slash, and the path of a URL."""
+    if not value:
+        yield required(path)
+        return
     domain, _, rest = value.partition("/")
     if not domain or not rest:
         yield invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')

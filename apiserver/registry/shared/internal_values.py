@@ -99,9 +99,12 @@ def node_term(term: Object) -> Object:
     }
 
 
-def update_strategy(strategy: Object) -> Object:
-    """Of a deployment, a daemon set or a stateful set."""
-    return {"Type": strategy.get("type") or "", "RollingUpdate": _nested(strategy.get("rollingUpdate"))}
+def update_strategy(strategy: Object, rolling: tuple[str, ...]) -> Object:
+    """Of a deployment, a daemon set or a stateful set; `rolling`: the fields of its rolling update."""
+    zeros = {name: 0 if name == "partition" else None for name in rolling}
+    inside = strategy.get("rollingUpdate")
+    shown = None if inside is None else _shown(inside, zeros)
+    return {"Type": strategy.get("type") or "", "RollingUpdate": shown}
 
 
 def success_policy(policy: Object) -> Object:

@@ -12,12 +12,13 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 
 
-def reference_errors(reference: Object, path: str) -> Iterator[FieldError]:
-    """Checks a reference to an object of any kind, by group, kind and name."""
+def reference_errors(reference: Object, path: str, *, texts: bool) -> Iterator[FieldError]:
+    """Checks a reference to an object of any kind, by group, kind and name; `texts`: errors say what is
+    required."""
     group = reference.get("apiGroup")
     if group is not None:
         yield from (invalid(child(path, "apiGroup"), group, text) for text in names.dns1123_subdomain(group))
-    yield from segment_errors(reference, path, "kind", "name", detail="{} is required")
+    yield from segment_errors(reference, path, "kind", "name", detail="{} is required" if texts else "")
 
 
 def segment_errors(obj: Object, path: str, *fields: str, detail: str = "") -> Iterator[FieldError]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubeskew.apimachinery.gates import all_gates, known_gate
+from kubeskew.apimachinery.known_bugs import check_bugs
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.suggestions import did_you_mean
 from kubeskew.cluster.failures import UserError
@@ -38,6 +39,13 @@ def _check_choice(case: Object) -> None:
         if not known_gate(name):
             hint = did_you_mean(name, all_gates())
             raise UserError(f"featureGates: unrecognized feature gate: {name}{hint}")
+    bugs = case.get("bugs") or {}
+    if not isinstance(bugs, dict) or not all(isinstance(value, bool) for value in bugs.values()):
+        raise UserError("bugs: expected an object of true and false")
+    try:
+        check_bugs(bugs, "scheduler")
+    except ValueError as error:
+        raise UserError(f"bugs: {error}") from error
 
 
 def _items(case: Object, name: str) -> Iterator[tuple[str, Any]]:

@@ -43,7 +43,9 @@ class AllocationRun:
         classes = DeviceClasses()
         for device_class in files.classes.values():
             classes.set_class(device_class)
-        taints = TaintRules(classes.get, self._features.cel)
+        taints = TaintRules(
+            classes.get, self._features.cel, taints_all_unselected=self._features.taints_all_unselected
+        )
         for rule in files.rules.values() if scheduler_features.device_taint_rules else ():
             taints.set_rule(rule)
         self._slices = SliceIndex(self._features)

@@ -1,7 +1,7 @@
 """`kubeskew allocate`: the scheduler's device allocator without a cluster."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,7 +10,8 @@ import orjson
 
 from kubeskew.apimachinery.clock import SeededEntropy, deadline
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.process.component import VersionParam
+from kubeskew.apimachinery.known_bugs import check_bugs
+from kubeskew.apimachinery.process.component import VersionParam, bugs_option
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import output_option, print_json, print_table
@@ -40,6 +41,7 @@ _BAD_CASE = (UserError, ValueError, LookupError, TypeError, AttributeError, Recu
     metavar="A=true,…",
     help="The scheduler's feature gates.",
 )
+@bugs_option
 @click.option(
     "--explain", is_flag=True, help="Say of every device which check refused it, and of every pool."
 )
@@ -51,6 +53,7 @@ def allocate(
     node: str | None,
     version: Version | None,
     gates: str,
+    bugs: Mapping[str, bool],
     explain: bool,
     jsonl: bool,
     output: str,
@@ -66,10 +69,11 @@ def allocate(
     kubeskew allocate -f devices.yaml -f claim.yaml
     kubeskew allocate -f all.yaml --node gpu-node --explain
     kubeskew allocate -f all.yaml --version 1.34 --feature-gates DRAPartitionableDevices=true -o json
+    kubeskew allocate -f all.yaml --feature-gates DRAListTypeAttributes=true --bugs k8s-139332=off
     kubeskew allocate --jsonl cases.jsonl
     """
     if jsonl:
-        if paths or node or version or gates or explain:
+        if paths or node or version or gates or bugs or explain:
             raise UserError("--jsonl takes everything from its lines: no other option goes with it")
         _answer_all(file if file is not None else sys.stdin.buffer)
         return 0
@@ -77,7 +81,20 @@ def allocate(
         raise UserError(f"{file.name}: manifests are given with -f, cases with --jsonl")
     if not paths:
         raise UserError("nothing to read: give manifests with -f FILE, or cases with --jsonl")
-    return _allocate(paths, node, version or DEFAULT_VERSION, gates, explain, output)
+    chosen = _gates(version or DEFAULT_VERSION, gates, bugs)
+    return _allocate(paths, node, version or DEFAULT_VERSION, chosen, explain, output)
+
+
+def _gates(version: Version, text: str, bugs: Mapping[str, bool]) -> FeatureGates:
+    """Returns the gates of the scheduler, and the bugs that it is to have or to be without."""
+    try:
+        check_bugs(bugs, "scheduler")
+    except ValueError as error:
+        raise UserError(f"--bugs: {error}") from error
+    try:
+        return FeatureGates.parse(version, text, bugs)
+    except ValueError as error:
+        raise UserError(f"feature gates: {error}") from error
 
 
 def _answer_all(lines: BinaryIO) -> None:
@@ -104,17 +121,18 @@ def _answer(line: bytes) -> dict[str, Any]:
 
 
 def _allocate(
-    paths: tuple[Path, ...], node: str | None, version: Version, gates: str, explain: bool, output: str
+    paths: tuple[Path, ...],
+    node: str | None,
+    version: Version,
+    gates: FeatureGates,
+    explain: bool,
+    output: str,
 ) -> int:
     from kubeskew.cli.allocation.files import load
     from kubeskew.cli.allocation.run import AllocationRun
 
-    try:
-        chosen = FeatureGates.parse(version, gates)
-    except ValueError as error:
-        raise UserError(f"feature gates: {error}") from error
-    files = load(paths, version, chosen)
-    run = AllocationRun(files, version, chosen)
+    files = load(paths, version, gates)
+    run = AllocationRun(files, version, gates)
     answers = run.on_nodes(node, explained=explain)
     for warning in files.warnings:
         echo(f"warning: {warning}", err=True)

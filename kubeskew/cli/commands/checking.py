@@ -44,7 +44,7 @@ COLUMNS = ["REVISION", "INVARIANT", "NAME", "MESSAGE"]
     help="How long nothing may have changed for the cluster to be at rest.",
 )
 def check(directory: StateDir, output: str, quiet_for: float) -> int:
-    """Check the invariants I01 to I23 over the log of a cluster, and over what its nodes recorded.
+    """Check the invariants I01 to I25 over the log of a cluster, and over what its nodes recorded.
 
     What must never happen is looked for in the whole log. What must have come about in the end is judged only
     if the cluster is at rest. Exits 1 if an invariant is broken. The cluster may run meanwhile.

@@ -40,7 +40,11 @@ class ClaimBinder:
         clock: Clock,
         entropy: Entropy,
         metrics: DynamicMetrics,
+        *,
+        forgets_refused: bool,
     ) -> None:
+        """`forgets_refused`: the error of a creation says nothing of the claim."""
+        self._forgets_refused = forgets_refused
         self._claims = claims
         self._users = users
         self._pods_of_group = pods_of_group
@@ -106,8 +110,9 @@ class ClaimBinder:
             created = await self._writer.create(claim)
             status = "success"
         except StatusError as error:
-            # As upstream, the claim has no name here any more.
-            text = f"create claim for extended resources {claim['metadata']['namespace']}/: {error.message}"
+            # As upstream, the claim has no name here any more; in 1.34 it is the one that did not come back.
+            which = "" if self._forgets_refused else f"{claim['metadata']['namespace']}/"
+            text = f"create claim for extended resources {which}: {error.message}"
             raise StatusError(error.code, error.reason, text, error.details) from error
         finally:
             self._metrics.claim_created(status)

@@ -18,9 +18,9 @@ from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResou
 Key = tuple[str, str]
 Listener = Callable[[ClusterEvent, Object | None, Object | None], None]
 
-_ADDED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, "ResourceClaimAdd")
-CLAIM_UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, "ResourceClaimUpdate")
-_DELETED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.DELETE, "ResourceClaimDelete")
+_ADDED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD)
+CLAIM_UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE)
+_DELETED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.DELETE)
 
 
 def _key(claim: Mapping[str, Any]) -> Key:

@@ -46,10 +46,10 @@ from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulati
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
-_CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, "DeviceClassAdd")
-_CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, "DeviceClassUpdate")
-_SLICE_ADDED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD, "ResourceSliceAdd")
-_SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, "ResourceSliceUpdate")
+_CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD)
+_CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE)
+_SLICE_ADDED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD)
+_SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE)
 
 
 class DynamicState:
@@ -68,7 +68,14 @@ class DynamicState:
         self._contexts = None
         if features.classic is not None:
             self._contexts = SchedulingContexts(scheduling_context_ref(environment.version), features.classic)
-        self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_features.cel))
+        self._taints = TaintedSlices(
+            self.slices,
+            TaintRules(
+                self.classes.get,
+                self._allocator_features.cel,
+                taints_all_unselected=self._allocator_features.taints_all_unselected,
+            ),
+        )
 
     def _device_totals(self) -> DeviceTotals | None:
         """Makes the counts of devices that NodeResources plugins use for their scores, from 1.35 on."""

@@ -78,6 +78,7 @@ class _Draft:
         self.mappings.append(mapping)
 
     def finish(self) -> ClaimRequests:
+        """Returns the requests by name, as 1.35 and later sort them."""
         return ClaimRequests(sorted(self.requests, key=lambda request: str(request["name"])), self.mappings)
 
 
@@ -95,14 +96,24 @@ def _containers(spec: Mapping[str, Any]) -> list[_Container]:
 
 
 def per_container(spec: Mapping[str, Any], resources: Iterable[str], class_for: ClassFor) -> ClaimRequests:
-    """Makes separate requests for each container, as 1.34 (KEP-5004, alpha)."""
+    """Makes separate requests for each container, as 1.34 (KEP-5004, alpha).
+
+    Requests come resource by resource, mappings container by container; in which order the resources come is
+    chance upstream (createDeviceRequests and createRequestMappings in dynamicresources.go, 1.34).
+    """
     draft = _Draft(class_for)
-    for container in _containers(spec):
-        for resource in sorted(resources):
+    containers = _containers(spec)
+    names = sorted(resources)
+    for resource in names:
+        for container in containers:
             count = container.requests.get(resource, 0)
             if count:
-                draft.map(container, resource, draft.request(container, resource, count))
-    return draft.finish()
+                draft.request(container, resource, count)
+    for container in containers:
+        for resource in names:
+            if container.requests.get(resource, 0):
+                draft.map(container, resource, container.request_name(resource))
+    return ClaimRequests(draft.requests, draft.mappings)
 
 
 def with_reuse(spec: Mapping[str, Any], resources: Iterable[str], class_for: ClassFor) -> ClaimRequests:

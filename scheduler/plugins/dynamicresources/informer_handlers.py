@@ -8,8 +8,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
-_CHANGES = {False: (Action.ADD, "Add"), True: (Action.UPDATE, "Update")}
-
 
 def follow(
     factory: InformerFactory, ref: Ref, changed: Callable[[Object], None], removed: Callable[[Object], None]
@@ -39,9 +37,7 @@ def moves(queue: SchedulingQueue, resource: EventResource) -> Callable[[Object |
     """Returns what tells the queue of a new or changed object of the kind."""
 
     def moved(old: Object | None, new: Object) -> None:
-        action, name = _CHANGES[old is not None]
-        queue.move_all_to_active_or_backoff_queue(
-            ClusterEvent(resource, action, f"{resource}{name}"), old, new
-        )
+        action = Action.ADD if old is None else Action.UPDATE
+        queue.move_all_to_active_or_backoff_queue(ClusterEvent(resource, action), old, new)
 
     return moved

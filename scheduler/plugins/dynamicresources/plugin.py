@@ -74,6 +74,7 @@ class DynamicResources:
             handle.clock,
             handle.entropy,
             handle.metrics.dynamic,
+            forgets_refused=handle.features.forgets_refused_claim,
         )
 
     def events_to_register(self) -> Sequence[EventHint]:

@@ -14,6 +14,8 @@ from kubeskew.scheduler.framework.status import Status
 log = logging.getLogger(__name__)
 
 _VERBOSITY = 5
+# Filters are asked with the pods counted that are nominated to the node, whether there are any or not.
+_POINTS = {"Filter": "FilterWithNominatedPods.Filter"}
 
 
 class RejectionLog:
@@ -40,7 +42,7 @@ class RejectionLog:
         tell(log, _VERBOSITY, "allocation's node selector does not match", **self._name("Filter"), **values)
 
     def _name(self, point: str) -> dict[str, Value]:
-        return {"logger": f"{point}.DynamicResources"} if self._named else {}
+        return {"logger": f"{_POINTS.get(point, point)}.DynamicResources"} if self._named else {}
 
 
 def keys_of(claims: Iterable[Object]) -> list[str]:

@@ -1,7 +1,7 @@
 """DeviceTaintRules: taints that an administrator puts on devices, beside those of their slices.
 
-As upstream until it was mended after 1.37 (141648), a rule without a selector taints every device, whatever
-the API says of it.
+As upstream before 1.37.1, a rule without a selector may taint every device, whatever the API says of it
+(141620); one whose selector is empty does.
 
 Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.37.
 """
@@ -20,7 +20,11 @@ class TaintRules:
     """All rules of the cluster. `classes` finds device classes: rules of 1.33 and 1.34 may name one, and
     have selectors of their own."""
 
-    def __init__(self, classes: ClassLookup, features: DeviceFeatures) -> None:
+    def __init__(
+        self, classes: ClassLookup, features: DeviceFeatures, *, taints_all_unselected: bool
+    ) -> None:
+        """`taints_all_unselected`: rules without a selector taint every device, and not none."""
+        self._taints_all_unselected = taints_all_unselected
         self._classes = classes
         self._features = features
         self._rules: dict[str, Object] = {}
@@ -36,6 +40,8 @@ class TaintRules:
 
     def concerns(self, rule: Object, obj: Object) -> bool:
         """Returns whether the rule may taint devices of the slice."""
+        if not self._taints_all_unselected and rule["spec"].get("deviceSelector") is None:
+            return False
         return _names_pool(_selector(rule), obj["spec"])
 
     def patched(self, obj: Object) -> Object:

@@ -66,7 +66,7 @@ def test_what_is_accepted(expression, value):
 @pytest.mark.parametrize(
     ("expression", "issues"),
     [
-        ("", [(1, f"Syntax error: mismatched input '<EOF>' expecting {_START}")]),
+        ("", [(0, f"Syntax error: mismatched input '<EOF>' expecting {_START}")]),
         ("a +", [(4, f"Syntax error: mismatched input '<EOF>' expecting {_START}")]),
         ("a b", [(3, "Syntax error: extraneous input 'b' expecting <EOF>")]),
         ("a b c", [(3, "Syntax error: mismatched input 'b' expecting <EOF>")]),

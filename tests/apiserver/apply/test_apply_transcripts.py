@@ -16,7 +16,7 @@ from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
 from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
 
-GOLDEN = json.loads((DATA / "machinery-1.36" / "apply.golden.json").read_text())
+GOLDEN = json.loads((DATA / "real-1.36" / "machinery-apply.golden.json").read_text())
 KINDS = {
     "object": Kind.OBJECT,
     "array": Kind.LIST,

@@ -234,7 +234,7 @@ async def test_default_roles(server, api):
     assert "system:controller:selinux-warning-controller" in roles
     assert "system:cluster-trust-bundle-discovery" not in roles
     old = DefaultRoles(server.services.environment.version.__class__(28), server.services.environment.gates)
-    assert "system:controller:volumeattributesclass-protection-controller" in {
+    assert "system:controller:selinux-warning-controller" not in {
         role["metadata"]["name"] for role in old.cluster_roles()
     }
 

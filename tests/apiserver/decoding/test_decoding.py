@@ -65,7 +65,9 @@ def decoded(body: Any, validation: str = "Warn", plural: str = "pods", content_t
         ('{"spec":{"activeDeadlineSeconds":1.5}}', f"{POD}json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.activeDeadlineSeconds of type int64"),
         ('{"metadata":{"creationTimestamp":"noon"}}', f'{POD}parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"'),
         ('{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":true}}}]}}',
-         f"{POD}json: cannot unmarshal bool into Go value of type int32"),
+         f"{POD}json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.httpGet.port of type int32"),
+        ('{"metadata":{"creationTimestamp":5}}', f"{POD}json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string"),
+        ('{"metadata":{"creationTimestamp":"\u00fc"}}', f'{POD}parsing time "\\xc3\\xbc" as "2006-01-02T15:04:05Z07:00": cannot parse "\\xc3\\xbc" as "2006"'),
     ],
 )  # fmt: skip
 def test_a_body_of_another_shape_is_refused_with_gos_text(body: str, text: str) -> None:

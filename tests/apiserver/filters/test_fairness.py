@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry
 from server_in_process import MAPS, Caller, close_server, open_server
 
+from kubeskew.apimachinery.metrics.series import unseen_families
 from kubeskew.apimachinery.process.verbosity import level_of
 from kubeskew.apiserver.fairness.classifying import Classifier
 from kubeskew.apiserver.fairness.defaults import schemas
@@ -13,7 +13,7 @@ from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.http.request import Peer, Request, text
 from kubeskew.apiserver.http.request_info import parse
-from kubeskew.apiserver.metrics import FlowMetrics
+from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.user import User
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
@@ -154,7 +154,7 @@ async def test_lending():
 async def test_overload(call):
     """Whoever finds no seat gets 429 and is told when to come back; masters always get in."""
     services = call.server.services
-    fairness = Fairness(services.store, FlowMetrics(CollectorRegistry()), 8)
+    fairness = Fairness(services.store, FlowMetrics(unseen_families()), 8)
     free = asyncio.Event()
 
     async def handler(request):
@@ -197,7 +197,7 @@ async def test_at_verbosity_5_a_rejection_is_logged(call, caplog):
     )
     change = {"spec": {"priorityLevelConfiguration": {"name": "nothing"}}}
     await call.patch(f"{GROUP}/flowschemas/global-default", change)
-    fairness = Fairness(call.server.services.store, FlowMetrics(CollectorRegistry()), 8)
+    fairness = Fairness(call.server.services.store, FlowMetrics(unseen_families()), 8)
     made = Request.of("GET", "/api/v1/pods")
     made.user = User("somebody", groups=("system:authenticated",))
     made.info = parse("GET", "/api/v1/pods", {})

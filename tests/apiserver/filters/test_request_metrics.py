@@ -14,8 +14,16 @@ from kubeskew.apiserver.metrics import RequestMetrics
 
 GET = RequestInfo(True, "/", "get", "", "v1", "pods", "", "default", "a")
 LABELS = (
-    'component="apiserver",group="",resource="pods",scope="resource",subresource="",verb="GET",version="v1"'
+    'component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="",verb="GET",'
+    'version="v1"'
 )
+
+
+def asked(info: RequestInfo) -> Request:
+    """A request that is already understood."""
+    request = Request.of("GET", info.path)
+    request.info = info
+    return request
 
 
 def lines(metrics: RequestMetrics) -> dict[str, float]:
@@ -33,12 +41,12 @@ def test_requests_are_counted_by_code_and_timed():
     """Buckets are cumulative and go by seconds; a code is a label of the counter alone."""
     metrics = RequestMetrics()
     for code, seconds in ((200, 0.001), (200, 0.005), (404, 0.3), (200, 100.0)):
-        metrics.observe(GET, code, seconds)
+        metrics.observe(asked(GET), Response(code, b"{}"), seconds)
     found = lines(metrics)
 
     for code, count in ((200, 3), (404, 1)):
         assert found[f'apiserver_request_total{{code="{code}",{LABELS}}}'] == count
-    for bound, count in (("0.005", 2), ("0.2", 2), ("0.4", 3), ("60.0", 3), ("+Inf", 4)):
+    for bound, count in (("0.005", 2), ("0.2", 2), ("0.4", 3), ("60", 3), ("+Inf", 4)):
         labels = LABELS.replace(",resource", f',le="{bound}",resource')
         assert found[f"apiserver_request_duration_seconds_bucket{{{labels}}}"] == count
     assert found[f"apiserver_request_duration_seconds_count{{{LABELS}}}"] == 4
@@ -48,7 +56,7 @@ def test_what_nothing_serves_is_counted_together():
     """Clients cannot fill the memory with names that they make up."""
     metrics = RequestMetrics(lambda info: info.resource == "pods" or not info.is_resource)
     for name in ("a", "b", "c"):
-        metrics.observe(GET._replace(resource=name), 404, 0.1)
+        metrics.observe(asked(GET._replace(resource=name)), Response(404, b""), 0.1)
 
     totals = [name for name in lines(metrics) if name.startswith("apiserver_request_total")]
     assert len(totals) == 1

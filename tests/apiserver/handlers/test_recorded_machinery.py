@@ -17,6 +17,12 @@ FOLDERS = ("machinery-1.36", "reads-1.36", "access-1.20", "kinds-1.20", "pods-1.
 FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.golden.json"))]
 RECORDED = {name: value for file in FILES for name, value in load(file).items()}
 SIDE_BY_SIDE = 8
+# What 1.20 answered otherwise than 1.36, with the reason. One of them that comes to pass fails.
+_CHANGED = {
+    "ingress-references": "since 1.34 errors of references do not say in words what is required",
+    "metadata-of-changes": "changed replica sets are not checked as new ones since 1.34, others since 1.35",
+    "scales-missed": "since 1.33 a 404 for a missing Scale names the resource itself",
+}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -42,4 +48,6 @@ async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[s
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_sequence_is_answered_as_recorded(runs: dict[str, Run], name: str):
     """Codes, types, warnings, bodies and events, but for what no two servers have alike."""
-    assert not differing(runs[name])
+    found = differing(runs[name])
+
+    assert bool(found) == (name in _CHANGED), found

@@ -1,4 +1,4 @@
-"""I10 to I22, of servers and components: on logs that break them, and on the nearest that do not."""
+"""I10 to I22 and I24, of servers and components: on logs that break them, and on the nearest that do not."""
 
 import re
 
@@ -79,6 +79,53 @@ def test_the_collector_spares_what_has_an_owner():
     ]
     log = History().write("pods", "p", metadata=owned_by("ReplicaSet", "r"))
     assert log.delete("pods", "p", user=COLLECTOR).broken() == []
+
+
+SETS = "system:serviceaccount:kube-system:statefulset-controller"
+
+
+def history_of_a_far_pod(owner="web", namespace="elsewhere"):
+    """Returns the log of a stateful set and of a pod, in whatever namespace, that names it."""
+    log = History().write("statefulsets.apps", "web", spec={"replicas": 1})
+    metadata = owned_by("StatefulSet", owner) if owner else {}
+    return log.write("pods", "web-0", namespace=namespace, metadata=metadata)
+
+
+def judged(log, metadata=None):
+    """Returns what I24 tells of the pod's change, or deletion without `metadata`, by the sets' controller."""
+    if metadata is None:
+        log.delete("pods", "web-0", user=SETS, **pod_of(log))
+    else:
+        log.write("pods", "web-0", by=MANAGER, user=SETS, **{**pod_of(log), "metadata": metadata})
+    return [text.partition(") ")[2] for text in log.broken(at_rest=False) if text.startswith("I24")]
+
+
+def pod_of(log):
+    metadata = log.log[1].value["metadata"]
+    return {"namespace": metadata["namespace"], "metadata": metadata}
+
+
+def test_controllers_keep_to_their_namespace():
+    """I24 tells of a controller that adopts, disowns or deletes a pod for an owner in another namespace, and
+    of one that deletes what nobody controls; it may be behind what was disowned meanwhile."""
+    far = "StatefulSet default/web, which is in another namespace"
+    owned = owned_by("StatefulSet", "web")
+    assert judged(history_of_a_far_pod("")) == [
+        "was deleted by the statefulset-controller though nobody controlled it"
+    ]
+    assert judged(history_of_a_far_pod()) == [f"was deleted by the statefulset-controller for {far}"]
+    assert judged(history_of_a_far_pod(""), owned) == [f"was adopted for {far}"]
+    assert judged(history_of_a_far_pod(), {"labels": {}}) == [f"was disowned for {far}"]
+    assert judged(history_of_a_far_pod(), owned) == []
+    assert judged(history_of_a_far_pod(namespace="default")) == []
+    assert judged(history_of_a_far_pod("", namespace="default"), owned) == []
+    disowned = history_of_a_far_pod(namespace="default")
+    disowned.write("pods", "web-0", metadata={"labels": {}})
+    assert judged(disowned) == []
+    collected = history_of_a_far_pod().delete(
+        "pods", "web-0", user=COLLECTOR, **pod_of(history_of_a_far_pod())
+    )
+    assert collected.broken(at_rest=False) == []
 
 
 def test_no_component_is_refused():

@@ -9,7 +9,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 
-_STATUSES = ("False", "True", "Unknown")
+_STATUSES = ("True", "False", "Unknown")
 
 
 def api_service_errors(obj: Object) -> Iterator[FieldError]:

@@ -7,8 +7,10 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.registry.apps.statefulset import validation as statefulset_validation
+from kubeskew.apiserver.registry.apps.statefulset.validation import SetOptions
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
 from kubeskew.apiserver.registry.shared.workloads import status as workload_status
 from kubeskew.apiserver.registry.shared.workloads.strategy import WorkloadStrategy
 
@@ -20,12 +22,24 @@ class StatefulSetStatus(SpecKeptStatus):
 
 class StatefulSetStrategy(WorkloadStrategy):
     status = StatefulSetStatus
-    spec_errors = staticmethod(statefulset_validation.stateful_set_errors)
     scale = ScalePaths()
     blank = {"spec": {"replicas": 0}}  # no pointer in upstream's internal struct
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return statefulset_validation.name_errors(name, prefix)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        checked = SetOptions.of(ctx.features.workloads, created=True)
+        return statefulset_validation.stateful_set_errors(obj["spec"], template_options(ctx), checked)
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Leaves out the pod template of a set whose spec had errors before."""
+        features, errors = ctx.features.workloads, statefulset_validation.stateful_set_errors
+        options = template_options(ctx, new["spec"], old["spec"])
+        checked = SetOptions.of(features, created=False)
+        if features.stateful_set_templates and errors(old["spec"], options, checked):
+            checked = SetOptions.of(features, created=False, pod_template=False)
+        return errors(new["spec"], options, checked)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(statefulset_validation.update_errors(new["spec"], old["spec"], ctx.features.workloads))

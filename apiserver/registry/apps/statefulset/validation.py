@@ -1,10 +1,11 @@
 """Holds the rules of stateful sets. Source: pkg/apis/apps/validation/validation.go (ValidateStatefulSet),
 1.36.
 
-That templates are checked like pods, and claims like claims, is from memory: from 1.33 on.
+Since 1.34 templates are checked like pods, and those of claims like claims.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
@@ -21,25 +22,46 @@ from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 _MANAGEMENT = ("OrderedReady", "Parallel")
 _RETENTION = ("Retain", "Delete")
+_ROLLING = ("partition", "maxUnavailable")
 _ZERO_TEXT = "cannot be 0"
 _UPDATABLE = ("replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy",
               "minReadySeconds")  # fmt: skip
 
 
-def stateful_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    """Holds what is looked at of a set: what cannot change, and what was bad before, is not in an update."""
+
+    service_name: bool
+    claim_templates: bool
+    pod_template: bool = True
+
+    @classmethod
+    def of(cls, features: WorkloadFeatures, *, created: bool, pod_template: bool = True) -> "SetOptions":
+        return cls(
+            service_name=created and features.service_names_checked,
+            claim_templates=created and features.stateful_set_templates,
+            pod_template=pod_template and features.stateful_set_templates,
+        )
+
+
+def stateful_set_errors(spec: Object, options: PodOptions, of_set: SetOptions) -> list[FieldError]:
     errors = list(_policy_errors(spec))
+    if of_set.claim_templates:
+        for position, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            at = index("spec.volumeClaimTemplates", position)
+            errors += volumes_claims.claim_errors(claim.get("spec") or {}, child(at, "spec"))
     errors += workload_validation.not_negative(spec, "spec", "replicas", "minReadySeconds")
     ordinals = spec.get("ordinals") or {}
     errors += workload_validation.not_negative(
         {"ordinals.start": ordinals.get("start")}, "spec", "ordinals.start"
     )
+    service = spec.get("serviceName") or ""
+    if of_set.service_name and service:
+        errors += [invalid("spec.serviceName", service, text) for text in names.dns1123_label(service)]
     errors += workload_validation.selector_errors(spec, "statefulset")
-    errors += _template_errors(spec, options)
+    errors += _template_errors(spec, options, of_set)
     errors += workload_validation.restart_errors(spec, "StatefulSet")
-    if options.features.stateful_set_templates:
-        for position, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-            at = index("spec.volumeClaimTemplates", position)
-            errors += volumes_claims.claim_errors(claim.get("spec") or {}, child(at, "spec"))
     return errors
 
 
@@ -56,11 +78,10 @@ def _policy_errors(spec: Object) -> Iterator[FieldError]:
     elif kind == "OnDelete":
         if rolling is not None:
             text = "only allowed for updateStrategy 'RollingUpdate'"
-            most = rolling.get("maxUnavailable")
-            shown = {"Partition": rolling.get("partition") or 0, "MaxUnavailable": most}
+            shown = update_strategy(strategy, _ROLLING)["RollingUpdate"]
             yield invalid(child(at, "rollingUpdate"), shown, text)
     elif kind != "RollingUpdate":
-        yield invalid(at, update_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")
+        yield invalid(at, update_strategy(strategy, _ROLLING), "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
         yield from _rolling_errors(rolling, child(at, "rollingUpdate"))
     retention = spec.get("persistentVolumeClaimRetentionPolicy")
@@ -81,7 +102,7 @@ def _rolling_errors(rolling: Object, path: str) -> Iterator[FieldError]:
     yield from workload_validation.at_most_all(most, at)
 
 
-def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
+def _template_errors(spec: Object, options: PodOptions, of_set: SetOptions) -> Iterator[FieldError]:
     selector, labels = spec.get("selector"), workload_validation.template_labels(spec)
     fits = workload_validation.matches(selector, labels)
     if fits is None:
@@ -90,27 +111,31 @@ def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
     if not fits and not selectors.takes_all(selector):
         yield invalid("spec.template.metadata.labels", labels or None, workload_validation.NOT_MATCHING)
     template = spec.get("template") or {}
-    if not options.features.stateful_set_templates:
-        annotations = (template.get("metadata") or {}).get("annotations") or {}
-        inside, at = template.get("spec") or {}, "spec.template.annotations"
-        yield from object_meta.validate_labels(labels, "spec.template.labels")
-        yield from object_meta.validate_annotations(annotations, at)
-        yield from annotation_errors(annotations, inside, at)
-        return
-    yield from template_errors(_with_claims(template, spec), "spec.template", options)
+    if of_set.pod_template:
+        yield from template_errors(_as_of_pods(template, spec), "spec.template", options)
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    inside, at = template.get("spec") or {}, "spec.template.annotations"
+    yield from object_meta.validate_labels(labels, "spec.template.labels")
+    yield from object_meta.validate_annotations(annotations, at)
+    yield from annotation_errors(annotations, inside, at)
 
 
-def _with_claims(template: Object, spec: Object) -> Object:
-    """Returns the template with the volumes that the set's claims become."""
-    inside = template.get("spec") or {}
-    claims = [
+def _as_of_pods(template: Object, spec: Object) -> Object:
+    """Returns the template as the set's pods get it: with the volumes that its claims become, and without
+    the names of hosts and domains, which the controller sets."""
+    inside = {
+        name: value
+        for name, value in (template.get("spec") or {}).items()
+        if name not in {"subdomain", "hostname"}
+    }
+    claims = dict.fromkeys(
         (claim.get("metadata") or {}).get("name") or "" for claim in spec.get("volumeClaimTemplates") or ()
-    ]
-    if not claims:
-        return template
-    others = [volume for volume in inside.get("volumes") or () if volume.get("name") not in claims]
-    made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims if name]
-    return {**template, "spec": {**inside, "volumes": [*others, *made]}}
+    )
+    if claims:
+        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+        others = [one for one in inside.get("volumes") or () if (one.get("name") or "") not in claims]
+        inside["volumes"] = [*made, *others]
+    return {**template, "spec": inside}
 
 
 def name_errors(name: str, prefix: bool) -> list[str]:

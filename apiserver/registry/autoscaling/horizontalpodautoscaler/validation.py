@@ -29,14 +29,14 @@ class Bounds:
     least: int = 1  # of minReplicas: 0 with gate HPAScaleToZero
     target_version: str = "any"  # of what is scaled: `any`, `group` (it must have one) or `plain`
     object_version: str = "any"
-    declared: bool = True  # the maximum has the texts of declarative validation
+    most_required: bool = False  # a maxReplicas of 0 is none
 
     @classmethod
     def of(cls, new: Object, old: Object | None, features: WorkloadFeatures) -> "Bounds":
         """Returns the bounds for a new object (`old` None) or a change; `new` and `old` are specs."""
         least = 0 if features.scale_to_zero or (old is not None and old.get("minReplicas") == 0) else 1
         if not features.target_versions:
-            return cls(least, declared=False)
+            return cls(least, most_required=features.most_replicas_required)
         target, before = new.get("scaleTargetRef") or {}, (old or {}).get("scaleTargetRef") or {}
         same = all(target.get(name) == before.get(name) for name in ("apiVersion", "kind"))
         checked = "plain" if target.get("kind") == "ReplicationController" else "group"
@@ -44,8 +44,8 @@ class Bounds:
             version_text((metric.get("object") or {}).get("describedObject") or {}, "plain")
             for metric in (old or {}).get("metrics") or []
         )
-        version = "any" if old is not None and same else checked
-        return cls(least, version, "any" if kept else "plain", features.declared_maximum)
+        target_version = "any" if old is not None and same else checked
+        return cls(least, target_version, "any" if kept else "plain", features.most_replicas_required)
 
 
 def version_text(reference: Object, check: str) -> str:
@@ -69,7 +69,7 @@ def spec_errors(spec: Object, bounds: Bounds) -> Iterator[FieldError]:
     if least is not None and least < bounds.least:
         text = f"must be greater than or equal to {bounds.least}"
         yield invalid("spec.minReplicas", least, text)
-    if most < 1 and not bounds.declared:
+    if most < 1 and not bounds.most_required:
         yield invalid("spec.maxReplicas", most, "must be greater than 0")
     elif most == 0:
         yield required("spec.maxReplicas", "must be set and greater than 0")

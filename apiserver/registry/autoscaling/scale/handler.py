@@ -44,12 +44,13 @@ _TEXT = Schema(Kind.STRING)
 _BAD_REQUEST = 400
 _OTHER_VERSION = "the API version in the data"
 _UNREGISTERED = (
-    'no kind is registered for the type v1.Scale in scheme "pkg/apiserver/customresource_handler.go:781"'
+    "no kind is registered for the type v1.Scale in scheme "
+    '"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781"'
 )
 # The converter of custom resources does not know Scale: applying a Scale fails if it changes anything.
 _NO_SCALE = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
 _UNSET = -(2**31)  # replicas that were never given
-# The group that a 404 names for a missing Scale, up to 1.32; other kinds name themselves.
+# The group that a 404 names for a missing Scale until 1.32; other kinds, and later all, name themselves.
 _MISSED_IN = {"deployments.apps": "apps", "replicasets.apps": "apps", "replicationcontrollers": "autoscaling"}
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -70,8 +71,9 @@ async def get(request: Request, scope: Scope) -> Response:
     try:
         entry = scope.registry.entry(request.info.namespace, request.info.name)
     except errors.StatusError as error:
-        group = _MISSED_IN.get(scope.resource.storage_resource)
-        if group is None or not scope.services.features.requests.scales_are_named:
+        features = scope.services.features.workloads
+        group = _MISSED_IN.get(scope.resource.storage_resource) if features.missed_scales else None
+        if group is None:
             raise
         missed = GroupResource(group, f"{scope.resource.plural}/scale")
         raise errors.not_found(missed, request.info.name) from error

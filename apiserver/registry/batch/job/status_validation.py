@@ -47,8 +47,9 @@ def status_errors(new: Object, old: Object, rules: WorkloadFeatures) -> Iterator
         ended = job.finished != before.finished
         yield from _ending(job, changed, turned, rules, ended=ended)
         yield from _indexes(job, changed)
-        if {"ready", "active"} & changed and (job.status.get("ready") or 0) > (job.status.get("active") or 0):
-            yield invalid("status.ready", job["ready"], "cannot set more ready pods than active")
+        ready = job.status.get("ready")
+        if {"ready", "active"} & changed and ready is not None and ready > (job.status.get("active") or 0):
+            yield invalid("status.ready", ready, "cannot set more ready pods than active")
     yield from _success(job)
     if strict:
         yield from _backwards(job, before, rules)

@@ -54,6 +54,10 @@ class JobStrategy(WithGeneration):
     update_checks = (Check.METADATA, *UPDATE_AS_NEW)
     field_labels = ("status.successful",)
     default_propagation = "Orphan"
+    orphans_with_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
+        "remove them or set propagationPolicy=Orphan to suppress this warning"
+    )
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

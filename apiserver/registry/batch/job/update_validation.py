@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.field import FieldError, InternalValue, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.workloads.validation import immutable
 
+_SORTS = {"podFailurePolicy": "*batch.PodFailurePolicy", "successPolicy": "*batch.SuccessPolicy"}
 _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -31,11 +32,19 @@ def change_errors(spec: Object, old: Object, allowed: JobChanges) -> Iterator[Fi
     template, former = spec.get("template") or {}, deepcopy(old.get("template") or {})
     if allowed.placing:
         _let_place(template, former)
-    if allowed.resources:
-        _let_size(template.get("spec") or {}, former.get("spec") or {})
-    yield from immutable(template, former, "spec.template")
+    if allowed.resources:  # then upstream looks at the pods' spec alone
+        template, former, sort = template.get("spec") or {}, former.get("spec") or {}, "core.PodSpec"
+        _let_size(template, former)
+        at = "spec.template.spec"
+    else:
+        at, sort = "spec.template", "core.PodTemplateSpec"
+    if template != former:
+        yield invalid(at, InternalValue(template, sort), IMMUTABLE)
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        yield from immutable(spec.get(field), old.get(field), f"spec.{field}")
+        if spec.get(field) != old.get(field):
+            internal = _SORTS.get(field)
+            shown = InternalValue(spec.get(field), internal) if internal else spec.get(field)
+            yield invalid(f"spec.{field}", shown, IMMUTABLE)
 
 
 def _completions(spec: Object, old: Object, allowed: JobChanges) -> Iterator[FieldError]:
@@ -72,7 +81,8 @@ def _let_size(inside: Object, was: Object) -> None:
         after, before = inside.get(field) or [], was.get(field) or []
         if len(after) == len(before):
             for container, old in zip(after, before, strict=True):
-                _take(container, old, "resources")
+                if container.get("name") == old.get("name"):
+                    _take(container, old, "resources")
 
 
 def _take(new: Object, old: Object, field: str) -> None:

@@ -109,7 +109,7 @@ def template_spec_errors(spec: Object, path: str, options: PodOptions) -> list[F
             errors.append(not_supported(at, mode, ("NonIndexed", _INDEXED)))
         if mode == _INDEXED:
             errors += _indexed(spec, path)
-    if mode != _INDEXED:
+    if mode is None or mode == "NonIndexed":
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if spec.get(field) is not None:
                 errors.append(invalid(child(path, field), spec[field], _NEEDS_INDEXES))

@@ -57,7 +57,7 @@ def _driver(status: Object, before: Object) -> Iterator[FieldError]:
     """Checks that an allocated claim has and keeps its driver: the class may be gone when it is freed."""
     name, path, allocated = status.get("driverName") or "", "status.driverName", _is_allocated(status)
     if name:
-        yield from csi_driver_name(name, path)
+        yield from csi_driver_name(name, path, required_alone=False)
     if allocated and not name:
         yield required(path, f"must be specified when `phase` is {status['phase']}")
     elif allocated and _is_allocated(before) and name != before.get("driverName"):

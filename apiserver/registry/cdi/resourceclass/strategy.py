@@ -15,7 +15,7 @@ class ResourceClassStrategy(ValidatedAsNew, ReturnsDeletedObject):
     """Lets a class change: a claim keeps the name of the driver that allocated it."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(csi_driver_name(obj.get("driverName") or "", "driverName"))
+        return list(csi_driver_name(obj.get("driverName") or "", "driverName", required_alone=False))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return []

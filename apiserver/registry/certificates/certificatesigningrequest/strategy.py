@@ -38,7 +38,9 @@ class SigningStatus(_Signing, SpecKeptStatus):
         _complete_times(new, old, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return certificatesigningrequest_validation.signing_request_update(new, old, signs=True)
+        return certificatesigningrequest_validation.signing_request_update(
+            new, old, ctx.features.internal, signs=True
+        )
 
 
 class SigningApproval(_Signing, SpecKeptStatus):
@@ -53,7 +55,9 @@ class SigningApproval(_Signing, SpecKeptStatus):
         new["spec"], new["status"] = copy.deepcopy(old.get("spec") or {}), status
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return certificatesigningrequest_validation.signing_request_update(new, old, decides=True)
+        return certificatesigningrequest_validation.signing_request_update(
+            new, old, ctx.features.internal, decides=True
+        )
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("spec",), ("status", "certificate"))
@@ -86,7 +90,7 @@ class SigningRequestStrategy(_Signing, BuiltIn):
         new["spec"], new["status"] = old.get("spec") or {}, old.get("status") or {}
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return certificatesigningrequest_validation.signing_request_update(new, old)
+        return certificatesigningrequest_validation.signing_request_update(new, old, ctx.features.internal)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("spec",), ("status",))

@@ -11,6 +11,7 @@ from kubeskew.apimachinery import field, names
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.security.pem import blocks
+from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 LEGACY = "kubernetes.io/legacy-unknown"
@@ -24,6 +25,7 @@ _USAGES = (
 )  # fmt: skip
 _LEAST_SECONDS = 600
 _CONDITIONS = "status.conditions"
+_CONDITION = "certificates.CertificateSigningRequestCondition"
 
 
 def signing_request(obj: Object, old: Object | None = None) -> list[FieldError]:
@@ -41,7 +43,7 @@ def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
     try:
         parse_request(spec.get("request") or "")
     except RequestError as error:
-        yield field.invalid("spec.request", spec.get("request") or "", str(error))
+        yield field.invalid("spec.request", spec.get("request"), str(error))
     usages = spec.get("usages") or []
     if not usages:
         yield field.required("spec.usages")
@@ -134,7 +136,7 @@ def _certificate_problem(text: str) -> str:
 
 
 def signing_request_update(
-    new: Object, old: Object, *, decides: bool = False, signs: bool = False
+    new: Object, old: Object, types: InternalTypes, *, decides: bool = False, signs: bool = False
 ) -> list[FieldError]:
     """Checks a change: only `approval` decides, only `status` signs."""
     found = signing_request(new, old)
@@ -143,7 +145,7 @@ def signing_request_update(
             why = f'updates may not remove a condition of type "{kind}"'
             found.append(field.forbidden(_CONDITIONS, why))
     if not decides:
-        found += _decisions(new, old)
+        found += _decisions(new, old, types)
     if _content(new) != _content(old):
         if not signs:
             found.append(field.forbidden("status.certificate", "updates may not set certificate content"))
@@ -153,13 +155,15 @@ def signing_request_update(
     return found
 
 
-def _decisions(new: Object, old: Object) -> Iterator[FieldError]:
+def _decisions(new: Object, old: Object, types: InternalTypes) -> Iterator[FieldError]:
     for kind in DECIDED:
         after, before = _of(new, kind), _of(old, kind)
         if len(after) > len(before):
             yield field.forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"')
         elif len(after) == len(before) and after != before:
-            yield field.forbidden(_CONDITIONS, f'updates may not modify a condition of type "{kind}"')
+            difference = types.difference(f"[{_CONDITION}", before, after)
+            why = f'updates may not modify a condition of type "{kind}"\n{difference}'
+            yield field.forbidden(_CONDITIONS, why)
 
 
 def _of(obj: Object, kind: str | None = None) -> list[Object]:

@@ -43,7 +43,7 @@ class EventStrategy(HandwrittenBuiltIn):
         return self.check_new(obj, ctx, [])
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        found = list(event_validation.event_errors(obj))
+        found = list(event_validation.event_errors(obj, reporting=_reporting(ctx)))
         if ctx.request_group == _NEWER:
             found += [*metadata, *event_validation.new_event_errors(obj)]
         return found
@@ -51,7 +51,7 @@ class EventStrategy(HandwrittenBuiltIn):
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        found = list(event_validation.event_errors(new))
+        found = list(event_validation.event_errors(new, reporting=_reporting(ctx)))
         if ctx.request_group == _NEWER:
             found += [*metadata, *event_validation.update_errors(new, old)]
         return found
@@ -69,3 +69,7 @@ class EventStrategy(HandwrittenBuiltIn):
         for name in _INVOLVED:
             found[f"regarding.{name}"] = found[f"involvedObject.{name}"]
         return found
+
+
+def _reporting(ctx: StrategyContext) -> str:
+    return "reportingController" if ctx.request_group == _NEWER else "reportingComponent"

@@ -28,8 +28,8 @@ _KEPT = (
 _TIMES = frozenset({"firstTimestamp", "lastTimestamp", "eventTime", "related"})
 
 
-def event_errors(event: Object) -> Iterator[FieldError]:
-    """Yields the errors of an event in any group."""
+def event_errors(event: Object, *, reporting: str = "reportingController") -> Iterator[FieldError]:
+    """Yields the errors of an event in any group; `reporting`: the field of the one who reports it."""
     namespace = event["metadata"].get("namespace") or ""
     involved = (event.get("involvedObject") or {}).get("namespace") or ""
     if not event.get("eventTime"):
@@ -39,12 +39,12 @@ def event_errors(event: Object) -> Iterator[FieldError]:
     if not agrees:
         yield invalid("involvedObject.namespace", involved, _OTHER_NAMESPACE)
     if event.get("eventTime"):
-        yield from _reporting(event)
+        yield from _reporting(event, reporting)
     yield from (invalid("namespace", namespace, text) for text in names.dns1123_subdomain(namespace))
 
 
-def _reporting(event: Object) -> Iterator[FieldError]:
-    path, controller = "reportingController", event.get("reportingComponent") or ""
+def _reporting(event: Object, path: str) -> Iterator[FieldError]:
+    controller = event.get("reportingComponent") or ""
     if not controller:
         yield required(path)
     yield from (invalid(path, controller, text) for text in names.qualified_name(controller))

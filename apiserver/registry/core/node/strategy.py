@@ -12,11 +12,16 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext, show
 
 _NODE_WARNINGS = {
     "configSource": "spec.configSource: the feature is no longer supported",
-    "externalID": "spec.externalID: deprecated since v1.11; this field is unused and ignored",
+    "externalID": "spec.externalID: this field is deprecated, and is unused by Kubernetes",
 }
 
 
 class NodeStatus(SpecKeptStatus):
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if (old.get("status") or {}).get("config") is None:
+            (new.get("status") or {}).pop("config", None)
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return node_validation.node_update_errors(new, old)
 
@@ -28,13 +33,18 @@ class NodeStrategy(BuiltIn):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         node_validation.complete_cidrs(obj.setdefault("spec", {}))
+        obj["spec"].pop("configSource", None)  # of dynamic configuration, which went in 1.26
+        (obj.get("status") or {}).pop("config", None)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
         node_validation.complete_cidrs(new.setdefault("spec", {}), old.get("spec") or {})
+        if (old.get("spec") or {}).get("configSource") is None:
+            new["spec"].pop("configSource", None)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return node_validation.node_errors(obj, strict=ctx.features.strict_addresses)
+        unique = ctx.features.services.repeated_ranges
+        return node_validation.node_errors(obj, strict=ctx.features.strict_addresses, unique=unique)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return node_validation.node_update_errors(new, old)

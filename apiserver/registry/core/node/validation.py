@@ -2,10 +2,12 @@
 ValidateNodeUpdate), 1.36.
 """
 
+import re
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
+from kubeskew.apimachinery.go_text import quoted
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared import addresses, amounts
 from kubeskew.apiserver.registry.shared.internal_values import node_address
@@ -13,6 +15,11 @@ from kubeskew.apiserver.registry.shared.podtemplate.tolerations import taint_err
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 _POSITIVE = "must be greater than zero"
+_FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
+_FEATURE_TEXT = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature "
+    "or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
 _ONE_SUBFIELD = "exactly one reference subfield must be non-nil"
 
 
@@ -25,18 +32,21 @@ def complete_cidrs(spec: Object, old: Object | None = None) -> None:
         spec["podCIDR"] = spec["podCIDRs"][0]
 
 
-def node_errors(node: Object, *, strict: bool = True) -> list[FieldError]:
-    """Checks a node; `strict`: CIDRs must be written the usual way (gate StrictIPCIDRValidation)."""
+def node_errors(node: Object, *, strict: bool = True, unique: bool = False) -> list[FieldError]:
+    """Checks a node; `strict`: CIDRs must be written the usual way (gate StrictIPCIDRValidation); `unique`:
+    repeated ones are errors of their own."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     # Upstream gives taints the path of metadata.
     errors = list(taint_errors(spec.get("taints") or [], "metadata.taints"))
     errors += _amounts(status)
+    errors += _swap_errors(status, "metadata.nodeSwapStatus.capacity")  # upstream's path, too
+    errors += _feature_errors(status.get("declaredFeatures") or [], "status.declaredFeatures")
     if spec.get("podCIDRs"):
-        errors += _cidr_errors(spec["podCIDRs"], "spec.podCIDRs", strict=strict)
+        errors += _cidr_errors(spec["podCIDRs"], "spec.podCIDRs", strict=strict, unique=unique)
     return errors
 
 
-def _cidr_errors(cidrs: list[str], path: str, *, strict: bool) -> Iterator[FieldError]:
+def _cidr_errors(cidrs: list[str], path: str, *, strict: bool, unique: bool) -> Iterator[FieldError]:
     for position, cidr in enumerate(cidrs):
         yield from addresses.cidr_errors(index(path, position), cidr, strict=strict)
     if len(cidrs) < 2:
@@ -44,8 +54,31 @@ def _cidr_errors(cidrs: list[str], path: str, *, strict: bool) -> Iterator[Field
     versions = [found.version for found in map(addresses.network, cidrs) if found is not None]
     if set(versions) != {4, 6} or len(cidrs) > 2:
         yield invalid(path, cidrs, "may specify no more than one CIDR for each IP family")
-    for position in sorted(repeats(cidrs)):
-        yield duplicate(index(path, position), cidrs[position])
+    if unique:
+        for position in sorted(repeats(cidrs)):
+            yield duplicate(index(path, position), cidrs[position])
+
+
+def _swap_errors(status: Object, path: str) -> Iterator[FieldError]:
+    capacity = ((status.get("nodeInfo") or {}).get("swap") or {}).get("capacity")
+    if capacity is not None and capacity <= 0:
+        yield invalid(path, capacity, _POSITIVE)
+
+
+def _feature_errors(features: list[str], path: str) -> Iterator[FieldError]:
+    """Checks the features that a node declares: names in order, each once."""
+    for position, feature in enumerate(features):
+        if len(feature.encode()) > names.MAX_SUBDOMAIN:
+            text = f"must be no more than {names.MAX_SUBDOMAIN} characters"
+            yield invalid(index(path, position), feature, f"invalid feature name {quoted(feature)}: {text}")
+        elif _FEATURE.fullmatch(feature) is None:
+            text = f"invalid feature name {quoted(feature)}: {_FEATURE_TEXT}"
+            yield invalid(index(path, position), feature, text)
+        after = features[position + 1] if position + 1 < len(features) else None
+        if after == feature:
+            yield duplicate(index(path, position + 1), after)
+        elif after is not None and feature.encode() > after.encode():
+            yield invalid(index(path, position + 1), after, "list must be sorted alphabetically")
 
 
 def _amounts(status: Object) -> Iterator[FieldError]:
@@ -59,6 +92,7 @@ def node_update_errors(new: Object, old: Object) -> list[FieldError]:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     status = new.get("status") or {}
     errors = list(_amounts(status))
+    errors += _feature_errors(status.get("declaredFeatures") or [], "status.declaredFeatures")
     seen: list[Object] = []
     for position, address in enumerate(status.get("addresses") or ()):
         if address in seen:
@@ -74,9 +108,6 @@ def node_update_errors(new: Object, old: Object) -> list[FieldError]:
     errors += taint_errors(spec.get("taints") or [], "metadata.taints")
     if (spec.get("externalID") or "") != (before.get("externalID") or ""):
         errors.append(forbidden("spec.externalID", "may not be updated"))
-    capacity = ((status.get("nodeInfo") or {}).get("swap") or {}).get("capacity")
-    if capacity is not None and capacity <= 0:
-        errors.append(invalid("status.nodeInfo.swap.capacity", capacity, _POSITIVE))
     return errors
 
 

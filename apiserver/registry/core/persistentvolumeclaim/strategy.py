@@ -49,15 +49,7 @@ class VolumeClaimStrategy(ReturnsDeletedObject):
         )
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(
-            volumes_claims.claim_update_errors(
-                new,
-                old,
-                shrinks=ctx.features.volumes.claim_shrinks,
-                classes=ctx.features.volumes.attributes_classes,
-                applied=ctx.features.volumes.several_applied,
-            )
-        )
+        return list(volumes_claims.claim_update_errors(new, old, ctx.features.volumes))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return volume_claim_warnings(obj)

@@ -11,6 +11,7 @@ from kubeskew.apiserver.registry.defaulting.context import (
     fill_null,
     struct,
 )
+from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import default_host_ports, pod_spec
 
 
@@ -19,6 +20,8 @@ def pod(obj: Object, ctx: DefaultingContext) -> None:
     ports."""
     spec = struct(obj, "spec")
     pod_spec(spec, ctx)
+    if ctx.features.pods.lifts_grace and spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # as upstream's conversion does, both ways
     fill_null(spec, enableServiceLinks=True)
     for container in each(spec, "containers", "initContainers"):
         _requests_from_limits(container)
@@ -51,7 +54,7 @@ def _pod_level_requests(spec: Object) -> None:
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
     for name, limit in limits.items():
-        if name in requests:
+        if name in requests or not (name in _AT_POD_LEVEL or name.startswith(HUGEPAGES)):
             continue
         asked = [
             container["resources"]["requests"][name]
@@ -61,6 +64,9 @@ def _pod_level_requests(spec: Object) -> None:
         requests[name] = _sum(asked) if asked else limit
     if requests:
         resources["requests"] = requests
+
+
+_AT_POD_LEVEL = ("cpu", "memory")
 
 
 def _sum(texts: list[str]) -> str:

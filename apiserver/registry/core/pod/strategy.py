@@ -35,7 +35,7 @@ def qos_class(spec: Object) -> str:
     pod_level = spec.get("resources")
     containers: list[Object] = (
         [{"resources": pod_level}]
-        if pod_level
+        if pod_level is not None
         else [
             *(spec.get("containers") or []),
             *(spec.get("initContainers") or []),
@@ -152,9 +152,9 @@ class EphemeralContainersStrategy(PodPartStrategy):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if MIRROR in (old["metadata"].get("annotations") or {}):
-            return ephemeral_containers.update_errors(new, old)
-        errors = pod_errors(new, _options(ctx, new, old))
-        return [*errors, *annotation_change_errors(new, old), *ephemeral_containers.update_errors(new, old)]
+            return ephemeral_containers.update_errors(new, old, ctx.features.internal)
+        errors = [*pod_errors(new, _options(ctx, new, old)), *annotation_change_errors(new, old)]
+        return [*errors, *ephemeral_containers.update_errors(new, old, ctx.features.internal)]
 
 
 class ResizeStrategy(PodPartStrategy):
@@ -211,7 +211,8 @@ class PodStrategy(BuiltIn):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         spec = obj["spec"]
-        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        given = (obj.get("status") or {}).get("qosClass")  # upstream does not look behind it
+        obj["status"] = {"phase": "Pending", "qosClass": given or qos_class(spec)}
         if spec.get("affinity") or spec.get("topologySpreadConstraints"):
             pod_only.merge_label_keys(obj, ctx.features.pods)
         if ctx.features.pods.app_armor_fields and obj["metadata"].get("annotations"):

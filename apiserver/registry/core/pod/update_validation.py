@@ -11,7 +11,6 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.pod.gated_validation import narrowing_errors, put_back_placement
-from kubeskew.apiserver.registry.shared.differences import spec_difference
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import tolerations
 
@@ -52,7 +51,7 @@ def pod_update_errors(
         errors += narrowing_errors(new, old)
         put_back_placement(munged, old)
     if munged != old:
-        difference = spec_difference(old, munged)
+        difference = options.features.internal.difference("core.PodSpec", old, munged)
         updatable = UPDATABLE + (_RESIZABLE if resizes else "")
         text = f"pod updates may not change fields other than {updatable}\n{difference}"
         errors.append(forbidden("spec", text))

@@ -7,7 +7,7 @@ pkg/apis/core/helper/helpers.go, 1.36.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kubeskew.apimachinery.field import FieldError, child, invalid, key, required
+from kubeskew.apimachinery.field import FieldError, InternalValue, child, invalid, key, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_extended_resource
@@ -118,12 +118,13 @@ def _scope_errors(scopes: list[str], hard: Mapping[str, Any]) -> Iterator[FieldE
 def _selector_errors(selector: Object, hard: Mapping[str, Any], scopes: list[str]) -> Iterator[FieldError]:
     at = "spec.scopeSelector.matchExpressions"
     expressions = selector.get("matchExpressions") or []
+    shown = InternalValue(selector, "core.ScopeSelector")
     for expression in expressions:
         scope = expression.get("scopeName") or ""
         if scope not in _SCOPES:
             yield invalid(child(at, "scopeName"), scope, "unsupported scope")
         for _ in _unfit(scope, hard):
-            yield invalid(at, selector, "unsupported scope applied to resource")
+            yield invalid(at, shown, "unsupported scope applied to resource")
         yield from _expression_errors(expression, at)
     named = {expression.get("scopeName") for expression in expressions}
     for pair in _CONFLICTING:
@@ -148,7 +149,7 @@ def _expression_errors(expression: Object, path: str) -> Iterator[FieldError]:
 
 
 _MUST_EXIST = (
-    "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
     "ResourceQuotaScopeCrossNamespacePodAffinity"
 )

@@ -7,6 +7,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, data_size, immutable_errors
+from kubeskew.apiserver.registry.core.secret.key_pairs import key_pair_problem
 from kubeskew.apiserver.registry.core.secret.validation import type_errors
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.check_order import Check
@@ -37,6 +38,13 @@ class SecretStrategy(BuiltIn):
         if data_size(obj, "data") > MAX_DATA_BYTES:
             errors.append(too_long("data", MAX_DATA_BYTES))
         return [*errors, *type_errors(obj, data)]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        if obj.get("type") != "kubernetes.io/tls":
+            return []
+        data = obj.get("data") or {}
+        problem = key_pair_problem(data.get("tls.crt") or "", data.get("tls.key") or "")
+        return [problem] if problem else []
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = []

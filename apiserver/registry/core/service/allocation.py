@@ -18,8 +18,8 @@ from kubeskew.apiserver.registry.shared import addresses
 
 KIND = GroupKind("", "Service")
 NODE_PORT_TYPES = ("NodePort", "LoadBalancer")
-_NODE_PORTS = range(30000, 32768)
-_PORTS_TEXT = f"{_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
+NODE_PORTS = range(30000, 32768)
+_PORTS_TEXT = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
 _OUTSIDE = "provided port is not in the valid range. The range of valid ports is " + _PORTS_TEXT
 _TAKEN_PORT = "provided port is already allocated"
 _TAKEN_ADDRESS = "provided IP is already allocated"
@@ -164,7 +164,7 @@ class Allocation:
             raise self._invalid(child(index("spec.ports", position), "nodePort"), number, str(why)) from why
 
     def _take(self, number: int) -> None:
-        if number not in _NODE_PORTS and not self._ctx.dry_run:
+        if number not in NODE_PORTS and not self._ctx.dry_run:
             raise _RefusedError(_OUTSIDE)
         if number in self._ports:
             raise _RefusedError(_TAKEN_PORT)
@@ -173,9 +173,9 @@ class Allocation:
     def _next_port(self, own: Collection[int] = ()) -> int:
         taken = self._ports.union(own)
         if self._ctx.dry_run:  # upstream makes a number up
-            number = max(self._ports | {_NODE_PORTS[-1]}) + 1
+            number = max(self._ports | {NODE_PORTS[-1]}) + 1
         else:
-            count, start = len(_NODE_PORTS), _NODE_PORTS.start
+            count, start = len(NODE_PORTS), NODE_PORTS.start
             reserved = _reserved(count, most=128, step=32)
             found = _draw(count, reserved, lambda at: start + at in taken, self._random)
             if found is None:

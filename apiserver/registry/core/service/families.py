@@ -25,7 +25,7 @@ def complete(spec: Object, before: Object, family: str, options: ServiceFeatures
     if spec.get("type") == "ExternalName" or _is_same_preference(spec, before):
         return []
     unselected = spec.get("clusterIP") == "None" and not spec.get("selector")
-    if not spec.get("ipFamilyPolicy"):
+    if spec.get("ipFamilyPolicy") is None:
         default = _REQUIRE if unselected else _SINGLE
         spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or default
     if errors := list(cluster_ip_errors(spec, before, options)):

@@ -35,11 +35,19 @@ class EndpointSliceStrategy(HandwrittenBuiltIn, WithGeneration):
             _drop_topology(new, old)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(endpointslice_validation.slice_errors(obj, local=ctx.user.name == SERVER.name))
+        return list(
+            endpointslice_validation.slice_errors(
+                obj, local=ctx.user.name == SERVER.name, typed=ctx.features.services.typed_endpoints
+            )
+        )
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         local = ctx.user.name == SERVER.name
-        return list(endpointslice_validation.slice_errors(new, old, local=local))
+        return list(
+            endpointslice_validation.slice_errors(
+                new, old, local=local, typed=ctx.features.services.typed_endpoints
+            )
+        )
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(endpointslice_validation.update_errors(new, old))

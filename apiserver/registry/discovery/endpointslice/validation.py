@@ -32,7 +32,9 @@ _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 
 
-def slice_errors(obj: Object, old: Object | None = None, *, local: bool = False) -> Iterator[FieldError]:
+def slice_errors(
+    obj: Object, old: Object | None = None, *, local: bool = False, typed: bool = False
+) -> Iterator[FieldError]:
     """Checks a slice; endpoints that did not change are skipped; `local`: addresses may be of
     this machine.
     """
@@ -49,7 +51,7 @@ def slice_errors(obj: Object, old: Object | None = None, *, local: bool = False)
         yield too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)
         return
     for position, endpoint in enumerate(endpoints):
-        yield from _endpoint(endpoint, kind, index("endpoints", position), local=local)
+        yield from _endpoint(endpoint, kind, index("endpoints", position), local=local, typed=typed)
 
 
 def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
@@ -80,14 +82,14 @@ def _port_errors(ports: list[Object]) -> Iterator[FieldError]:
             yield from (invalid(at, spoken, text) for text in names.qualified_name(spoken))
 
 
-def _endpoint(endpoint: Object, kind: str, path: str, *, local: bool) -> Iterator[FieldError]:
+def _endpoint(endpoint: Object, kind: str, path: str, *, local: bool, typed: bool) -> Iterator[FieldError]:
     found, at = endpoint.get("addresses") or [], child(path, "addresses")
     if not found:
         yield required(at, "must contain at least 1 address")
     elif len(found) > _MAX_ADDRESSES:
         yield too_many(at, len(found), _MAX_ADDRESSES)
     for position, address in enumerate(found):
-        yield from _address(address, kind, index(at, position), local=local)
+        yield from _address(address, kind, at, position, local=local, typed=typed)
     node = endpoint.get("nodeName")
     if node is not None:
         at = child(path, "nodeName")
@@ -104,13 +106,23 @@ def _endpoint(endpoint: Object, kind: str, path: str, *, local: bool) -> Iterato
     yield from _hints(hints.get("forNodes") or [], child(at, "forNodes"), names.dns1123_subdomain)
 
 
-def _address(address: str, kind: str, path: str, *, local: bool) -> Iterator[FieldError]:
+def _address(
+    address: str, kind: str, every: str, position: int, *, local: bool, typed: bool
+) -> Iterator[FieldError]:
+    """Checks one address; `every`: the path of all; `typed`: errors are those of addresses of any version,
+    and one of the wrong version is an error of all."""
+    path = index(every, position)
     if kind == "FQDN":
         yield from domains.domain_name_errors(path, address)
     if kind not in {"IPv4", "IPv6"}:
         return
     parsed = addresses.parse(address)
-    if parsed is None or f"IPv{parsed.version}" != kind:
+    if typed and parsed is None:
+        yield invalid(path, address, addresses.IP_TEXT)
+        return
+    if typed and parsed is not None and f"IPv{parsed.version}" != kind:
+        yield invalid(every, address, f"must be an {kind} address")
+    elif parsed is None or f"IPv{parsed.version}" != kind:
         yield invalid(path, address, f"must be a valid {kind} address")
     if not local:
         yield from addresses.endpoint_errors(path, address)

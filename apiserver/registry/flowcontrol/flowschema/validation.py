@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
+    InternalValue,
     child,
     forbidden,
     index,
@@ -42,7 +43,8 @@ def flow_schema_errors(obj: Object) -> Iterator[FieldError]:
         yield invalid(path, precedence, "only the schema named 'exempt' may have matchingPrecedence 1")
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in _METHODS:
-        yield not_supported("spec.distinguisherMethod.type", method, _METHODS)
+        shown = InternalValue(method, "flowcontrol.FlowDistinguisherMethod")
+        yield not_supported("spec.distinguisherMethod.type", shown, _METHODS)
     path = "spec.priorityLevelConfiguration.name"
     level = (spec.get("priorityLevelConfiguration") or {}).get("name") or ""
     if not level:

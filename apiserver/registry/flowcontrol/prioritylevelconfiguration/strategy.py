@@ -26,7 +26,7 @@ class PriorityLevelStrategy(WithGeneration):
     update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(priority_level_errors(obj))
+        return list(priority_level_errors(obj, ctx.features.requests))
 
 
 def set_dangling_condition(obj: Object, ctx: StrategyContext) -> None:

@@ -16,18 +16,21 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.features import RequestFeatures
 
 _MAX_QUEUES = 10_000_000
 
 _MAX_HASH_BITS = 60
 
 
-def priority_level_errors(obj: Object) -> Iterator[FieldError]:
+def priority_level_errors(obj: Object, features: RequestFeatures) -> Iterator[FieldError]:
     """Checks a PriorityLevelConfiguration."""
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name")
     kind = spec.get("type") or ""
     if (name == "exempt") != (kind == "Exempt"):
-        text = "type must be 'Exempt' if and only if `name` is 'exempt'"
+        text = "must be 'Exempt' if and only if `name` is 'exempt'"
+        if features.names_level_type:
+            text = "type must be 'Exempt' if and only if name is 'exempt'"
         yield invalid("spec.type", kind, text)
     if kind == "Limited":
         if spec.get("exempt") is not None:
@@ -35,15 +38,17 @@ def priority_level_errors(obj: Object) -> Iterator[FieldError]:
         if spec.get("limited") is None:
             yield required("spec.limited", "must not be empty when type is Limited")
         else:
-            yield from _limited_errors(spec["limited"], "spec.limited")
+            yield from _limited_errors(spec["limited"], "spec.limited", features)
     elif kind == "Exempt":
         if spec.get("limited") is not None:
             yield forbidden("spec.limited", "must be nil if the type is not Limited")
+    elif kind == "" and features.level_types_required:
+        yield required("spec.type")
     else:
         yield not_supported("spec.type", kind, ("Exempt", "Limited"))
 
 
-def _limited_errors(limited: Object, path: str) -> Iterator[FieldError]:
+def _limited_errors(limited: Object, path: str, features: RequestFeatures) -> Iterator[FieldError]:
     shares = limited.get("nominalConcurrencyShares")
     if shares is not None and shares < 0:
         yield invalid(child(path, "nominalConcurrencyShares"), shares, "must be a non-negative integer")
@@ -55,6 +60,8 @@ def _limited_errors(limited: Object, path: str) -> Iterator[FieldError]:
         yield required(child(at, "queuing"), "must not be empty if limited.limitResponse.type is Limited")
     elif kind == "Queue":
         yield from _queuing_errors(queuing or {}, child(at, "queuing"))
+    elif kind == "" and features.level_types_required:
+        yield required(child(at, "type"))
     elif kind != "Reject":
         yield not_supported(child(at, "type"), kind, ("Queue", "Reject"))
     lendable, borrowing = limited.get("lendablePercent"), limited.get("borrowingLimitPercent")

@@ -27,7 +27,7 @@ class IngressStrategy(HandwrittenBuiltIn, WithGeneration):
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
         lenient = ingress_validation.IngressValidationOptions.of(
-            old, relaxed=ctx.features.services.relaxed_names
+            old, relaxed=ctx.features.services.relaxed_names, texts=ctx.features.services.reference_texts
         )
         return list(ingress_validation.spec_errors(obj.get("spec") or {}, "spec", lenient))
 

@@ -37,11 +37,12 @@ class IngressValidationOptions:
     secret_names: bool = False
     wildcard_rules: bool = False
     relaxed_services: bool = False
+    reference_texts: bool = False  # errors of references to resources say what is required
 
     @classmethod
-    def of(cls, old: Object | None, *, relaxed: bool) -> "IngressValidationOptions":
+    def of(cls, old: Object | None, *, relaxed: bool, texts: bool) -> "IngressValidationOptions":
         """Returns the options; `relaxed`: services may have any label as name (gate
-        RelaxedServiceNameValidation)."""
+        RelaxedServiceNameValidation); `texts`: the texts of the release."""
         spec = (old or {}).get("spec") or {}
         rules = spec.get("rules") or []
         secrets = [tls.get("secretName") or "" for tls in spec.get("tls") or []]
@@ -49,6 +50,7 @@ class IngressValidationOptions:
             any(name and names.dns1123_subdomain(name) for name in secrets),
             any("*" in (rule.get("host") or "") and any(_rule(rule, "", cls())) for rule in rules),
             relaxed or any(_is_relaxed(name) for name in _services(spec)),
+            texts,
         )
 
 
@@ -137,7 +139,7 @@ def _backend(backend: Object, path: str, lenient: IngressValidationOptions) -> I
     if resource is not None and service is not None:
         yield invalid(path, "", "cannot set both resource and service backends")
     elif resource is not None:
-        yield from reference_errors(resource, child(path, "resource"))
+        yield from reference_errors(resource, child(path, "resource"), texts=lenient.reference_texts)
     elif service is not None:
         yield from _service(service, path, lenient)
     else:

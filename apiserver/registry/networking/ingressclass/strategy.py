@@ -16,7 +16,8 @@ class IngressClassStrategy(HandwrittenBuiltIn, WithGeneration):
     update_checks = (Check.METADATA_CHANGE, Check.CHANGE, Check.METADATA, Check.OWN_RULES)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(ingressclass_validation.class_errors(obj.get("spec") or {}))
+        texts = ctx.features.services.reference_texts
+        return list(ingressclass_validation.class_errors(obj.get("spec") or {}, texts=texts))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(ingressclass_validation.class_update_errors(new, old))

@@ -23,8 +23,8 @@ from kubeskew.apiserver.registry.shared.references import reference_errors
 _MAX_CONTROLLER = 250
 
 
-def class_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks the spec of an IngressClass."""
+def class_errors(spec: Object, *, texts: bool) -> Iterator[FieldError]:
+    """Checks the spec of an IngressClass; `texts`: errors of its parameters say what is required."""
     controller, at = spec.get("controller") or "", "spec.controller"
     if not controller:
         yield required(at)
@@ -34,11 +34,11 @@ def class_errors(spec: Object) -> Iterator[FieldError]:
         yield from domains.prefixed_path_errors(at, controller)
     parameters = spec.get("parameters")
     if parameters is not None:
+        yield from reference_errors(parameters, "spec.parameters", texts=texts)
         yield from _parameters(parameters, "spec.parameters")
 
 
 def _parameters(parameters: Object, path: str) -> Iterator[FieldError]:
-    yield from reference_errors(parameters, path)
     scope, namespace = parameters.get("scope"), parameters.get("namespace")
     at = child(path, "namespace")
     if scope is None:

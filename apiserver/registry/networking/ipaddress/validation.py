@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
+    InternalValue,
     child,
     invalid,
     required,
@@ -44,4 +45,4 @@ def address_errors(spec: Object) -> Iterator[FieldError]:
 def address_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
     after, before = ((address.get("spec") or {}).get("parentRef") for address in (new, old))
     if after != before:
-        yield invalid("spec.parentRef", after, IMMUTABLE)
+        yield invalid("spec.parentRef", InternalValue(after, "*networking.ParentReference"), IMMUTABLE)

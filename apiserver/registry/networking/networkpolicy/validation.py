@@ -55,7 +55,7 @@ def _port(port: Object, path: str) -> Iterator[FieldError]:
     elif isinstance(number, int):
         yield from (invalid(child(path, "port"), number, text) for text in names.port(number))
         if end is not None and end < number:
-            yield invalid(at, end, "must be greater than or equal to `port`")
+            yield invalid(at, number, "must be greater than or equal to `port`")
         if end is not None:
             yield from (invalid(at, end, text) for text in names.port(end))
     else:

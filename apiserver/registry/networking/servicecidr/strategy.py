@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.registry.generic.check_order import Check, Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.networking.servicecidr import validation as servicecidr_validation
@@ -37,6 +38,11 @@ class ServiceCIDRStrategy(ValidatedAsNew):
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("status",),) if ctx.features.services.wipes_cidr_status else ()
+
+    def update_checks_for(self, ctx: StrategyContext) -> Checks:
+        if ctx.features.services.range_changes_alone:
+            return (Check.METADATA_CHANGE, Check.CHANGE)
+        return super().update_checks_for(ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(servicecidr_validation.service_range_errors(obj.get("spec") or {}))

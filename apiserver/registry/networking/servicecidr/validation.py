@@ -53,4 +53,4 @@ def service_range_update_errors(new: Object, old: Object) -> Iterator[FieldError
             yield invalid(index(path, 0), after[0], IMMUTABLE)
         yield from service_range_errors(new["spec"])
     else:
-        yield invalid(path, after or None, IMMUTABLE)
+        yield invalid(path, (new.get("spec") or {}).get("cidrs"), IMMUTABLE)

@@ -16,7 +16,8 @@ class RuntimeClassStrategy(ValidatedAsNew):
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(runtimeclass_validation.runtime_class_errors(obj))
+        wanted = ctx.features.requests.handlers_required
+        return list(runtimeclass_validation.runtime_class_errors(obj, handler_required=wanted))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(runtimeclass_validation.runtime_class_update_errors(new, old))

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
     FieldError,
+    InternalValue,
     child,
     duplicate,
     index,
     invalid,
+    required,
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
@@ -20,9 +22,13 @@ from kubeskew.apiserver.registry.shared.podtemplate.tolerations import toleratio
 from kubeskew.apiserver.registry.shared.repeats import repeats
 
 
-def runtime_class_errors(obj: Object) -> Iterator[FieldError]:
+def runtime_class_errors(obj: Object, *, handler_required: bool) -> Iterator[FieldError]:
+    """Checks a RuntimeClass; `handler_required`: an empty handler is none, not a bad one."""
     handler = obj.get("handler") or ""
-    yield from (invalid("handler", handler, text) for text in names.dns1123_label(handler))
+    if handler_required and not handler:
+        yield required("handler")
+    else:
+        yield from (invalid("handler", handler, text) for text in names.dns1123_label(handler))
     overhead = obj.get("overhead")
     if overhead is not None:
         limits = {"limits": overhead.get("podFixed") or {}}  # checked, and shown, as a container's limits
@@ -42,7 +48,7 @@ def _scheduling_errors(scheduling: Object, path: str) -> Iterator[FieldError]:
     at = child(path, "tolerations")
     yield from toleration_errors(tolerations, at)
     for position in sorted(repeats(frozenset(toleration.items()) for toleration in tolerations)):
-        yield duplicate(index(at, position), tolerations[position])
+        yield duplicate(index(at, position), InternalValue(tolerations[position], "core.Toleration"))
 
 
 def runtime_class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:

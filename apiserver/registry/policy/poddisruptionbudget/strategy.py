@@ -19,7 +19,8 @@ class BudgetStatus(WithoutMetadata, SpecKeptStatus):
     """Conditions and counts."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(poddisruptionbudget_validation.status_errors(new.get("status") or {}))
+        texts = ctx.features.requests.condition_texts
+        return list(poddisruptionbudget_validation.status_errors(new.get("status") or {}, texts=texts))
 
 
 class BudgetStrategy(WithoutMetadata, WithGenerationConditionalUpdate):

@@ -54,8 +54,10 @@ def _shown(spec: Object) -> Object:
     return {name[:1].upper() + name[1:]: spec.get(name) for name in fields}
 
 
-def status_errors(status: Object) -> Iterator[FieldError]:
-    yield from conditions.condition_errors(status.get("conditions") or [], "status.conditions")
+def status_errors(status: Object, *, texts: bool) -> Iterator[FieldError]:
+    """Checks a status; `texts`: errors of conditions say that what is missing must be set."""
+    found = status.get("conditions") or []
+    yield from conditions.condition_errors(found, "status.conditions", texts=texts)
     for name in _COUNTS:
         count = status.get(name) or 0
         if count < 0:

@@ -23,7 +23,7 @@ def slice_errors(obj: Object) -> Iterator[FieldError]:
     """Checks a ResourceSlice."""
     if obj.get("nodeName"):
         yield from devices.subdomain(obj["nodeName"], "nodeName")
-    yield from devices.driver(obj.get("driverName") or "", "driverName")
+    yield from devices.classic_driver(obj.get("driverName") or "", "driverName")
     yield from _model(obj, _NOWHERE)
     named = obj.get("namedResources")
     if named is not None:
@@ -80,7 +80,7 @@ def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
 
 def _driver(entry: Object, path: str, seen: set[str]) -> Iterator[FieldError]:
     name, at = entry.get("driverName") or "", child(path, "driverName")
-    yield from devices.driver(name, at)
+    yield from devices.classic_driver(name, at)
     if name in seen:
         yield duplicate(at, name)
     seen.add(name)

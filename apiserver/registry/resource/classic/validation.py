@@ -53,7 +53,7 @@ def change_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def class_errors(obj: Object) -> Iterator[FieldError]:
-    yield from devices.driver(obj.get("driverName") or "", "driverName")
+    yield from devices.classic_driver(obj.get("driverName") or "", "driverName")
     reference = obj.get("parametersRef")
     yield from _parameters(reference, "parametersRef")
     namespace = (reference or {}).get("namespace")
@@ -73,7 +73,7 @@ def claim_status_errors(new: Object, old: Object) -> Iterator[FieldError]:
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
     if status.get("driverName"):
-        yield from devices.driver(status["driverName"], "status.driverName")
+        yield from devices.classic_driver(status["driverName"], "status.driverName")
     elif allocation is not None:
         yield required("status.driverName", "must be specified when `allocation` is set")
     yield from _allocation(allocation or {})
@@ -88,7 +88,7 @@ def _allocation(allocation: Object) -> Iterator[FieldError]:
     at, handles = "status.allocation.resourceHandles", allocation.get("resourceHandles") or []
     for position, handle in enumerate(handles):
         where = index(at, position)
-        yield from devices.driver(handle.get("driverName") or "", child(where, "driverName"))
+        yield from devices.classic_driver(handle.get("driverName") or "", child(where, "driverName"))
         if len((handle.get("data") or "").encode()) > MAX_HANDLE_BYTES:
             yield _longer(child(where, "data"), MAX_HANDLE_BYTES)
         yield from handle_errors(handle, where)

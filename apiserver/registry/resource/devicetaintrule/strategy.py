@@ -12,11 +12,13 @@ from kubeskew.apiserver.registry.resource.devicetaintrule import validation as d
 
 class TaintRuleStatus(MetadataKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(devicetaintrule_validation.taint_rule_status_errors(new.get("status") or {}))
+        status, rules = new.get("status") or {}, ctx.features.devices
+        return list(devicetaintrule_validation.taint_rule_status_errors(status, rules))
 
 
 class TaintRuleStrategy(BuiltIn):
     status = TaintRuleStatus
+    returns_deleted_object = True
 
     def takes_unconditional_update(self, version: str) -> bool:
         return version != "v1"  # upstream found out late

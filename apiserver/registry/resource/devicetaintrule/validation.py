@@ -24,7 +24,7 @@ def taint_rule_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> l
     errors: list[FieldError] = []
     for field, rule in (
         ("deviceClassName", devices.subdomain),
-        ("driver", devices.driver),
+        ("driver", lambda name, where: devices.driver(name, where, rules)),
         ("pool", devices.pool),
         ("device", devices.label),
     ):
@@ -37,9 +37,9 @@ def taint_rule_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> l
     return errors
 
 
-def taint_rule_status_errors(status: Object) -> Iterator[FieldError]:
+def taint_rule_status_errors(status: Object, rules: DRAFeatures) -> Iterator[FieldError]:
     conditions, at = status.get("conditions") or [], "status.conditions"
-    yield from condition_errors(conditions, at)
+    yield from condition_errors(conditions, at, texts=rules.condition_texts)
     if len(conditions) > MAX_RULE_CONDITIONS:
         yield too_many(at, len(conditions), MAX_RULE_CONDITIONS)
 

@@ -12,13 +12,14 @@ from kubeskew.apimachinery.field import (
     invalid,
     not_supported,
     required,
+    show,
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.device_taints import binding_errors, toleration_errors
+from kubeskew.apiserver.registry.resource.device_taints import binding_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.network_data import network_data_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.unique_ids import unique_id_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
@@ -42,6 +43,15 @@ def device_id(device: Object) -> str:
     return "/".join([*parts, device["shareID"]] if device.get("shareID") else parts)
 
 
+def _shown_id(device: Object, rules: DRAFeatures) -> Unquoted:
+    """Returns the id of a device as errors of the minor show it."""
+    if rules.device_ids == "text":
+        return Unquoted(device_id(device))
+    names = {"Driver": "driver", "Pool": "pool", "Device": "device", "ShareID": "shareID"}
+    hidden = rules.device_ids == "hidden"
+    return Unquoted(show({shown: {} if hidden else device.get(name) or "" for shown, name in names.items()}))
+
+
 def claim_status_errors(new: Object, old: Object, rules: DRAFeatures) -> list[FieldError]:
     """Returns errors of a status update; specs are in the shape of v1."""
     status, before = new.get("status") or {}, old.get("status") or {}
@@ -56,7 +66,8 @@ def claim_status_errors(new: Object, old: Object, rules: DRAFeatures) -> list[Fi
     errors += _reservations(new, status, before)
     if before.get("allocation") is not None and allocation is not None:
         if allocation != before["allocation"]:
-            errors.append(invalid("status.allocation", allocation, IMMUTABLE))
+            shown = rules.structs.shown(allocation, "*resource.AllocationResult")
+            errors.append(invalid("status.allocation", shown, IMMUTABLE))
     elif allocation is not None:
         errors += _allocation(allocation, new.get("spec") or {}, rules)
     return errors
@@ -86,7 +97,7 @@ def _reservations(claim: Object, status: Object, before: Object) -> Iterator[Fie
 
 def _devices(status: Object, allocated: set[str], rules: DRAFeatures) -> Iterator[FieldError]:
     def rule(device: Object, at: str) -> Iterator[FieldError]:
-        yield from _device(device, at)
+        yield from _device(device, at, rules)
         yield from _reported(device, at, allocated, rules)
 
     yield from devices.unique(
@@ -95,14 +106,14 @@ def _devices(status: Object, allocated: set[str], rules: DRAFeatures) -> Iterato
         rule,
         "status.devices",
         rules,
-        lambda device: Unquoted(device_id(device)),
+        lambda device: _shown_id(device, rules),
         "deviceID",
     )
 
 
-def _device(device: Object, path: str) -> Iterator[FieldError]:
+def _device(device: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """Checks the names that identify a device."""
-    yield from devices.driver(device.get("driver") or "", child(path, "driver"))
+    yield from devices.driver(device.get("driver") or "", child(path, "driver"), rules)
     yield from devices.pool(device.get("pool") or "", child(path, "pool"))
     yield from devices.label(device.get("device") or "", child(path, "device"))
 
@@ -113,11 +124,11 @@ def _reported(device: Object, path: str, allocated: set[str], rules: DRAFeatures
         yield from unique_id_errors(device["shareID"], child(path, "shareID"))
     name = device_id(device)
     if name not in allocated:
-        yield invalid(path, Unquoted(name), "must be an allocated device in the claim")
+        yield invalid(path, _shown_id(device, rules), "must be an allocated device in the claim")
     conditions, at = device.get("conditions") or [], child(path, "conditions")
     if len(conditions) > MAX_CONDITIONS:
         yield too_many(at, len(conditions), MAX_CONDITIONS)
-    yield from condition_errors(conditions, at)
+    yield from condition_errors(conditions, at, texts=rules.condition_texts)
     if device.get("data") is not None:
         yield from devices.raw_object(device["data"], child(path, "data"), rules, stored=False)
     if device.get("networkData") is not None:
@@ -130,9 +141,8 @@ def _allocation(allocation: Object, spec: Object, rules: DRAFeatures) -> Iterato
 
     def result(item: Object, at: str) -> Iterator[FieldError]:
         yield from devices.request_reference(names)(item.get("request") or "", child(at, "request"))
-        yield from _device(item, at)
+        yield from _device(item, at, rules)
         yield from binding_errors(item, at, rules)
-        yield from toleration_errors(item.get("tolerations"), child(at, "tolerations"), rules)
         if item.get("shareID") is not None:
             yield from unique_id_errors(item["shareID"], child(at, "shareID"))
         yield from skipped_operation_errors(item.get("skipNodeOperations"), child(at, "skipNodeOperations"))

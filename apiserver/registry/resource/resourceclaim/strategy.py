@@ -9,7 +9,7 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import TWICE_AS_NEW, UPDATE_AS_NEW, Checks
+from kubeskew.apiserver.registry.generic.check_order import TWICE_AS_NEW, UPDATE, UPDATE_AS_NEW, Check, Checks
 from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
@@ -58,6 +58,8 @@ class ClaimStrategy(BuiltIn):
     status = ClaimStatusStrategy
     returns_deleted_object = True
     _spec: ClassVar[tuple[str, ...]] = ("spec",)
+    spec_type: ClassVar[str] = "resource.ResourceClaimSpec"
+    changed_checks: ClassVar[Checks] = (Check.METADATA, *UPDATE)  # since 1.35
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):
@@ -73,12 +75,12 @@ class ClaimStrategy(BuiltIn):
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
         """Returns the checks: until 1.34 a claim is checked as a new one, and once more as one that was
-        stored.
+        stored, and its metadata as a new one's ever since.
         """
         if is_classic(ctx):
             return TWICE_AS_NEW
         as_new = ctx.features.devices.revalidates_on_update
-        return UPDATE_AS_NEW if as_new else self.update_checks
+        return (Check.METADATA, *UPDATE_AS_NEW) if as_new else self.changed_checks
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):
@@ -86,12 +88,20 @@ class ClaimStrategy(BuiltIn):
         return self._errors(new, ctx, stored=False)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
         if is_classic(ctx):
-            return changed
+            return [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
+        changed = self._change_errors(new, old, ctx)
         if not ctx.features.devices.revalidates_on_update:
             return changed
         return [*changed, *self._errors(new, ctx, stored=True)]
+
+    def _change_errors(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """Returns the error of a spec that changed, which is shown as upstream's internal type."""
+        after, before = (as_v1(obj, ctx).get("spec") for obj in (new, old))
+        if after == before:
+            return []
+        shown = ctx.features.devices.structs.shown(after, self.spec_type)
+        return [invalid("spec", shown, IMMUTABLE)]
 
     def _claim_spec(self, obj: Object, ctx: StrategyContext) -> Object:
         spec: Any = as_v1(obj, ctx)

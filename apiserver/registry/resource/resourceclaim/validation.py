@@ -70,6 +70,9 @@ def _request(request: Object, path: str, rules: DRAFeatures, *, stored: bool) ->
         yield required(path, _ONE_OF)
     elif exact is not None and subrequests:
         yield invalid(path, None, f"{_ONE_OF}, but multiple fields are set")
+        if rules.checks_several_kinds:
+            yield from _exact(exact, child(path, rules.exactly), rules, stored=stored)
+            yield from _alternatives(subrequests, child(path, "firstAvailable"), rules, stored=stored)
     elif exact is not None:
         yield from _exact(exact, child(path, rules.exactly), rules, stored=stored)
     else:

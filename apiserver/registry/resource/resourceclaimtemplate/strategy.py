@@ -5,6 +5,7 @@ Source: pkg/registry/resource/resourceclaimtemplate/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
 from kubeskew.apiserver.registry.resource.resourceclaim.strategy import ClaimStrategy
@@ -13,6 +14,8 @@ from kubeskew.apiserver.registry.shared.template_metadata import template_metada
 
 class ClaimTemplateStrategy(ClaimStrategy):
     _spec = ("spec", "spec")
+    spec_type = "resource.ResourceClaimTemplateSpec"
+    changed_checks = (Check.METADATA, *UPDATE_AS_NEW)
 
     def _errors(self, obj: Object, ctx: StrategyContext, *, stored: bool) -> list[FieldError]:
         metadata = (obj.get("spec") or {}).get("metadata") or {}

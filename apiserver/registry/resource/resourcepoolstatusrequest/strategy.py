@@ -6,7 +6,8 @@ Source: pkg/registry/resource/resourcepoolstatusrequest/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn, MetadataKeptStatus
+from kubeskew.apiserver.registry.generic.builtin import MetadataKeptStatus
+from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest import (
     validation as resourcepoolstatusrequest_validation,
@@ -21,10 +22,11 @@ class StatusRequestStatus(MetadataKeptStatus):
         )
 
 
-class StatusRequestStrategy(BuiltIn):
+class StatusRequestStrategy(HandwrittenBuiltIn):
     """A ResourcePoolStatusRequest's spec never changes."""
 
     status = StatusRequestStatus
+    returns_deleted_object = True
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -34,5 +36,5 @@ class StatusRequestStrategy(BuiltIn):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if new.get("spec") != old.get("spec"):
-            return [invalid("spec", new.get("spec"), IMMUTABLE)]
+            return [invalid("spec", None, IMMUTABLE)]
         return []

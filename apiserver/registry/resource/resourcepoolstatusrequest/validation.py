@@ -1,7 +1,7 @@
 """Holds the rules of ResourcePoolStatusRequest, which upstream declares with the types.
 
 Source: the markers of k8s.io/api/resource/v1alpha3 and pkg/apis/resource/validation
-(validation_resourcepoolstatusrequest.go), 1.36 and 1.37; the order of errors is from memory.
+(validation_resourcepoolstatusrequest.go), 1.36 and 1.37.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,9 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.shared import declared
 from kubeskew.apiserver.registry.shared.conditions import condition_errors
+from kubeskew.apiserver.registry.shared.declared import at_least, needed
 
 MAX_LIMIT = 1000
 MAX_POOLS = 1000
@@ -31,17 +33,13 @@ _COUNTS = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableD
 
 
 def request_errors(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
-    if spec.get("driver"):
-        yield from devices.driver(spec["driver"], "spec.driver")
-    else:
-        yield required("spec.driver")
+    yield from needed(spec, "driver", "spec", declared.long_name_caseless)
     if spec.get("poolName") is not None:
-        yield from devices.pool(spec["poolName"], "spec.poolName")
+        yield from declared.pool_name(spec["poolName"], "spec.poolName")
     limit = spec.get("limit")
     if limit is not None:
-        yield from _at_least(limit, 1, "spec.limit")
-        if limit > MAX_LIMIT:
-            yield invalid("spec.limit", limit, f"must be less than or equal to {MAX_LIMIT}")
+        yield from declared.at_most(limit, MAX_LIMIT, "spec.limit")
+        yield from at_least(limit, 1, "spec.limit")
     attribute = spec.get("defaultPartitionTypeAttribute")
     if attribute is not None:
         at = "spec.defaultPartitionTypeAttribute"
@@ -54,37 +52,44 @@ def request_errors(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
 def request_status_errors(
     status: Object | None, old: Object | None, rules: DRAFeatures
 ) -> Iterator[FieldError]:
-    """Checks that a complete status never changes."""
-    if old is not None and status != old:
-        yield invalid("status", status, IMMUTABLE)
+    """Checks that a complete status never changes, and what is declared of what did change."""
+    if status == old:
         return
+    if old is not None:
+        shown = rules.structs.shown(status, "*resource.ResourcePoolStatusRequestStatus")
+        yield invalid("status", shown, IMMUTABLE)
     if status is None:
         return
+    before, conditions, at = old or {}, status.get("conditions") or [], "status.conditions"
+    if old is None:
+        yield from condition_errors(conditions, at, texts=rules.condition_texts)
     if status.get("poolCount") is None:
         yield required("status.poolCount")
-    else:
-        yield from _at_least(status["poolCount"], 0, "status.poolCount")
-    yield from devices.each(
-        status.get("pools"), MAX_POOLS, lambda pool, at: _pool(pool, at, rules), "status.pools", rules
-    )
-    conditions, at = status.get("conditions") or [], "status.conditions"
+    elif status["poolCount"] != before.get("poolCount"):
+        yield from at_least(status["poolCount"], 0, "status.poolCount")
+    pools = status.get("pools")
+    if pools != before.get("pools"):
+        yield from devices.each(
+            pools, MAX_POOLS, lambda pool, at: _pool(pool, at, rules), "status.pools", rules
+        )
     if len(conditions) > MAX_CONDITIONS:
         yield too_many(at, len(conditions), MAX_CONDITIONS)
-    else:
-        yield from condition_errors(conditions, at)
+    elif conditions != (before.get("conditions") or []):
+        yield from declared.unique_conditions(conditions, at)
 
 
 def _pool(pool: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    yield from devices.driver(pool.get("driver") or "", child(path, "driver"))
-    yield from devices.pool(pool.get("poolName") or "", child(path, "poolName"))
-    yield from _at_least(pool.get("generation") or 0, 0, child(path, "generation"))
+    yield from needed(pool, "driver", path, declared.long_name_caseless)
+    yield from needed(pool, "poolName", path, declared.pool_name)
+    generation, at = pool.get("generation") or 0, child(path, "generation")
+    yield from at_least(generation, 0, at) if generation else (required(at),)
     if pool.get("resourceSliceCount") is not None:
-        yield from _at_least(pool["resourceSliceCount"], 1, child(path, "resourceSliceCount"))
+        yield from at_least(pool["resourceSliceCount"], 1, child(path, "resourceSliceCount"))
     for name in _COUNTS:
         if pool.get(name) is not None:
-            yield from _at_least(pool[name], 0, child(path, name))
+            yield from at_least(pool[name], 0, child(path, name))
     if pool.get("nodeName") is not None:
-        yield from devices.subdomain(pool["nodeName"], child(path, "nodeName"))
+        yield from declared.long_name(pool["nodeName"], child(path, "nodeName"))
     text, at = pool.get("validationError"), child(path, "validationError")
     if text is not None and len(text.encode()) > MAX_ERROR_BYTES:
         yield devices.over_length(at, MAX_ERROR_BYTES, rules)
@@ -103,12 +108,7 @@ def _partitions(partitions: list[Object], path: str) -> Iterator[FieldError]:
             if item.get(name) is None:
                 yield required(child(at, name))
             else:
-                yield from _at_least(item[name], 0, child(at, name))
+                yield from at_least(item[name], 0, child(at, name))
         if names in seen:
             yield duplicate(at, dict(zip(("attribute", "type"), names, strict=True)))
         seen.add(names)
-
-
-def _at_least(number: int, least: int, path: str) -> Iterator[FieldError]:
-    if number < least:
-        yield invalid(path, number, f"must be greater than or equal to {least}")

@@ -25,7 +25,7 @@ MAX_COUNTERS = 32
 _MAX_NAME = 63 + 1 + 32
 _MAX_LABEL = 63
 _SCALARS = ("int", "bool", "string", "version")
-_LISTS = ("bools", "ints", "strings", "versions")  # in the order that they are checked
+_LISTS = ("ints", "bools", "strings", "versions")
 _ONE_VALUE = "exactly one value must be specified"
 _NEEDS_NODES = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is "
@@ -107,17 +107,9 @@ def _attribute(rules: DRAFeatures) -> devices.Rule:
             )
         elif len(used) > 1:
             text = _ONE_VALUE if rules.current_wording else "exactly one field must be specified"
-            yield invalid(path, _internal(attribute, rules), text)
+            yield invalid(path, rules.structs.shown(attribute, "resource.DeviceAttribute"), text)
 
     return run
-
-
-def _internal(attribute: Object, rules: DRAFeatures) -> Object:
-    """Returns the attribute with the names of upstream's internal type."""
-    shown = {f"{name.title()}Value": attribute.get(name) for name in _SCALARS}
-    if rules.attribute_lists:
-        shown |= {f"{name.removesuffix('s').title()}Values": attribute.get(name) for name in _LISTS}
-    return shown
 
 
 def _value(name: str, value: object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:

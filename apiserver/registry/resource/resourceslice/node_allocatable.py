@@ -1,6 +1,6 @@
 """Holds the rules of what devices take of a node's own resources (1.36, renamed in 1.37).
 
-Source: pkg/apis/resource/validation/validation.go, 1.37; the rules of 1.36 are from memory.
+Source: pkg/apis/resource/validation/validation.go, 1.36 and 1.37.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +11,8 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
+_NATIVE_PREFIX = "kubernetes.io/"
+_NO_NATIVE = "must be a node allocatable resource name"
 _POSITIVE = "must be positive"
 _NOT_NEGATIVE = "must be non-negative"
 
@@ -32,7 +34,8 @@ def node_resource_errors(device: Object, path: str) -> Iterator[FieldError]:
     at = child(path, "nodeAllocatableResourceMappings")
     for name, item in sorted((device.get("nodeAllocatableResourceMappings") or {}).items()):
         where = key(at, name)
-        yield from _name(name, where)
+        if "/" in name and _NATIVE_PREFIX not in name:
+            yield invalid(where, name, _NO_NATIVE)
         if item.get("capacityKey") is not None:
             yield from _capacity(item["capacityKey"], capacity, child(where, "capacityKey"))
         if item.get("allocationMultiplier") is not None:
@@ -43,7 +46,7 @@ def node_resource_errors(device: Object, path: str) -> Iterator[FieldError]:
 
 def _name(name: str, path: str) -> Iterator[FieldError]:
     if name not in _NATIVE and not name.startswith("hugepages-"):
-        yield invalid(path, name, "must be a node allocatable resource name")
+        yield invalid(path, name, _NO_NATIVE)
 
 
 def _mapping(mapping: Object, capacity: Mapping[str, Any], path: str) -> Iterator[FieldError]:

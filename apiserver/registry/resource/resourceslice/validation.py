@@ -39,7 +39,7 @@ def slice_errors(
     """Returns errors of a slice's spec; `old` is the spec that it replaces, `bare` the devices without
     `basic`.
     """
-    errors = list(devices.driver(spec.get("driver") or "", "spec.driver"))
+    errors = list(devices.driver(spec.get("driver") or "", "spec.driver", rules))
     errors += _pool(spec.get("pool") or {})
     if old is not None:
         errors += _fixed(spec, old)

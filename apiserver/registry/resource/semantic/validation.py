@@ -22,7 +22,7 @@ _ONE_MODEL = "exactly one semantic model field must be set"
 def slice_errors(obj: Object) -> Iterator[FieldError]:
     """Checks a NodeResourceSlice."""
     yield from _node(obj, "nodeName")
-    yield from devices.driver(obj.get("driverName") or "", "driverName")
+    yield from devices.classic_driver(obj.get("driverName") or "", "driverName")
     seen: set[str] = set()
     for position, resource in enumerate(obj.get("resources") or []):
         at = index("resources", position)

@@ -20,7 +20,7 @@ _SYSTEM_PREFIX = "system-"
 
 _MAX_PRIORITY = 1000000000
 
-_PREEMPTION = ("Never", "PreemptLowerPriority")
+_PREEMPTION = ("PreemptLowerPriority", "Never")
 
 
 def priority_class_errors(obj: Object) -> Iterator[FieldError]:

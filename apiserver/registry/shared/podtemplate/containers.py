@@ -12,6 +12,7 @@ from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
+    forbidden,
     index,
     invalid,
     not_supported,
@@ -28,7 +29,7 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_ONLY_SIDECARS = "must not be set for init containers"
+_NO_INIT = "may not be set for init containers"
 _WHITESPACE = "must not have leading or trailing whitespace"
 
 
@@ -145,9 +146,10 @@ def _init_errors(container: Object, facts: PodFacts, path: str) -> Iterator[Fiel
     if sidecar:
         yield from _running_errors(container, facts, path)
     else:
+        without = " without restartPolicy=Always" if facts.options.features.names_sidecars else ""
         for name in ("lifecycle", *_PROBES):
-            if container.get(name) is not None:  # recorded so; later releases call it forbidden
-                yield invalid(child(path, name), container[name], _ONLY_SIDECARS)
+            if container.get(name) is not None:
+                yield forbidden(child(path, name), _NO_INIT + without)
     policies = container.get("resizePolicy") or []
     if policies and not facts.options.sidecar_resize:
         yield invalid(child(path, "resizePolicy"), policies, "must not be set for init containers")

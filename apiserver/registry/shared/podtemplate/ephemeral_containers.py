@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import ROOT, FieldError, child, duplicate, forbidden, index, not_found
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.shared.differences import struct_difference
+from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.registry.shared.podtemplate.containers import (
     PodFacts,
     container_errors,
@@ -45,7 +45,8 @@ def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[Field
         if target and target not in others:
             yield not_found(child(where, "targetContainerName"), target)
         for field in _FORBIDDEN:
-            if container.get(field):
+            value = container.get(field)
+            if value if field == "resources" and value == {} else value is not None:
                 yield forbidden(child(where, field), _NOT_ALLOWED)
         mounts = child(where, "volumeMounts")
         for number, mount in enumerate(container.get("volumeMounts") or []):
@@ -60,7 +61,7 @@ def creation_errors(spec: Object, path: str) -> Iterator[FieldError]:
         yield forbidden(child(path, "ephemeralContainers"), "cannot be set on create")
 
 
-def update_errors(new: Object, old: Object) -> list[FieldError]:
+def update_errors(new: Object, old: Object, types: InternalTypes) -> list[FieldError]:
     """Returns the errors for changes of existing ephemeral containers."""
     if _MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(ROOT, "static pods do not support ephemeral containers")]
@@ -74,6 +75,6 @@ def update_errors(new: Object, old: Object) -> list[FieldError]:
             errors.append(forbidden(path, text))
         elif now[name] != before:
             text = f'existing ephemeral containers "{name}" may not be changed\n'
-            text += struct_difference("core.EphemeralContainer", before, now[name])
+            text += types.difference("core.EphemeralContainer", before, now[name])
             errors.append(forbidden(path, text))
     return errors

@@ -5,6 +5,7 @@ validatePodHostName, validatePodHostNetworkDeps), 1.36.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required, too_long
@@ -17,6 +18,7 @@ _MAX_SERVERS = 3
 _MAX_SEARCHES = 32
 _MAX_SEARCH_CHARS = 2048
 _MAX_HOST_NAME = 64
+_OLD_ALIAS = "must be valid IP address"
 
 
 def dns_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
@@ -58,13 +60,17 @@ def _search_errors(searches: list[str], path: str, options: PodOptions) -> Itera
 
 
 def alias_errors(aliases: list[Object], path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Checks host aliases, without positions, as recorded; the latest releases tell them."""
-    for alias in aliases:
-        yield from ip_errors(child(path, "ip"), alias.get("ip") or "", strict=options.strict_addresses)
-        for host in alias.get("hostnames") or []:
-            yield from (
-                invalid(child(path, "hostnames"), host, text) for text in names.dns1123_subdomain(host)
-            )
+    """Checks the addresses and names of host aliases; releases before 1.30 name no positions."""
+    numbered = options.features.numbers_aliases
+    for position, alias in enumerate(aliases):
+        where = index(path, position) if numbered else path
+        address = alias.get("ip") or ""
+        problems = ip_errors(child(where, "ip"), address, strict=options.strict_addresses)
+        yield from problems if numbered else (replace(one, detail=_OLD_ALIAS) for one in problems)
+        for number, host in enumerate(alias.get("hostnames") or []):
+            at = child(where, "hostnames")
+            at = index(at, number) if numbered else at
+            yield from (invalid(at, host, text) for text in names.dns1123_subdomain(host))
 
 
 def host_network_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:

@@ -4,6 +4,7 @@ Source: pkg/apis/core/validation/validation.go (validatePodResources), 1.36.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, key
 from kubeskew.apimachinery.objects import Object
@@ -24,7 +25,8 @@ def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterato
         verb = "may not" if options.features.pod_resources_wording else "cannot"
         yield forbidden(child(at, "claims"), f"claims {verb} be set for Resources at pod-level")
     names = {claim.get("name") or "" for claim in spec.get("resourceClaims") or ()}
-    yield from amounts.requirement_errors(resources, names, at, amounts.pod_name_errors)
+    check = partial(amounts.pod_name_errors, lists_pages=options.features.huge_page_names)
+    yield from amounts.requirement_errors(resources, names, at, check)
     yield from _consistency(spec, resources, at)
 
 

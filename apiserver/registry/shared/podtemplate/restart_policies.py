@@ -19,6 +19,7 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 
+_POLICY_NEEDED = "must specify restartPolicy when restart rules are used"
 _POLICIES = ("Always", "Never", "OnFailure")
 _OPERATORS = ("In", "NotIn")
 _MAX_RULES = 20
@@ -38,9 +39,16 @@ def regular_policy_errors(container: Object, path: str, options: PodOptions) -> 
 def init_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
     """Checks an init container's: Always makes it a sidecar."""
     policy = container.get("restartPolicy")
-    if options.restart_rules:
+    if policy is None:
+        if container.get("restartPolicyRules") and options.features.init_rules_need_policy:
+            yield required(child(path, "restartPolicy"), _POLICY_NEEDED)
+    elif options.restart_rules and policy == "Always" and not options.restart_all:
+        if container.get("restartPolicyRules"):
+            text = "restartPolicyRules are not allowed for init containers with restart policy Always"
+            yield forbidden(child(path, "restartPolicyRules"), text)
+    elif options.restart_rules:
         yield from _policy_errors(container, path, options)
-    elif policy is not None and policy != "Always":
+    elif policy != "Always":
         yield not_supported(child(path, "restartPolicy"), policy, ("Always",))
 
 
@@ -50,7 +58,7 @@ def _policy_errors(container: Object, path: str, options: PodOptions) -> Iterato
     if policy is None:
         if not rules:
             return
-        yield required(at, "must specify restartPolicy when restart rules are used")
+        yield required(at, _POLICY_NEEDED)
     elif policy not in _POLICIES:
         yield not_supported(at, policy, _POLICIES)
     at = child(path, "restartPolicyRules")

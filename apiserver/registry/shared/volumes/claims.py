@@ -11,6 +11,7 @@ from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, k
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resource_names import is_native
+from kubeskew.apiserver.features import VolumeFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import ZERO
@@ -79,11 +80,11 @@ def _data_errors(spec: Object, path: str) -> Iterator[FieldError]:
         yield from (invalid(at, namespace, text) for text in names.dns1123_label(namespace))
         if source is not None:
             text = "may not be specified when dataSourceRef.namespace is specified"
-            yield invalid(path, child(path, "dataSource"), text)
+            yield invalid(path, {}, text)  # upstream passes the path, which has no visible fields
     elif source is not None and reference is not None:
         same = all(source.get(name) == reference.get(name) for name in ("apiGroup", "kind", "name"))
         if not same:
-            yield invalid(path, child(path, "dataSource"), "must match dataSourceRef")
+            yield invalid(path, {}, "must match dataSourceRef")
 
 
 def _source_errors(source: Object, path: str) -> Iterator[FieldError]:
@@ -105,14 +106,9 @@ def template_errors(template: Object, path: str) -> Iterator[FieldError]:
 # --- changes -----------------------------------------------------------------------------------------------
 
 
-def claim_update_errors(
-    new: Object, old: Object, *, shrinks: bool, classes: bool, applied: bool
-) -> Iterator[FieldError]:
+def claim_update_errors(new: Object, old: Object, features: VolumeFeatures) -> Iterator[FieldError]:
     """Checks that the spec stays, except the size and class of bound claims, and the fields that binding
     sets.
-
-    `shrinks`: the requested size may fall to the actual one (gate RecoverVolumeExpansionFailure). `applied`:
-    a class may be removed until it was applied (from 1.34 on).
     """
     before, after = dict(old["spec"]), dict(new["spec"])
     if not before.get("volumeName"):
@@ -122,11 +118,13 @@ def claim_update_errors(
     if ((new.get("status") or {}).get("phase")) == "Bound":
         _free(after, before)
     if before != after:
-        yield forbidden("spec", _IMMUTABLE_SPEC + _difference(before, after))
-    yield from _size_errors(new, old, shrinks=shrinks)
+        difference = features.internal.difference("core.PersistentVolumeClaimSpec", before, after)
+        yield forbidden("spec", _IMMUTABLE_SPEC + difference)
+    yield from _size_errors(new, old, shrinks=features.claim_shrinks)
     mode = new["spec"].get("volumeMode")
     if mode != old["spec"].get("volumeMode"):
         yield invalid("volumeMode", mode, IMMUTABLE)
+    classes, applied = features.attributes_classes, features.several_applied
     yield from _attributes_errors(new, old, classes=classes, applied=applied)
 
 
@@ -134,12 +132,6 @@ _IMMUTABLE_SPEC = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
     "claims\n"
 )
-
-
-def _difference(before: Object, after: Object) -> str:
-    from kubeskew.apiserver.registry.shared.differences import struct_difference
-
-    return struct_difference("core.PersistentVolumeClaimSpec", before, after)
 
 
 def _storage_class_errors(new: Object, old: Object, before: Object, after: Object) -> Iterator[FieldError]:

@@ -6,13 +6,22 @@ Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume
 from collections.abc import Callable, Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
+from kubeskew.apimachinery.field import (
+    FieldError,
+    InternalValue,
+    child,
+    forbidden,
+    invalid,
+    key,
+    not_supported,
+    required,
+)
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import paths, selectors
 from kubeskew.apiserver.registry.shared.amounts import ZERO
-from kubeskew.apiserver.registry.shared.differences import struct_difference
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 from kubeskew.apiserver.registry.shared.volumes import sources
 
@@ -38,8 +47,10 @@ _NOT_INLINE = f"may not be specified {_INLINE}"
 _NO_WHOLE_HOST = "may not be 'recycle' for a hostPath mount of '/'"
 
 
-def volume_errors(spec: Object, *, any_value: bool) -> Iterator[FieldError]:
-    """Checks a spec; `any_value`: its node affinity may ask for values that no label can have."""
+def volume_errors(spec: Object, *, any_value: bool, required_alone: bool) -> Iterator[FieldError]:
+    """Checks a spec; `any_value`: its node affinity may ask for values that no label can have;
+    `required_alone`: of a CSI driver that is missing nothing else is said.
+    """
     yield from _access_modes(spec, "spec")
     yield from _capacity(spec.get("capacity") or {})
     policy = spec.get("persistentVolumeReclaimPolicy") or ""
@@ -48,7 +59,7 @@ def volume_errors(spec: Object, *, any_value: bool) -> Iterator[FieldError]:
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         yield from _affinity(affinity, any_value=any_value)
-    yield from _source_errors(spec, "spec")
+    yield from _source_errors(spec, "spec", required_alone=required_alone)
     for field in ("storageClassName", "volumeAttributesClassName"):
         name = spec.get(field) or ""
         if field == "volumeAttributesClassName":
@@ -135,7 +146,7 @@ def _affinity(affinity: Object, *, any_value: bool) -> Iterator[FieldError]:
 Rule = Callable[[Object, str], Iterator[FieldError]]
 
 
-def _source_errors(spec: Object, path: str) -> Iterator[FieldError]:
+def _source_errors(spec: Object, path: str, *, required_alone: bool = True) -> Iterator[FieldError]:
     found = False
     for kind in [source for source in SOURCES if spec.get(source) is not None]:
         if found and kind != "flexVolume":  # which may come second, but none after it
@@ -144,6 +155,9 @@ def _source_errors(spec: Object, path: str) -> Iterator[FieldError]:
             continue
         found = True
         shown = {"gcePersistentDisk": "persistentDisk"}.get(kind, kind)
+        if kind == "csi":
+            name, at = spec["csi"].get("driver") or "", child(path, "csi.driver")
+            yield from sources.csi_driver_name(name, at, required_alone=required_alone)
         yield from SOURCES[kind](spec[kind], child(path, shown))
         if kind == "local" and spec.get("nodeAffinity") is None:
             yield required(child(path, "nodeAffinity"), "Local volume requires node affinity")
@@ -193,7 +207,6 @@ def _storage_os(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _csi(source: Object, path: str) -> Iterator[FieldError]:
-    yield from sources.csi_driver_name(source.get("driver") or "", child(path, "driver"))
     yield from sources.needed(source, path, "volumeHandle")
     for field in _CSI_SECRETS:
         reference = source.get(field)
@@ -244,19 +257,19 @@ SOURCES: dict[str, Rule] = {
 # --- changes -----------------------------------------------------------------------------------------------
 
 
-def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+def update_errors(new: Object, old: Object, types: InternalTypes) -> Iterator[FieldError]:
     before, after = ({kind: spec[kind] for kind in SOURCES if kind in spec} for spec in (old, new))
     _let_in_expansion_secret(after, before)
     if before != after:
         text = "spec.persistentvolumesource is immutable after creation\n"
-        difference = struct_difference("core.PersistentVolumeSource", before, after)
+        difference = types.difference("core.PersistentVolumeSource", before, after)
         yield forbidden("spec.persistentvolumesource", text + difference)
     if new.get("volumeMode") != old.get("volumeMode"):
         yield invalid("volumeMode", new.get("volumeMode"), IMMUTABLE)
     affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
     if was is not None and affinity != was and _renamed(was, affinity) != affinity:
         text = "field is immutable, except for updating from beta label to GA"
-        yield invalid("nodeAffinity", affinity, text)
+        yield invalid("nodeAffinity", InternalValue(affinity, "*core.VolumeNodeAffinity"), text)
     if old.get("volumeAttributesClassName") is not None and new.get("volumeAttributesClassName") is None:
         yield forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden")
 

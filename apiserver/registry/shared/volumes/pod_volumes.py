@@ -80,6 +80,9 @@ def _source_errors(
             yield forbidden(child(path, _REFUSED_AS.get(kind, kind)), _ONE_KIND)
             continue
         found = True
+        if kind == "csi":
+            at, alone = child(path, "csi.driver"), options.features.driver_required_alone
+            yield from sources.csi_driver_name(volume["csi"].get("driver") or "", at, required_alone=alone)
         yield from _SOURCES[kind](volume[kind], child(path, _SHOWN_AS.get(kind, kind)))
         if kind == "image":
             yield from _image(volume["image"], child(path, "image"), options)
@@ -120,7 +123,6 @@ def _downward(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _csi(source: Object, path: str) -> Iterator[FieldError]:
-    yield from sources.csi_driver_name(source.get("driver") or "", child(path, "driver"))
     reference = source.get("nodePublishSecretRef")
     if reference is None:
         return

@@ -192,9 +192,12 @@ def storage_os(source: Object, path: str) -> Iterator[FieldError]:
     yield from secret_reference(source, path, "name")
 
 
-def csi_driver_name(name: str, path: str) -> Iterator[FieldError]:
+def csi_driver_name(name: str, path: str, *, required_alone: bool = True) -> Iterator[FieldError]:
+    """Checks the name of a driver; `required_alone`: of a missing one nothing else is said (since 1.35)."""
     if not name:
         yield required(path)
+        if required_alone:
+            return
     if len(name) > _MAX_DRIVER:
         yield too_long(path, _MAX_DRIVER)
     yield from (invalid(path, name, text) for text in names.dns1123_subdomain(name.lower()))

@@ -36,7 +36,7 @@ def _collisions(new: Object, old: Object) -> Iterator[FieldError]:
 def replica_errors(new: Object, _old: Object) -> Iterator[FieldError]:
     """Checks replica sets and replication controllers."""
     counted = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-    yield from _counts(new, *counted, "observedGeneration")
+    yield from _counts(new, *counted, "terminatingReplicas", "observedGeneration")
     yield from _at_most(new, "replicas", _OF_REPLICAS, *counted[1:])
     yield from _at_most(new, "readyReplicas", "cannot be greater than readyReplicas", "availableReplicas")
 
@@ -44,7 +44,7 @@ def replica_errors(new: Object, _old: Object) -> Iterator[FieldError]:
 def deployment_errors(new: Object, old: Object) -> Iterator[FieldError]:
     yield from _counts(
         new, "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
-        "unavailableReplicas", "collisionCount",
+        "unavailableReplicas", "terminatingReplicas", "collisionCount",
     )  # fmt: skip
     limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
     yield from _at_most(new, "replicas", _OF_REPLICAS, *limited)

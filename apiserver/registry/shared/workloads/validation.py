@@ -17,6 +17,8 @@ from kubeskew.apiserver.registry.shared.internal_values import update_strategy
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
 
+_ROLLING = ("maxUnavailable", "maxSurge")
+
 
 def not_negative(obj: Object, path: str, *fields: str) -> Iterator[FieldError]:
     for name in fields:
@@ -116,7 +118,9 @@ def _strategy_errors(strategy: Object) -> Iterator[FieldError]:
         if rolling is not None:
             yield forbidden(at, "may not be specified when strategy `type` is 'Recreate'")
     elif kind != "RollingUpdate":
-        yield not_supported("spec.strategy", update_strategy(strategy), ("Recreate", "RollingUpdate"))
+        yield not_supported(
+            "spec.strategy", update_strategy(strategy, _ROLLING), ("Recreate", "RollingUpdate")
+        )
     elif rolling is None:
         yield required(at, "this should be defaulted and never be nil")
     else:
@@ -177,7 +181,7 @@ def _daemon_strategy(strategy: Object, path: str) -> Iterator[FieldError]:
     if kind == "OnDelete":
         return
     if kind != "RollingUpdate":
-        yield not_supported(path, update_strategy(strategy), ("RollingUpdate", "OnDelete"))
+        yield not_supported(path, update_strategy(strategy, _ROLLING), ("RollingUpdate", "OnDelete"))
         return
     if rolling is None:
         yield required(at)

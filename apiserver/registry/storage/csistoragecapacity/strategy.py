@@ -5,7 +5,6 @@ Source: pkg/registry/storage/csistoragecapacity/strategy.go, 1.36.
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.handwritten_validation import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import node_labels, selectors
@@ -14,7 +13,7 @@ from kubeskew.apiserver.registry.storage.csistoragecapacity import (
 )
 
 
-class CapacityStrategy(ValidatedAsNew, ReturnsDeletedObject):
+class CapacityStrategy(ValidatedAsNew):
     """CSIStorageCapacity."""
 
     allow_unconditional_update = False

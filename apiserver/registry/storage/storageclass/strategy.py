@@ -17,7 +17,8 @@ class StorageClassStrategy(ValidatedAsNew, ReturnsDeletedObject):
         return list(storageclass_validation.storage_class_errors(obj))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(storageclass_validation.storage_class_update_errors(new, old))
+        immutable = ctx.features.volumes.immutable_classes
+        return list(storageclass_validation.storage_class_update_errors(new, old, immutable=immutable))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return list(node_labels.topology_warnings(obj.get("allowedTopologies") or [], "allowedTopologies"))

@@ -40,7 +40,7 @@ def storage_class_errors(obj: Object) -> Iterator[FieldError]:
         yield required("provisioner", provisioner)
     else:
         texts = names.qualified_name(provisioner.lower())
-        yield from (invalid("provisioner", provisioner, text) for text in texts)
+        yield from (invalid("provisioner", provisioner.lower(), text) for text in texts)
     yield from _parameter_errors(obj.get("parameters") or {}, "parameters")
     policy = obj.get("reclaimPolicy") or ""
     if policy and policy not in _RECLAIM:
@@ -105,9 +105,13 @@ def _canonical(term: Object) -> frozenset[Any]:
     return frozenset(by_key.items())
 
 
-def storage_class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+def storage_class_update_errors(new: Object, old: Object, *, immutable: bool) -> Iterator[FieldError]:
+    """Checks that a class stays; `immutable`: errors say so, of all fields alike."""
     for name in ("parameters", "provisioner", "reclaimPolicy"):
-        if (new.get(name) or None) != (old.get(name) or None):
+        if (new.get(name) or None) != (old.get(name) or None) and immutable:
+            empty = "" if name == "provisioner" else None
+            yield invalid(name, new.get(name, empty), IMMUTABLE)
+        elif (new.get(name) or None) != (old.get(name) or None):
             yield forbidden(name, f"updates to {name} are forbidden.")
     if new.get("volumeBindingMode") != old.get("volumeBindingMode"):
         yield invalid("volumeBindingMode", new.get("volumeBindingMode"), IMMUTABLE)

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 MAX_NODES = 128  # that one list of a context may have
 _FIELD_MANAGER = "kube-scheduler"
-_ADDED = ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, Action.ADD, "PodSchedulingContextAdd")
-_UPDATED = ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, Action.UPDATE, "PodSchedulingContextUpdate")
+_ADDED = ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, Action.ADD)
+_UPDATED = ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, Action.UPDATE)
 
 Listener = Callable[[ClusterEvent, Object | None, Object | None], None]
 

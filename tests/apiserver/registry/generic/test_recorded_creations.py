@@ -20,12 +20,13 @@ from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategies import strategy_of
 
-DATA = DATA / "core-1.20"
+DATA = DATA / "real-1.36"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 # Made by admission, by later minors or at random.
 _ELSEWHERE = {
     "tolerations", "priority", "preemptionPolicy", "serviceAccount", "serviceAccountName", "resizePolicy",
     "clusterIP", "clusterIPs", "nodePort", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "secrets",
+    "taints",
 }  # fmt: skip
 # Need the version of the request, plugins of admission or what an earlier step made.
 _NOT_OFFLINE = {
@@ -51,7 +52,7 @@ def _filled(value: Any, names: dict[str, Any]) -> Any:
 
 def _cases() -> list[Any]:
     found = []
-    for file in sorted(DATA.glob("*.golden.json")):
+    for file in sorted(DATA.glob("strict-*.golden.json")):
         for sequence in json.loads(file.read_text())["sequences"]:
             names = {**sequence.get("vars", {}), "run": "run"}
             for position, step in enumerate(sequence["steps"], 1):
@@ -142,7 +143,7 @@ def test_a_create_gives_what_the_real_server_gave(path: Any, body: Any, step: An
 
 def _same_refusal(status: Any, wanted: Any, step: Any) -> None:
     assert (status["code"], status["reason"]) == (wanted["code"], wanted["reason"])
-    if step.get("compare") == "full":
+    if step.get("compare") == "full" and "<" not in wanted["message"]:  # several causes have no order
         assert status["message"] == wanted["message"]
     causes = wanted.get("details", {}).get("causes")
     if causes is not None:

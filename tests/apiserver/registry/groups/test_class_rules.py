@@ -32,7 +32,7 @@ RULES = [
     (
         PRIORITIES,
         named(value=1, preemptionPolicy="Ever"),
-        'preemptionPolicy: Unsupported value: "Ever": supported values: "Never", "PreemptLowerPriority"',
+        'preemptionPolicy: Unsupported value: "Ever": supported values: "PreemptLowerPriority", "Never"',
     ),
     (
         STORAGE,
@@ -68,7 +68,7 @@ CHANGES = [
         STORAGE,
         named(provisioner="a"),
         {"provisioner": "b"},
-        "provisioner: Forbidden: updates to provisioner are forbidden.",
+        'provisioner: Invalid value: "b": field is immutable',
     ),
 ]
 

@@ -123,7 +123,7 @@ async def test_claims_that_are_refused(api: Caller, given: Any, wanted: list[str
         (
             slice_({"name": "a", "attributes": {"x": {"int": 1, "bool": True}}}),
             [
-                'spec.devices[0].attributes[x]: Invalid value: {"IntValue":1,"BoolValue":true,"StringValue":null,"VersionValue":null,"BoolValues":null,"IntValues":null,"StringValues":null,"VersionValues":null}: exactly one value must be specified'
+                'spec.devices[0].attributes[x]: Invalid value: {"IntValue":1,"BoolValue":true,"StringValue":null,"VersionValue":null,"IntValues":null,"BoolValues":null,"StringValues":null,"VersionValues":null}: exactly one value must be specified'
             ],
         ),
         (

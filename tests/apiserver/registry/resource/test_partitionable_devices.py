@@ -80,7 +80,11 @@ def sets(*names: str, counters: int = 1) -> Any:
         ({"sharedCounters": sets("S")}, "spec.sharedCounters[0].name", DNS_LABEL),
         ({"sharedCounters": sets(*(f"s{n}" for n in range(9)))}, "spec.sharedCounters", "at most 8 items"),
         ({"sharedCounters": sets("s", counters=33)}, "spec.sharedCounters[0].counters", "at most 32"),
-        ({"sharedCounters": [{"name": "s", "counters": {"memorySlice0": ONE}}]}, "[memorySlice0]", DNS_LABEL),
+        (
+            {"sharedCounters": [{"name": "s", "counters": {"memorySlice0": ONE}}]},
+            "spec.sharedCounters[0].counters",
+            DNS_LABEL,
+        ),
         ({"sharedCounters": [{"name": "s"}]}, "spec.sharedCounters[0].counters", "Required value"),
         ({"devices": [{"name": "gpu-0-mig-1g.5gb-0"}]}, "spec.devices[0].name", "must not contain dots"),
         ({"devices": [{"name": f"d{n}"} for n in range(129)]}, "spec.devices", "at most 128 items"),

@@ -1,0 +1,1 @@
+"""Counts what the API server does, in those of upstream's families that its minor has."""

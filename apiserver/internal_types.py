@@ -1,0 +1,144 @@
+"""Shows objects as upstream's internal types, which field errors and differences print.
+
+The internal types have no JSON names: Go writes its own names, every field, and null for what is absent.
+Their fields are data (`internal_types.json`, made by hack/internal_types.py); releases older than the data
+have the fields of its first. Differences of 1.34 and later are those of
+k8s.io/apimachinery/pkg/util/diff/diff.go: lines of indented JSON, as difflib compares them.
+"""
+
+import difflib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kubeskew.apimachinery.go_numbers import as_written
+from kubeskew.apimachinery.objects import Object
+
+_FILE = Path(__file__).with_name("internal_types.json")
+_ZEROS: Mapping[str, Any] = {"s": "", "b": False, "i": 0, "q": "0", "n": None, "e": {}, "l": {}, "m": {}}
+_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
+# JSON names of external fields that the internal ones do not follow.
+_RENAMED = {
+    "discoverychapauth": "chapAuthDiscovery", "sessionchapauth": "chapAuthSession",
+    "cephmonitors": "monitors", "rbdimage": "image", "rbdpool": "pool", "radosuser": "user",
+}  # fmt: skip
+_IN_SECURITY_CONTEXT = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+
+
+class InternalTypes:
+    """The internal types of one release; `unified`: differences are of lines, not of structs."""
+
+    def __init__(self, minor: int, *, unified: bool) -> None:
+        self._minor = minor
+        self._unified = unified
+
+    def shown(self, value: Any, sort: str) -> Any:
+        """Returns an external value as its internal type is written in JSON; `sort`: `core.PodSpec`, with `*`
+        for a pointer, `[` for a list."""
+        if value is None:
+            return self._zero(sort)
+        if sort[0] == "*":
+            return self.shown(value, sort[1:])
+        if sort[0] == "[":
+            return [self.shown(item, sort[1:]) for item in value]
+        if sort[0] == "{":
+            return {name: self.shown(value[name], sort[1:]) for name in sorted(value)}
+        if sort in {"l", "m"}:
+            return _selector(value) if sort == "l" else _sorted(value)
+        if "." not in sort:
+            return _sorted(value)
+        if sort == "core.PodSpec":
+            value = _internal_pod(value)
+        given = {name.lower(): item for name, item in value.items()}
+        found: Object = {}
+        for name, inner in _fields_of(self._minor)[sort]:
+            if inner == "m":
+                found |= _sorted(value.get("metadata") or {})
+            else:
+                found[name] = self.shown(given.get(_external(name)), inner)
+        return found
+
+    def _zero(self, sort: str) -> Any:
+        if "." not in sort or sort[0] in "*[{":
+            return _ZEROS.get(sort)
+        return self.shown({}, sort)
+
+    def difference(self, sort: str, old: Any, new: Any) -> str:
+        """Returns what differs of two external values, as refusals end with it; of lists, since 1.34."""
+        if not self._unified:
+            return _struct_difference(sort, old, new) if isinstance(old, dict) else ""
+        before, after = _lines(self.shown(old, sort)), _lines(self.shown(new, sort))
+        lines = difflib.unified_diff(before, after, n=3, lineterm="\n")
+        return "".join(list(lines)[2:])  # without the names of files
+
+
+def _lines(value: Any) -> list[str]:
+    text = json.dumps(as_written(value), indent=1, ensure_ascii=False, separators=(",", ": "))
+    return [line + "\n" for line in text.translate(_HTML).split("\n")]
+
+
+def _external(name: str) -> str:
+    lowered = name.lower()
+    return _RENAMED.get(lowered, lowered).lower()
+
+
+def _internal_pod(spec: Object) -> Object:
+    """Returns a pod's spec with what the internal type has in its security context."""
+    moved = {name: spec[name] for name in _IN_SECURITY_CONTEXT if name in spec}
+    return {**spec, "securityContext": {**(spec.get("securityContext") or {}), **moved}}
+
+
+def _selector(selector: Object) -> Object:
+    shown: Object = {}
+    if selector.get("matchLabels"):
+        shown["matchLabels"] = _sorted(selector["matchLabels"])
+    if selector.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            {"key": one.get("key") or "", "operator": one.get("operator") or ""}
+            | ({"values": one["values"]} if one.get("values") else {})
+            for one in selector["matchExpressions"]
+        ]
+    return shown
+
+
+def _sorted(value: Any) -> Any:
+    return {name: _sorted(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
+
+
+def _struct_difference(name: str, old: Object, new: Object) -> str:
+    """Shows the difference of two structs in the manner of go-cmp: its layout, not its every line."""
+    lines = [f"  {name}{{"]
+    same = 0
+    for field in dict.fromkeys([*old, *new]):
+        if old.get(field) == new.get(field):
+            same += 1
+            continue
+        if same:
+            lines.append(f"  \t... // {same} identical fields")
+            same = 0
+        title = field[:1].upper() + field[1:]
+        lines += [f"- \t{title}: {_plain(old.get(field))},", f"+ \t{title}: {_plain(new.get(field))},"]
+    if same:
+        lines.append(f"  \t... // {same} identical fields")
+    return "\n".join([*lines, "  }", ""])
+
+
+def _plain(value: Any) -> str:
+    return "nil" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+@lru_cache(maxsize=1)
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(_FILE.read_text())
+    return document
+
+
+@lru_cache(maxsize=16)
+def _fields_of(minor: int) -> Mapping[str, list[list[str]]]:
+    types: dict[str, list[list[Any]]] = _document()["types"]
+    return {
+        name: next((shape for first, shape in reversed(steps) if first <= minor), steps[0][1]) or []
+        for name, steps in types.items()
+    }

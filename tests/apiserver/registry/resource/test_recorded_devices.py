@@ -1,0 +1,62 @@
+"""Our server answers about devices and claims as a real kube-apiserver 1.36.3 did."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from recorded import DATA
+from server_in_process import close_server, open_server
+from transcript_answers import differing
+from transcripts import Run, load
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+
+pytestmark = pytest.mark.xdist_group("recorded-devices")  # what is recorded is asked once
+
+RELEASE = Version.parse("1.36.3")
+SERVED = ("v1alpha3", "v1beta1", "v1beta2")
+RECORDED = {file: load(DATA / "real-1.36" / f"{file}.golden.json") for file in ("dra", "dra-gates")}
+NAMES = [(file, name) for file, sequences in RECORDED.items() for name in sequences]
+# What is not yet alike, with the reason; the test fails if one of them is.
+NOT_ALIKE = {
+    ("dra", "claim-device-status"): "a driver's data are a leaf in managedFields upstream",
+    ("dra-gates", "claim-device-status"): "a driver's data are a leaf in managedFields upstream",
+}
+
+
+def _options(file: str) -> dict[str, object]:
+    """The gates and API versions of the server that was recorded."""
+    if file == "dra":
+        return {}
+    known = FeatureGates(RELEASE, {}).known()
+    gates = {name: True for name in known if name.startswith("DRA")} | {"GenericWorkload": True}
+    return {"gates": gates, "runtime_config": {f"resource.k8s.io/{version}": True for version in SERVED}}
+
+
+async def _run_all(file: str, tokens: str) -> dict[str, Run]:
+    """Every sequence of a file run once, against one server on a socket."""
+    server = await open_server(RELEASE, token_auth_file=tokens, **_options(file))
+    await server.start()
+    async with aiohttp.ClientSession(headers={"Authorization": "Bearer secret"}) as http:
+        base = f"http://127.0.0.1:{server.port}"
+        runs = [Run(http, base, sequence).go() for sequence in RECORDED[file].values()]
+        done = dict(zip(RECORDED[file], await asyncio.gather(*runs), strict=True))
+    await server.stop()
+    await close_server(server)
+    return done
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, dict[str, Run]]]:
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens.csv"
+    tokens.write_text('secret,admin,1,"system:masters"\n')
+    yield {file: await _run_all(file, str(tokens)) for file in RECORDED}
+
+
+@pytest.mark.parametrize(("file", "name"), NAMES)
+async def test_a_sequence_is_answered_as_recorded(runs: dict[str, dict[str, Run]], file: str, name: str):
+    """Codes, warnings, bodies and causes; a sequence that is not alike says why."""
+    assert bool(differing(runs[file][name])) == ((file, name) in NOT_ALIKE)

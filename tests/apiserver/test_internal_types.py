@@ -1,0 +1,48 @@
+"""Objects as upstream's internal types, and their differences, which refusals end with."""
+
+from kubeskew.apiserver.internal_types import InternalTypes
+
+NEW, OLD = InternalTypes(36, unified=True), InternalTypes(33, unified=False)
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def test_every_field_is_shown_under_gos_name():
+    """Absent values are Go's zeros: null for what may be nil."""
+    shown = NEW.shown({"key": "a", "operator": "Exists"}, "core.Toleration")
+
+    assert shown == {"Key": "a", "Operator": "Exists", "Value": "", "Effect": "", "TolerationSeconds": None}
+    assert list(shown) == ["Key", "Operator", "Value", "Effect", "TolerationSeconds"]
+
+
+def test_a_pods_host_namespaces_are_in_its_security_context():
+    """Upstream's conversion moves them there."""
+    shown = NEW.shown({"hostNetwork": True, "containers": [{"name": "c"}]}, "core.PodSpec")
+
+    assert shown["SecurityContext"]["HostNetwork"] is True
+    assert shown["Containers"][0]["TTY"] is False
+    assert shown["Volumes"] is None
+
+
+def test_fields_are_those_of_the_release():
+    """A pod of 1.31 has no resources of its own, one of 1.32 has."""
+    assert "Resources" not in InternalTypes(31, unified=False).shown({}, "core.PodSpec")
+    assert "Resources" in InternalTypes(32, unified=False).shown({}, "core.PodSpec")
+
+
+def test_differences_are_lines_of_json_since_1_34():
+    """With three lines around what changed, and without names of files; before, structs in Go's syntax."""
+    changed = {**CLAIM, "accessModes": ["ReadOnlyMany"]}
+
+    assert NEW.difference("core.PersistentVolumeClaimSpec", CLAIM, changed).splitlines() == [
+        "@@ -1,6 +1,6 @@",
+        " {",
+        '  "AccessModes": [',
+        '-  "ReadWriteOnce"',
+        '+  "ReadOnlyMany"',
+        "  ],",
+        '  "Selector": null,',
+        '  "Resources": {',
+    ]
+    assert OLD.difference("core.PersistentVolumeClaimSpec", CLAIM, changed).startswith(
+        "  core.PersistentVolumeClaimSpec{\n"
+    )
