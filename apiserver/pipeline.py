@@ -31,6 +31,7 @@ def build(
     max_reads: int,
     max_writes: int,
     constrained_impersonation: bool = False,
+    nobody_is_bad: bool = False,
     fairness: Fairness | None = None,
     faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
@@ -41,7 +42,8 @@ def build(
         handler = with_fairness(handler, fairness)
     else:
         handler = with_max_in_flight(handler, max_reads, max_writes)
-    handler = with_impersonation(handler, authorizer, constrained=constrained_impersonation)
+    constrained = constrained_impersonation
+    handler = with_impersonation(handler, authorizer, constrained=constrained, nobody_is_bad=nobody_is_bad)
     if faults is not None:
         handler = faults(handler)
     handler = with_audit(handler, metrics, clock)
