@@ -72,7 +72,8 @@ class RequestMetrics:
         self.admission = AdmissionMetrics(families)
         self.store = StoreMetrics(families)
         self.looks: list[Callable[[], None]] = []  # called before the families are read
-        self._kinds: dict[tuple[RequestKind, str], _KindSeries] = {}
+        self._kinds: dict[_KindKey, _KindSeries] = {}  # of what most requests are
+        self._rares: dict[tuple[RequestKind, str], _KindSeries] = {}  # of all, by kind and dry run
         self._open: dict[RequestKind, NumberSeries] = {}
 
     @property
@@ -83,19 +84,12 @@ class RequestMetrics:
     def observe(self, request: Request, response: Response, seconds: float) -> None:
         """Counts one answer."""
         info = request.info
-        if not info.is_resource:
-            path = "openapi/v3" if info.path.startswith(_SCHEMAS) else info.path
-            if path not in _INSTRUMENTED:
-                return
-            info = info._replace(path=path)
-        key = _kind(info), request.query["dryRun"][0] if "dryRun" in request.query else ""
-        series = self._kinds.get(key)
+        key = info[_DECIDING], info.name == "", info.namespace == ""
+        series = self._kinds.get(key) if info.is_resource and "dryRun" not in request.query else None
         if series is None:
-            if not self._is_known(info):
-                info, key = _UNKNOWN, (_kind(_UNKNOWN), "")
-            series = self._kinds.get(key)
+            series = self._rare(request, key)
             if series is None:
-                series = self._kinds[key] = self._series(info, key[1])
+                return
         answered = series.answered.get(response.status)
         if answered is None:
             labels = {**series.labels, "code": str(response.status)}
@@ -107,6 +101,24 @@ class RequestMetrics:
                 series.size.observe(len(response.body))
         if series.body is not None and request.size:
             series.body.observe(request.size)
+
+    def _rare(self, request: Request, key: "_KindKey") -> "_KindSeries | None":
+        """Returns the series of an answer that is the first of its kind, to a dry run, or of no resource."""
+        info, dry_run = request.info, request.query["dryRun"][0] if "dryRun" in request.query else ""
+        if not info.is_resource:
+            path = "openapi/v3" if info.path.startswith(_SCHEMAS) else info.path
+            if path not in _INSTRUMENTED:
+                return None
+            info = info._replace(path=path)
+        if not self._is_known(info):
+            info, dry_run = _UNKNOWN, ""
+        rare = _kind(info), dry_run
+        series = self._rares.get(rare)
+        if series is None:
+            series = self._rares[rare] = self._series(info, dry_run)
+        if info.is_resource and not dry_run:
+            self._kinds[key] = series
+        return series
 
     def deprecated(self, info: RequestInfo, removed: str) -> None:
         """Notes that somebody asked for a deprecated resource."""
@@ -165,7 +177,8 @@ class RequestMetrics:
     def render(self) -> bytes:
         """Returns the text that a scraper reads."""
         self.access.look()
-        for kind in self._kinds.values():
+        self.reads.look()
+        for kind in self._rares.values():
             if kind.sli is not None and kind.duration is not None:
                 kind.sli.copy(kind.duration)
         for look in self.looks:
@@ -187,6 +200,9 @@ class _KindSeries:
         self.body: HistogramSeries | None = None
 
 
+# The fields of a request's info from its verb to its subresource, and whether it has no name and no namespace.
+_DECIDING = slice(2, 7)
+_KindKey = tuple[tuple[object, ...], bool, bool]
 RequestKind = tuple[str, str, str, str, str, str]  # verb, group, version, resource, subresource, scope
 
 

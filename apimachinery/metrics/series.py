@@ -68,6 +68,11 @@ class HistogramSeries:
             self.counts[bisect_left(self._bounds, bound)] += count
         self.total = finer.total
 
+    def add_up(self, others: "Sequence[HistogramSeries]") -> None:
+        """Makes it hold the observations of others with the same bounds, and nothing else."""
+        self.counts = [sum(counts) for counts in zip(*(other.counts for other in others), strict=True)]
+        self.total = sum(other.total for other in others)
+
     def observe(self, value: float) -> None:
         """Adds an observation."""
         self.counts[bisect_left(self._bounds, value)] += 1
@@ -163,6 +168,11 @@ class Histograms(_Family[HistogramSeries]):
     ) -> None:
         self._bounds = tuple(map(float, bounds))
         super().__init__(name, text, labels, registry)
+
+    @property
+    def bounds(self) -> Sequence[float]:
+        """Returns the upper bounds by which its series count."""
+        return self._bounds
 
     def _begun(self) -> HistogramSeries:
         return HistogramSeries(self._bounds)

@@ -4,7 +4,6 @@ Source: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation and meta/v1
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kubeskew.apimachinery import errors, field
@@ -46,8 +45,7 @@ def refuse(kind: str, problems: Sequence[FieldError]) -> None:
         raise errors.invalid(GroupKind(_META, kind), "", problems)
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(NamedTuple):
     """Holds the options of a list or watch, checked."""
 
     label_selector: str
@@ -91,7 +89,7 @@ def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOpti
     )
     is_legacy = watch and options.resource_version in {"", "0"} and options.send_initial_events is None
     if watch_list and is_legacy and not options.match:
-        options = replace(options, send_initial_events=True, match=NOT_OLDER_THAN)
+        options = options._replace(send_initial_events=True, match=NOT_OLDER_THAN)
     problems = _watch_problems(options, watch_list) if watch else _list_problems(options)
     if problems:
         selectors(options)  # they are read before

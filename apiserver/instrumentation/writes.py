@@ -23,7 +23,9 @@ class AdmissionMetrics:
         return self._steps.at(type=kind, operation=operation, rejected=str(rejected).lower())
 
     def plugin(self, name: str, kind: str, operation: str, *, rejected: bool = False) -> HistogramSeries:
-        """Returns what times a plugin."""
+        """Returns what times a plugin; what is none upstream has no name, and is not shown."""
+        if not name:
+            return HistogramSeries(self._plugins.bounds)
         return self._plugins.at(name=name, type=kind, operation=operation, rejected=str(rejected).lower())
 
 

@@ -1,7 +1,7 @@
 """Selects the objects of a list or watch by the client's selectors, over labels and selectable fields."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource
@@ -14,8 +14,7 @@ from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.storage.records import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Label and field selectors together; `name` is the one name that can match, if that is known, and
     `namespace` the one namespace, of the path or a selector.
     """
