@@ -3,6 +3,8 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
 
+from dataclasses import replace
+
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import is_reason
 from kubeskew.apimachinery.objects import Object
@@ -171,7 +173,7 @@ async def _listed(
     options = options._replace(limit=_PAGE)
     first = listed = await listed_of(scope, options, wanted)
     entries = list(listed.page.entries)
-    wanted = wanted._replace(continues=True)
+    wanted = replace(wanted, continues=True)
     while listed.token:
         options = options._replace(continue_token=listed.token, resource_version="", match="")
         listed = await listed_of(scope, options, wanted)

@@ -15,6 +15,7 @@ from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.instrumentation.reads import ListSeries
 from kubeskew.apiserver.registry.generic import continue_tokens
 from kubeskew.apiserver.registry.generic.cached_reads import read_of
 from kubeskew.apiserver.registry.generic.revisions import (
@@ -72,10 +73,14 @@ async def list_objects(request: Request, scope: Scope) -> Response:
 
 def _count(scope: Scope, options: ListOptions, listed: Listed) -> None:
     """Counts a list, with how many objects it looked at."""
-    counted = scope.services.metrics.reads.lists(scope.resource.storage_resource)
+    counted = _counted(scope)
     (counted.cached if listed.cached else counted.stored).add(listed.looked_at, len(listed.page.entries))
     if listed.cached and options.resource_version == "":
         counted.consistent += 1
+
+
+def _counted(scope: Scope) -> ListSeries:
+    return scope.services.metrics.reads.lists(scope.resource.storage_resource)
 
 
 def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError) -> StatusError:
@@ -141,10 +146,13 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
     is_newest = read is Read.NEWEST or read is Read.CONTINUED_NOW
     exactly = read in _EXACT and not (read is Read.LIMITED_AT and single)
     if is_newest:
-        revision = await _refreshed(scope)
+        monotonic = scope.services.environment.clock.monotonic
+        begun = monotonic()
+        revision = await store.refresh()
+        _counted(scope).waits.observe(monotonic() - begun)
     else:
         revision = where.revision if where else _parsed(scope, options, source)
-    if cached.serves_list(options, source, selects=not wanted.is_all):
+    if cached.serves_list(options, source, selects=not wanted.is_all) and not cached.is_filled:
         await cached.check()
     if not is_newest:
         told = scope.services.features.reads.tells_future_lists
@@ -153,7 +161,8 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
     if exactly and not (single and revision == store.revision):
         page, looked_at = await _at(scope, revision, limit, wanted, where)
     else:
-        await fetch_conversions(scope, wanted.namespace)
+        if scope.services.codec.needs_webhook(scope.resource):
+            await fetch_conversions(scope, wanted.namespace)
         after = where.after if where else None
         page, looked_at = _single(scope, wanted) if single else await _selected(scope, after, limit, wanted)
         if source is Source.CACHE and page.last is not None and wanted.is_indexed:
@@ -162,16 +171,6 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
         return Listed(page, source is Source.CACHE, looked_at)
     token = continue_tokens.token(page.revision, page.last, wanted.namespace, source)
     return Listed(page, source is Source.CACHE, looked_at, token)
-
-
-async def _refreshed(scope: Scope) -> int:
-    """Returns the newest revision, which the store has then; how long it waited for that is counted."""
-    services = scope.services
-    begun = services.environment.clock.monotonic()
-    revision = await services.store.refresh()
-    counted = services.metrics.reads.lists(scope.resource.storage_resource)
-    counted.waits.observe(services.environment.clock.monotonic() - begun)
-    return revision
 
 
 def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue_tokens.Position:

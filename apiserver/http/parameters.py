@@ -69,12 +69,17 @@ class ListOptions(NamedTuple):
         return exact and self.send_initial_events is None and not self.continue_token
 
 
+_PLAIN_LIST = ListOptions("", "", False, False, "", "", None, 0, "", None)
+
+
 def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
     """Returns the options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422.
 
     With the gate, a watch that begins with what is there says so itself, so that it is told where that ends
     (internalversion/defaults.go, SetListOptionsDefaults).
     """
+    if not watch and not request.query:
+        return _PLAIN_LIST
     options = ListOptions(
         request.param("labelSelector"),
         request.param("fieldSelector"),
