@@ -165,8 +165,7 @@ class _AdmissionStep:
             for step, name, waits, timed in concerned.steps:
                 refusing = name
                 await step(attributes)
-                if waits:
-                    after = now()
+                if waits and (after := now()) != before:
                     timed.observe(after - before)
                     before = after
                 else:
