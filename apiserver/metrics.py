@@ -11,6 +11,8 @@ from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
+from kubeskew.apiserver.instrumentation.allocations import AllocationMetrics
+from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.instrumentation.reads import ReadMetrics
 from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
@@ -37,6 +39,7 @@ class RequestMetrics:
         is_known: Callable[[RequestInfo], bool] = lambda _: True,
         *,
         connect_verb: bool = True,
+        constrained_impersonation: bool = False,
         version: Version = _NEWEST,
     ) -> None:
         self._is_known = is_known
@@ -69,6 +72,15 @@ class RequestMetrics:
         self.tokens = TokenMetrics(families)
         self.reads = ReadMetrics(families)
         self.policies = PolicyMetrics(families)
+        self.allocations = AllocationMetrics(families)
+        self.flows: FlowMetrics | None = None  # of a server with priority and fairness
+        self.aggregations = families.counters(
+            "aggregator_discovery_aggregation_count_total", "How often discovery was aggregated."
+        ).at()
+        self._filters = families.histograms(
+            "apiserver_request_filter_duration_seconds", "Seconds that a request spends in a filter."
+        )
+        self._impersonation = "constrainedimpersonation" if constrained_impersonation else "impersonation"
         self.admission = AdmissionMetrics(families)
         self.store = StoreMetrics(families)
         self.looks: list[Callable[[], None]] = []  # called before the families are read
@@ -178,12 +190,35 @@ class RequestMetrics:
         """Returns the text that a scraper reads."""
         self.access.look()
         self.reads.look()
+        self._fill_filters()
         for kind in self._rares.values():
             if kind.sli is not None and kind.duration is not None:
                 kind.sli.copy(kind.duration)
         for look in self.looks:
             look()
         return exposition(self.registry.collect(), self._version)
+
+    def _fill_filters(self) -> None:
+        """Fills the times of filters (pkg/endpoints/filterlatency/filterlatency.go, 1.36).
+
+        Of these only that of priority and fairness waits, for seats.
+        """
+        known, allowed = self.access.known, self.access.allowed
+        seated = allowed + self.access.not_allowed
+        rejected = self.flows.rejections if self.flows is not None else 0
+        passed = {
+            "authentication": known + self.access.unknown,
+            "audit": known,
+            self._impersonation: seated + rejected,
+            "authorization": allowed,
+        }
+        for name, count in passed.items():
+            if count:
+                self._filters.at(filter=name).set_all(0, count)
+        if self.flows is not None and seated:
+            series, waits = self._filters.at(filter="priorityandfairness"), self.flows.waits
+            series.set_all(0, seated - waits.count)
+            series.add(waits)
 
 
 class _KindSeries:
@@ -200,7 +235,7 @@ class _KindSeries:
         self.body: HistogramSeries | None = None
 
 
-# The fields of a request's info from its verb to its subresource, and whether it has no name and no namespace.
+# The fields of a request's info from its verb to its subresource; with whether it has no name, no namespace.
 _DECIDING = slice(2, 7)
 _KindKey = tuple[tuple[object, ...], bool, bool]
 RequestKind = tuple[str, str, str, str, str, str]  # verb, group, version, resource, subresource, scope

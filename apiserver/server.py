@@ -79,6 +79,7 @@ class APIServer:
         metrics = RequestMetrics(
             partial(is_served, table),
             connect_verb=features.requests.connect_verb,
+            constrained_impersonation=features.requests.constrained_impersonation,
             version=environment.version,
         )
         self.services = Services(
@@ -154,7 +155,7 @@ class APIServer:
         total = options.max_requests_inflight + options.max_mutating_requests_inflight
         if not total or not services.features.requests.fairness:
             return None
-        metrics = FlowMetrics(services.metrics.families)
+        metrics = services.metrics.flows = FlowMetrics(services.metrics.families)
         clock = services.environment.clock
         fairness = Fairness(services.store, metrics, total, services.codec.current, clock)
         services.metrics.looks.append(fairness.look)

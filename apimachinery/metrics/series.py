@@ -73,6 +73,11 @@ class HistogramSeries:
         self.counts = [sum(counts) for counts in zip(*(other.counts for other in others), strict=True)]
         self.total = sum(other.total for other in others)
 
+    def add(self, other: "HistogramSeries") -> None:
+        """Adds the observations of another with the same bounds."""
+        self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
+
     def observe(self, value: float) -> None:
         """Adds an observation."""
         self.counts[bisect_left(self._bounds, value)] += 1

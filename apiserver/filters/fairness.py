@@ -105,7 +105,9 @@ class Fairness:
             level = await self._levels.enter(flow.level, name)
         finally:
             counted.waiting -= 1
-        counted.waits.observe(self._now() - begun)
+        waited = self._now() - begun
+        counted.waits.observe(waited)
+        self._metrics.waits.observe(waited)
         return level
 
     def _refused(self, request: Request, flow: Flow, rejected: RejectedError) -> Response:

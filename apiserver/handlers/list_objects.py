@@ -259,7 +259,7 @@ class _CountingFilter:
 async def _at(
     scope: Scope, revision: int, limit: int, wanted: Selection, where: continue_tokens.Position | None
 ) -> tuple[Page, int]:
-    """Returns a page of the objects as they were at `revision`, from `where` on, and how many it looked at."""
+    """Returns a page of the objects as they were at `revision`, from `where` on, and how many it saw."""
     store, resource, namespace = scope.services.store, scope.resource.storage_resource, wanted.namespace
     after = where.after if where else None
     if revision == store.revision:

@@ -8,8 +8,8 @@ _KNOWN = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:servicea
 class AccessMetrics:
     """Counts attempts at authentication and authorization.
 
-    Both answer from memory and never wait, so they take no time by the clock of the server, which stands still
-    meanwhile: only how many there were is noted.
+    Both answer from memory and never wait, so they take no time by the clock of the server, which stands
+    still meanwhile: only how many there were is noted.
     """
 
     def __init__(self, families: Families) -> None:
@@ -33,12 +33,16 @@ class AccessMetrics:
         label = user if user in _KNOWN else "email_id" if "@" in user else "other"
         self._of_user[label] = self._of_user.get(label, 0) + 1
 
+    @property
+    def known(self) -> int:
+        """Returns how many requests were of somebody known."""
+        return sum(self._of_user.values())
+
     def look(self) -> None:
         """Fills the families; nobody here denies what another may still allow."""
         for label, count in self._of_user.items():
             self._users.at(username=label).value = count
-        known = sum(self._of_user.values())
-        _fill(self._authentication, {"success": known, "failure": self.unknown})
+        _fill(self._authentication, {"success": self.known, "failure": self.unknown})
         _fill(self._authorization, {"allowed": self.allowed, "no-opinion": self.not_allowed})
 
     def certified(self, seconds: float) -> None:

@@ -7,9 +7,12 @@ no counterpart here.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kubeskew.apimachinery.metrics.facts import nearest
 from kubeskew.apimachinery.metrics.series import Families, Gauges, HistogramSeries
+from kubeskew.apimachinery.versions import NEWEST_MINOR
 
 _PREFIX = "apiserver_flowcontrol_"
+_FILTERS = "apiserver_request_filter_duration_seconds"
 
 
 class Seats(NamedTuple):
@@ -77,6 +80,8 @@ class FlowMetrics:
             )
         }
         self._series: dict[tuple[str, str], tuple[FlowSeries, FlowSeries]] = {}
+        self.rejections = 0
+        self.waits = HistogramSeries(nearest(_FILTERS, NEWEST_MINOR).buckets)  # of all that waited
 
     def flow(self, level: str, schema: str, *, mutating: bool) -> FlowSeries:
         """Returns what counts the requests of a flow schema that write, or that read."""
@@ -89,6 +94,7 @@ class FlowMetrics:
 
     def rejected(self, level: str, schema: str, reason: str) -> None:
         """Counts a request that got no seat."""
+        self.rejections += 1
         self._rejected.at(priority_level=level, flow_schema=schema, reason=reason).inc()
 
     def look(self, levels: Iterable[Seats]) -> None:
