@@ -68,6 +68,7 @@ class RequestMetrics:
         self._deprecated = families.gauges(
             "apiserver_requested_deprecated_apis", "Deprecated resources that somebody asked for."
         )
+        self._own = families.counters("apiserver_selfrequest_total", "Requests of the server's own.")
         self.access = AccessMetrics(families)
         self.tokens = TokenMetrics(families)
         self.reads = ReadMetrics(families)
@@ -141,6 +142,10 @@ class RequestMetrics:
             subresource=info.subresource,
             removed_release=removed,
         ).value = 1
+
+    def self_requested(self, info: RequestInfo) -> None:
+        """Counts a request that the server makes of itself."""
+        self._own.at(**dict(zip(_LABELS, self.labels(info), strict=True))).inc()
 
     def _series(self, info: RequestInfo, dry_run: str) -> "_KindSeries":
         """Returns the series of a kind of request; what has no end is not timed, and a dry run has no SLI."""

@@ -69,7 +69,7 @@ class Fairness:
     def look(self) -> None:
         """Tells the metrics what the levels hold now."""
         self._classifier.get()
-        self._metrics.look(starmap(Seats, self._levels.limits()))
+        self._metrics.look([*starmap(Seats, self._levels.limits())])
 
     async def serve(self, handler: Handler, request: Request) -> Response:
         """Returns the handler's answer once there is a seat, else 429; with the flow's headers."""

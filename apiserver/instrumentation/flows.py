@@ -4,7 +4,7 @@ Upstream's figures of demand, the limits that follow from it, and those of virtu
 no counterpart here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kubeskew.apimachinery.metrics.facts import nearest
@@ -22,6 +22,7 @@ class Seats(NamedTuple):
     nominal: int
     lower: int
     upper: int
+    exempt: bool = False  # all get a seat at once
 
 
 class FlowSeries:
@@ -97,11 +98,12 @@ class FlowMetrics:
         self.rejections += 1
         self._rejected.at(priority_level=level, flow_schema=schema, reason=reason).inc()
 
-    def look(self, levels: Iterable[Seats]) -> None:
+    def look(self, levels: Sequence[Seats]) -> None:
         """Takes over what the levels hold now, before the families are read."""
+        exempt = {seats.name for seats in levels if seats.exempt}
         for (level, schema), kinds in self._series.items():
             if any(kind.dispatched or kind.waiting for kind in kinds):
-                self._fill({"priority_level": level, "flow_schema": schema}, kinds)
+                self._fill({"priority_level": level, "flow_schema": schema}, kinds, waits=level not in exempt)
         for mutating, kind in enumerate(("readOnly", "mutating")):
             flows = [kinds[mutating] for kinds in self._series.values()]
             self._in_flight.at(request_kind=kind).value = sum(flow.executing for flow in flows)
@@ -115,15 +117,17 @@ class FlowMetrics:
             for name, value in values.items():
                 self._limits[name].at(priority_level=seats.name).value = value
 
-    def _fill(self, labels: dict[str, str], kinds: Sequence[FlowSeries]) -> None:
-        """Fills the series of a flow schema; most requests wait for no seat."""
+    def _fill(self, labels: dict[str, str], kinds: Sequence[FlowSeries], *, waits: bool) -> None:
+        """Fills the series of a flow schema, of which requests may wait for seats or not; most do not."""
         dispatched = sum(kind.dispatched for kind in kinds)
         executing, waiting = sum(kind.executing for kind in kinds), sum(kind.waiting for kind in kinds)
         self._dispatched.at(**labels).value = dispatched
         self._executing.at(**labels).value = self._executing_seats.at(**labels).value = executing
-        self._queued.at(**labels).value = self._queued_seats.at(**labels).value = waiting
         self._weights.at(**labels).set_all(1, dispatched)
         self._seconds.at(type="regular", **labels).add_up([kind.seconds for kind in kinds])
+        if not waits:
+            return
+        self._queued.at(**labels).value = self._queued_seats.at(**labels).value = waiting
         waited = self._waited.at(execute="true", **labels)
         waited.add_up([kind.waits for kind in kinds])
         waited.counts[0] += dispatched - waited.count  # at most 0 seconds
