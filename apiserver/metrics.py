@@ -1,5 +1,6 @@
 """Counts requests, in a Prometheus registry of the server's own (pkg/endpoints/metrics/metrics.go, 1.36)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,10 +12,10 @@ from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
-from kubeskew.apiserver.instrumentation.allocations import AllocationMetrics
 from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.instrumentation.reads import ReadMetrics
+from kubeskew.apiserver.instrumentation.strategies import StrategyMetrics
 from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
 
 _NEWEST = Version(NEWEST_MINOR)
@@ -73,7 +74,7 @@ class RequestMetrics:
         self.tokens = TokenMetrics(families)
         self.reads = ReadMetrics(families)
         self.policies = PolicyMetrics(families)
-        self.allocations = AllocationMetrics(families)
+        self.strategies = StrategyMetrics(families)
         self.flows: FlowMetrics | None = None  # of a server with priority and fairness
         self.aggregations = families.counters(
             "aggregator_discovery_aggregation_count_total", "How often discovery was aggregated."
@@ -81,6 +82,10 @@ class RequestMetrics:
         self._filters = families.histograms(
             "apiserver_request_filter_duration_seconds", "Seconds that a request spends in a filter."
         )
+        self._compared = families.histograms(
+            "apiserver_request_timestamp_comparison_time", "Seconds of comparing objects before an update."
+        )
+        self.comparisons: Counter[str] = Counter()  # by how they went
         self._impersonation = "constrainedimpersonation" if constrained_impersonation else "impersonation"
         self.admission = AdmissionMetrics(families)
         self.store = StoreMetrics(families)
@@ -194,8 +199,11 @@ class RequestMetrics:
     def render(self) -> bytes:
         """Returns the text that a scraper reads."""
         self.access.look()
+        self.tokens.look()
         self.reads.look()
         self._fill_filters()
+        for outcome, count in self.comparisons.items():
+            self._compared.at(code_path=outcome).set_all(0, count)
         for kind in self._rares.values():
             if kind.sli is not None and kind.duration is not None:
                 kind.sli.copy(kind.duration)

@@ -65,6 +65,14 @@ class TokenMetrics:
         def counter(name: str, text: str) -> NumberSeries:
             return families.counters(f"serviceaccount_{name}_total", text).at()
 
+        cache = "authentication_token_cache"
+        self._asked = (
+            families.counters(f"{cache}_request_total", "Looks for a token that was verified before."),
+            families.histograms(f"{cache}_request_duration_seconds", "Seconds of these."),
+        )
+        self._fetched = families.counters(f"{cache}_fetch_total", "Tokens verified as they were not found.")
+        self._fetching = families.gauges(f"{cache}_active_fetch_count", "Tokens that are being verified.")
+        self.hits = self.verified = self.wrong = 0  # tokens of accounts
         self.legacy = counter("legacy_tokens", "Tokens in Secrets that were used.")
         self.stale = counter("stale_tokens", "Tokens used though they were to be renewed.")
         self.valid = counter("valid_tokens", "Tokens used before they were to be renewed.")
@@ -73,3 +81,18 @@ class TokenMetrics:
         self.invalidated = counter(
             "invalid_legacy_auto_token_uses", "Uses of tokens in Secrets that were marked as invalid."
         )
+
+    def look(self) -> None:
+        """Fills the families of the cache of verified tokens; nothing waits for a verification."""
+        misses = self.verified + self.wrong
+        if not self.hits and not misses:
+            return
+        for status, count in (("hit", self.hits), ("miss", misses)):
+            if count:
+                self._asked[0].at(status=status).value = count
+                self._asked[1].at(status=status).set_all(0, count)
+        for status, count in (("ok", self.verified), ("error", self.wrong)):
+            if count:
+                self._fetched.at(status=status).value = count
+        for status in ("blocked", "in_flight"):
+            self._fetching.at(status=status).value = 0

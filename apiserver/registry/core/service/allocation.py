@@ -125,13 +125,13 @@ class Allocation:
         count(scope, failed=False)
 
     def _count_address(self, scope: str, *, failed: bool) -> None:
-        if self._ctx.allocations is not None and not self._ctx.dry_run:
+        if self._ctx.counted is not None and not self._ctx.dry_run:
             timed = self._ctx.features.services.several_ranges
-            self._ctx.allocations.address(self._ctx.service_ip_range, scope, failed=failed, timed=timed)
+            self._ctx.counted.address(self._ctx.service_ip_range, scope, failed=failed, timed=timed)
 
     def _count_port(self, scope: str, *, failed: bool) -> None:
-        if self._ctx.allocations is not None and not self._ctx.dry_run:
-            self._ctx.allocations.port(scope, failed=failed)
+        if self._ctx.counted is not None and not self._ctx.dry_run:
+            self._ctx.counted.port(scope, failed=failed)
 
     # --- node ports ----------------------------------------------------------------------------------------
 
