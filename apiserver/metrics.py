@@ -102,7 +102,7 @@ class RequestMetrics:
     def observe(self, request: Request, response: Response, seconds: float) -> None:
         """Counts one answer."""
         info = request.info
-        key = info[_DECIDING], info.name == "", info.namespace == ""
+        key = info[2:7], info.name == "", info.namespace == ""
         series = self._kinds.get(key) if info.is_resource and "dryRun" not in request.query else None
         if series is None:
             series = self._rare(request, key)
@@ -249,8 +249,7 @@ class _KindSeries:
 
 
 # The fields of a request's info from its verb to its subresource; with whether it has no name, no namespace.
-_DECIDING = slice(2, 7)
-_KindKey = tuple[tuple[object, ...], bool, bool]
+_KindKey = tuple[tuple[str, str, str, str, str], bool, bool]
 RequestKind = tuple[str, str, str, str, str, str]  # verb, group, version, resource, subresource, scope
 
 
