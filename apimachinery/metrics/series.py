@@ -18,6 +18,7 @@ from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.registry import Collector
 
 _S = TypeVar("_S")
 
@@ -217,6 +218,10 @@ class Families:
         """Returns a family of histograms."""
         fact = self._fact(name)
         return _begun(Histograms(name, text, fact.labels, fact.buckets, self._registry), fact)
+
+    def collector(self, collects: "Collector") -> None:
+        """Registers what makes its families itself."""
+        self._registry.register(collects)
 
     def _fact(self, name: str) -> Family:
         return nearest(name, self._minor)

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.metrics.series import HistogramSeries, unseen_familie
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.offload import offload
-from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics
+from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StepSeries
 from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
@@ -139,7 +139,7 @@ class _Concerned(NamedTuple):
     """Holds the plugins that look at one kind of write, each with what times it, and what times them all."""
 
     steps: tuple[tuple[Step, str, bool, HistogramSeries], ...]
-    admitted: HistogramSeries
+    admitted: StepSeries
 
 
 class _AdmissionStep:

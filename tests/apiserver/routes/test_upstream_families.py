@@ -39,8 +39,8 @@ async def test_a_fresh_server_shows_upstreams_families(api):
         assert series, name
         if not name.startswith("process_"):
             labels = {label for one in series for label in re.findall(r'(\w+)="', one)}
-            assert labels - {"le"} == set(known[name].labels), name
-            bounds = {float(bound) for one in series for bound in re.findall(r'le="([^"]+)"', one)}
+            assert labels - {"le", "quantile"} == set(known[name].labels), name
+            bounds = {float(bound) for one in series for bound in re.findall(r'[{,]le="([^"]+)"', one)}
             assert bounds - {float("inf")} == set(known[name].buckets), name
 
 
