@@ -127,13 +127,22 @@ class PodFeatures:
     generation: bool = since(33)  # pods count their generation
 
     # --- warnings
-    port_warnings: bool = since(27)  # of ports that containers share
+    port_warnings: bool = since(28)  # of ports that containers share
+    port_name_warnings: bool = since(33)  # of names of ports that containers share
+    selector_warnings: bool = since(28)  # of terms and constraints without a selector
+    value_warnings: bool = since(33)  # of labels' values in preferred terms
+    grace_warnings: bool = since(27)  # of negative grace periods
+    profile_warnings: bool = since(34)  # of AppArmor annotations that are not as the pod's own profile
+    # A variable that another hides: 1.26 and 1.27 tell of every repeated name.
+    hidden_variables: bool = since(28)
+    hidden_from_apply: bool = since(30)  # "which may be dropped when using apply"
     address_warnings: bool = since(33)  # of IP addresses in odd forms
     ceph_warnings: bool = since(28)  # cephfs and rbd are deprecated
-    ceph_gone: bool = since(31)  # and since then "non-functional in v1.31+"
     git_disabled: bool = since(33)  # gitRepo volumes are "disabled by default in v1.33+"
-    token_overlap_warnings: bool = since(30)  # of projected files in the place of a token (from memory)
-    overlap_warnings: bool = since(34)  # of all paths, not those of tokens alone (from memory)
+    old_removals: bool = until(26)  # volumes and seccomp annotations are to go, not gone
+    overlap_warnings: bool = since(32)  # of files that hide each other
+    # A projected source without files has those of the one before it.
+    sources_repeat: bool = until(33)
 
     # --- resizes
     resized_by_update: bool = gate("InPlacePodVerticalScaling", last=31)  # since by the subresource alone
@@ -188,7 +197,10 @@ class ServiceFeatures:
     ip_modes: bool = since(32, gate="LoadBalancerIPMode")
     several_ranges: bool = gate("MultiCIDRServiceAllocator")  # ServiceCIDR objects instead of a flag
     relaxed_names: bool = gate("RelaxedServiceNameValidation")  # may begin with a digit, also in ingresses
-    endpoint_warnings: bool = since(33)  # odd addresses and types are warned of (slices: from memory)
+    endpoint_warnings: bool = since(33)  # odd addresses are warned of
+    warnings: bool = since(27)  # of services
+    address_wording: bool = since(33)  # services have the texts of other kinds about odd addresses
+    name_warnings: bool = since(28)  # of external names and addresses that mean nothing to the type
     status_warnings: bool = since(34)  # addresses of balancers are, too
     field_labels: bool = since(31)  # services can be selected by address and type (127316)
     headless_warnings: bool = since(34)  # of fields that mean nothing to headless services (132214)
@@ -300,6 +312,12 @@ class RequestFeatures:
     ends_in_the_past: bool = known_bug("k8s-122646")  # a deletion may, once its grace is shortened
     unreadable_options_are_bad: bool = repaired("k8s-133358")  # 400 instead of 500: the client's fault
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
+    nobody_is_bad: bool = since(35)  # 400 instead of 500 for impersonation headers without a user
+    components_are_found: bool = since(33)  # a component status that there is not: 404 instead of 500
+    workspaces: bool = since(
+        30
+    )  # sources are built as Go workspaces, as errors that name places in them show
+    alpha_resources: bool = until(31)  # APIServices of resource.k8s.io, which has alpha versions only
     fairness: bool = unless_off("APIPriorityAndFairness")
     connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)
     # Versions of the aggregated discovery document, best first; may be empty.
@@ -352,7 +370,7 @@ class SchemaFeatures:
     numeric_formats: bool = since(36)  # older releases ignore int32, int64, float and double
     format_warnings: bool = since(34)
     warns_of_numbers: bool = known_bug("k8s-133901")  # of int32, int64, float and double, too
-    # A failed rule shows the value, if it is a scalar, instead of its type (from memory).
+    # A failed rule shows the value, if it is a scalar, instead of its type.
     shows_scalars: bool = since(35)
 
 

@@ -31,17 +31,19 @@ def build(
     max_reads: int,
     max_writes: int,
     constrained_impersonation: bool = False,
+    nobody_is_bad: bool = False,
     fairness: Fairness | None = None,
     faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
     handler = statuses.with_status_errors(handler)  # its errors are answers from here on
-    handler = with_authorization(handler, authorizer, metrics.access, clock)
+    handler = with_authorization(handler, authorizer, metrics.access)
     if fairness is not None:
         handler = with_fairness(handler, fairness)
     else:
         handler = with_max_in_flight(handler, max_reads, max_writes)
-    handler = with_impersonation(handler, authorizer, constrained=constrained_impersonation)
+    constrained = constrained_impersonation
+    handler = with_impersonation(handler, authorizer, constrained=constrained, nobody_is_bad=nobody_is_bad)
     if faults is not None:
         handler = faults(handler)
     handler = with_audit(handler, metrics, clock)

@@ -33,7 +33,9 @@ class WorkloadFeatures:
     elastic_jobs: bool = since(31, gate="ElasticIndexedJob")
     suspended_placing: bool = gate("MutableSchedulingDirectivesForSuspendedJobs")  # once more at rest
     # Not before the controller says that the job is suspended.
-    placing_needs_condition: bool = known_bug("k8s-139329")
+    placing_needs_condition: bool = decided(
+        lambda gates: gates.version.minor == 35 or gates.bugs.present("k8s-139329")
+    )
     suspended_resources: bool = gate("MutablePodResourcesForSuspendedJobs")
     autoscaler_generation: bool = decided(
         lambda gates: gates.version.minor >= 37 and gates.enabled("HPAGeneration")
@@ -46,4 +48,4 @@ class WorkloadFeatures:
     # Stateful sets check their claim templates, and their pod template as a whole.
     stateful_set_templates: bool = since(34)
     missed_scales: bool = until(32)  # a 404 for a missing Scale names the subresource
-    target_versions: bool = since(35)  # the version of what is scaled is looked at (from memory)
+    target_versions: bool = since(34)  # the version of what is scaled is looked at

@@ -38,8 +38,8 @@ OVERLAY: dict[str, Row] = {
     "InformerResourceVersion": {"specs": [[30, "Alpha", 0, 0], [35, "GA", 1, 0]], "first": 30, "last": 99},
     "UnlockWhileProcessingFIFO": {"specs": [[36, "Beta", 1, 0]], "first": 36, "last": 99},
     "WatchListClient": {"specs": [[30, "Beta", 0, 0], [35, "Beta", 1, 0]], "first": 30, "last": 99},
-    # brought in with 1.36, though its only spec is of no release
-    "AllowServiceExternalIPs": {"specs": [[36, "Deprecated", 1, 0]], "first": 36, "last": 99},
+    # of the facts the only spec is of no release; the source of 1.36 has it there
+    "AllowServiceExternalIPs": {"specs": [[36, "GA", 1, 0]], "first": 36, "last": 99},
     "AllAlpha": {"specs": [[0, "Alpha", 0, 0]], "first": 0, "last": 99},
     "AllBeta": {"specs": [[0, "Beta", 0, 0]], "first": 0, "last": 99},
 }

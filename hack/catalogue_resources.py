@@ -54,6 +54,7 @@ RESOURCE_GATES: dict[str, list[list[Any]]] = {
 _STORED = {
     "admissionregistration.k8s.io/ValidatingAdmissionPolicy": dict.fromkeys((26, 27, 28), "v1alpha1"),
     "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding": dict.fromkeys((26, 27, 28), "v1alpha1"),
+    "autoscaling/HorizontalPodAutoscaler": {26: "v1"},
     "flowcontrol.apiserver.k8s.io/FlowSchema": {26: "v1beta2", 27: "v1beta3", 28: "v1beta3"},
     "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration": {26: "v1beta2", 27: "v1beta3", 28: "v1beta3"},
     "apiextensions.k8s.io/CustomResourceDefinition": dict.fromkeys(range(26, 100), "v1"),

@@ -1,7 +1,7 @@
 """Makes an APIService for every group version that this server itself serves.
 
 Source: k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go and kube-aggregator's autoregister
-controller, 1.36. Priorities of a few groups are from memory.
+controller, 1.26 … 1.36.
 """
 
 import logging
@@ -38,7 +38,6 @@ _GROUPS = {
     "policy": 17100,
     "rbac.authorization.k8s.io": 17000,
     "storage.k8s.io": 16800,
-    "storagemigration.k8s.io": 16800,
     "apiextensions.k8s.io": 16700,
     "admissionregistration.k8s.io": 16700,
     "scheduling.k8s.io": 16600,
@@ -46,22 +45,33 @@ _GROUPS = {
     "node.k8s.io": 16300,
     "discovery.k8s.io": 16200,
     "flowcontrol.apiserver.k8s.io": 16100,
+    "resource.k8s.io": 16200,
     "internal.apiserver.k8s.io": 16000,
-    "resource.k8s.io": 9900,
+    "storagemigration.k8s.io": 15800,
     "lifecycle.k8s.io": 9800,
 }
 _VERSIONS = {
     ("", "v1"): 1,
+    ("admissionregistration.k8s.io", "v1beta1"): 12,
+    ("admissionregistration.k8s.io", "v1alpha1"): 9,
     ("autoscaling", "v2"): 30,
     ("autoscaling", "v2beta2"): 1,
+    ("coordination.k8s.io", "v1beta1"): 13,
+    ("coordination.k8s.io", "v1alpha2"): 12,
+    ("coordination.k8s.io", "v1alpha1"): 9,
     ("flowcontrol.apiserver.k8s.io", "v1"): 21,
     ("flowcontrol.apiserver.k8s.io", "v1beta3"): 18,
     ("flowcontrol.apiserver.k8s.io", "v1beta2"): 15,
     ("flowcontrol.apiserver.k8s.io", "v1beta1"): 12,
-    ("resource.k8s.io", "v1"): 20,
+    ("internal.apiserver.k8s.io", "v1alpha1"): 9,
+    ("resource.k8s.io", "v1"): 21,
     ("resource.k8s.io", "v1beta2"): 15,
+    ("scheduling.k8s.io", "v1alpha2"): 2,
+    ("storagemigration.k8s.io", "v1alpha1"): 9,
 }
-_CUSTOM_GROUP, _CUSTOM_VERSION = 1000, 100
+# Of resource.k8s.io, while it had alpha versions only.
+_ALPHA_RESOURCES = (15900, 9)
+_CUSTOM_PRIORITY = (1000, 100)
 
 
 def _version_priority(group: str, version: str) -> int:
@@ -71,12 +81,19 @@ def _version_priority(group: str, version: str) -> int:
     return 15 if "beta" not in version and "alpha" not in version else 9 if "beta" in version else 1
 
 
-def local_service(group: str, version: str, *, custom: bool) -> Object:
-    """Returns the APIService of a group version of this server's own."""
+def priorities(group: str, version: str, *, alpha_resources: bool) -> tuple[int, int]:
+    """Returns the priorities of a built-in group and of its version."""
+    if alpha_resources and group == "resource.k8s.io":
+        return _ALPHA_RESOURCES
+    return _GROUPS.get(group, 9000), _version_priority(group, version)
+
+
+def local_service(group: str, version: str, priority: tuple[int, int] | None) -> Object:
+    """Returns the APIService of a group version of this server's own; custom ones have no priority."""
+    custom = priority is None
     spec: Object = {"group": group} if group else {}
     spec["version"] = version
-    spec["groupPriorityMinimum"] = _CUSTOM_GROUP if custom else _GROUPS.get(group, 9000)
-    spec["versionPriority"] = _CUSTOM_VERSION if custom else _version_priority(group, version)
+    spec["groupPriorityMinimum"], spec["versionPriority"] = priority or _CUSTOM_PRIORITY
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "APIService",
@@ -90,9 +107,12 @@ def local_service(group: str, version: str, *, custom: bool) -> Object:
 
 def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
     """Returns the APIServices of the built-in groups, with the path they are posted to."""
+    alpha = services.features.requests.alpha_resources
     for group, versions in services.table.builtin.groups():
         if group != GROUP:  # the aggregator itself
-            yield from ((_PATH, local_service(group, version, custom=False)) for version in versions)
+            for version in versions:
+                priority = priorities(group, version, alpha_resources=alpha)
+                yield _PATH, local_service(group, version, priority)
 
 
 class LocalServices:
@@ -125,7 +145,7 @@ class LocalServices:
         for group, version in sorted(wanted):
             key = Key(RESOURCE, "", f"{version}.{group}")
             if self._services.store.get(key) is None:
-                await self._send("POST", _PATH, local_service(group, version, custom=True))
+                await self._send("POST", _PATH, local_service(group, version, None))
         await self._let_go(_ALWAYS, wanted)
 
     async def _let_go(self, managed: str, wanted: set[tuple[str, str]]) -> None:

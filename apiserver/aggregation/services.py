@@ -7,6 +7,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import Registered
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 
@@ -15,6 +16,7 @@ class AggregationServices(Protocol):
     """Gives what finding other servers and calling them takes."""
 
     environment: Environment
+    features: Features
     table: ComposedTable
     store: Store
     registered: DerivedFromStore[Registered]

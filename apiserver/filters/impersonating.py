@@ -24,7 +24,9 @@ _NODE, _NODES = "system:node:", "system:nodes"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
-def with_impersonation(handler: Handler, authorizer: Authorizer, *, constrained: bool = False) -> Handler:
+def with_impersonation(
+    handler: Handler, authorizer: Authorizer, *, constrained: bool = False, nobody_is_bad: bool = False
+) -> Handler:
     """Replace `request.user` by the one that the Impersonate headers name, if that is allowed."""
     modes = _CONSTRAINED if constrained else ()
 
@@ -32,7 +34,7 @@ def with_impersonation(handler: Handler, authorizer: Authorizer, *, constrained:
         if any(name[:1] in "iI" and name.lower().startswith(_HEADER) for name in request.headers):
             wanted = _wanted(request.headers)
             if not wanted.name:
-                return _nobody(request, wanted, constrained=constrained)
+                return _nobody(request, wanted, constrained=constrained, bad=nobody_is_bad)
             try:
                 request.user = _allowed(authorizer, modes, request, wanted)
             except StatusError as error:
@@ -55,7 +57,7 @@ def _wanted(headers: Mapping[str, str]) -> User:
     return User(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, together)
 
 
-def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
+def _nobody(request: Request, wanted: User, *, constrained: bool, bad: bool) -> Response:
     """Refuses a request that names everything but the user."""
     if constrained:
         groups = f"[]string{{{', '.join(map(_quoted, wanted.groups))}}}" if wanted.groups else "[]string(nil)"
@@ -73,7 +75,9 @@ def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
     if wanted.uid:
         asked.append(f"{{UID  {wanted.uid}  {_AUTHENTICATION}/v1  }}")
     why = f"requested [{' '.join(asked)}] without impersonating a user"
-    return statuses.internal_error(request, why)
+    return (
+        statuses.response(request, errors.bad_request(why)) if bad else statuses.internal_error(request, why)
+    )
 
 
 def _quoted(value: str) -> str:

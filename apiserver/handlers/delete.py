@@ -37,7 +37,10 @@ _KIND = GroupVersionKind("", "v1", "DeleteOptions")
 _UNVERSIONED = frozenset(
     {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
 )
-_SCHEME = 'scheme "pkg/apis/meta/internalversion/scheme/register.go:27"'
+# The name of the scheme in errors: the place of its variable, from behind the last vendor directory, else
+# from the last "pkg" on (pkg/util/naming/from_stack.go).
+_SCHEME = "pkg/apis/meta/internalversion/scheme/register.go:27"
+_VENDORED_SCHEME = f"k8s.io/apimachinery/{_SCHEME}"
 _PAGE = 10_000  # objects of a collection that are listed at once, to be deleted
 _NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the option"
 
@@ -125,7 +128,8 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
         raise ValueError(f"converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
     if kind != _KIND.kind:
         version = value.get("apiVersion") or ("meta.k8s.io/v1" if scope.resource.custom else "v1")
-        raise ValueError(f'no kind "{kind}" is registered for version "{version}" in {_SCHEME}')
+        scheme = _SCHEME if scope.services.features.requests.workspaces else _VENDORED_SCHEME
+        raise ValueError(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
     try:
         return decoder.decode_value(Parsed(value), _KIND, schema, "Ignore").object
     except errors.StatusError as error:
@@ -170,12 +174,12 @@ async def _listed(
     if options.limit or not in_pages:
         listed = await listed_of(scope, options, wanted)
         return listed, list(listed.page.entries)
-    options = replace(options, limit=_PAGE)
+    options = options._replace(limit=_PAGE)
     first = listed = await listed_of(scope, options, wanted)
     entries = list(listed.page.entries)
     wanted = replace(wanted, continues=True)
     while listed.token:
-        options = replace(options, continue_token=listed.token, resource_version="", match="")
+        options = options._replace(continue_token=listed.token, resource_version="", match="")
         listed = await listed_of(scope, options, wanted)
         entries += listed.page.entries
     return first, entries

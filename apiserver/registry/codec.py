@@ -41,7 +41,7 @@ from kubeskew.apiserver.unreadable import UnreadableError, decoded
 _REMEMBERED = 200_000  # revisions x versions, twice; 200 bytes each when served as stored
 _WRITING = 500
 _BYTES_MAX = 16 << 20  # of values, in each generation of either memory
-_SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 
 # What an object is served as: built-in versions stay as they are, custom ones change with their definition.
 # They are told apart by number: a cache would keep every schema that a definition ever had.

@@ -171,7 +171,8 @@ def number_check(props: Object, features: SchemaFeatures) -> Check | None:
         for unfit, bound in bounds:
             if unfit:
                 errors.append(_out_of_range(unfit, kind, called, path))
-            error = bound(value, path)
+            # As a general number, if the bound is none of the type.
+            error = bound(float(value) if unfit else value, path)
             if error is not None:
                 errors.append(error)
         return 1

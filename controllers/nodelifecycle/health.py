@@ -36,6 +36,7 @@ class _NodeHealthData:
 
 class NodeLifecycleController(Controller):
     name = "node-lifecycle-controller"
+    queue_name = "node_lifecycle_controller"
     component = "node-controller"
     default_workers = 8
 

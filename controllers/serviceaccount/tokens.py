@@ -24,6 +24,7 @@ class AccountTokensController(Controller):
     """Fills such secrets, and removes those whose account is gone. Does nothing without a key."""
 
     name = "serviceaccount-token-controller"
+    queue_name = "serviceaccount_tokens_service"
     component = "serviceaccount-token-controller"
 
     def __init__(self, context: ControllerContext) -> None:

@@ -50,7 +50,7 @@ class Work(NamedTuple):
 
 
 class StorageVersionMigrationController(Controller):
-    name = "storage-version-migrator-controller"
+    name = queue_name = "storage-version-migrator-controller"
     component = "storage-version-migrator-controller"
 
     def __init__(self, context: ControllerContext) -> None:

@@ -115,7 +115,7 @@ def test_kinds_come_and_go(version: str, kind: str, present: range) -> None:
         ("storage.k8s.io", "VolumeAttributesClass", {31: "v1alpha1", 35: "v1beta1", 37: "v1"}),
         ("scheduling.k8s.io", "Workload", {35: "v1alpha1", 36: "v1alpha2", 37: "v1beta1"}),
         ("certificates.k8s.io", "PodCertificateRequest", {34: "v1alpha1", 35: "v1beta1", 37: "v1beta1"}),
-        ("autoscaling", "HorizontalPodAutoscaler", {26: "v2", 37: "v2"}),
+        ("autoscaling", "HorizontalPodAutoscaler", {26: "v1", 27: "v2", 37: "v2"}),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema", {26: "v1beta2", 29: "v1beta3", 30: "v1"}),
         ("coordination.k8s.io", "LeaseCandidate", {31: "v1alpha1", 33: "v1alpha2", 34: "v1beta1"}),
         ("apps", "Deployment", {26: "v1", 37: "v1"}),

@@ -26,7 +26,6 @@ _UPSTREAMS = [
     ("GET", "[?&]resourceVersion=", "", _NO_NUMBER),
     ("PUT|PATCH|DELETE", "", "", _NO_NUMBER),
     ("PATCH", "", "", "object has no apiVersion field"),
-    ("GET", "/componentstatuses/", "", "Component not found: .*"),
     ("POST", "/binding", "", r"\[?target\..*"),
     (
         "POST|PUT|PATCH",

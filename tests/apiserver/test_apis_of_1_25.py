@@ -62,8 +62,8 @@ def test_types_of_the_betas_are_whole(kind):
 
 
 async def test_an_autoscaler_of_v2beta2_is_one_of_v2(server):
-    """An autoscaler of v2beta2 is stored as v2, has its defaults, and is found in every version; its requests
-    are warned of.
+    """An autoscaler of v2beta2 is stored as v1, has the defaults of v2, and is found in every version; its
+    requests are warned of.
     """
     api = Caller(server)
     made = await api.post(AUTOSCALERS.format("v2beta2"), {"metadata": {"name": "web"}, "spec": SPEC})
@@ -75,7 +75,7 @@ async def test_an_autoscaler_of_v2beta2_is_one_of_v2(server):
     assert (made.status, made.body["apiVersion"]) == (201, "autoscaling/v2beta2")
     assert made.body["spec"] == newer.body["spec"] == {**SPEC, "minReplicas": 1}
     assert oldest.body["spec"]["targetCPUUtilizationPercentage"] == 60
-    assert stored["apiVersion"] == "autoscaling/v2"
+    assert stored["apiVersion"] == "autoscaling/v1"
     (warning,) = made.warnings
     assert warning == f'299 - "{DEPRECATED}"'
 

@@ -3,9 +3,11 @@
 import pytest
 from server_in_process import Caller, close_server, open_server
 
-VERSIONS = ("resource.k8s.io/v1beta1", "networking.k8s.io/v1beta1")
+VERSIONS = ("resource.k8s.io/v1beta1", "networking.k8s.io/v1beta1", "storage.k8s.io/v1alpha1")
 ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 ADDRESSES = "networking.k8s.io/v1beta1 IPAddress is deprecated in v1.34+, unavailable in v1.37+"
+CLASS = "storage.k8s.io/v1 VolumeAttributesClass"
+CLASSES = "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+"
 CLAIMS = "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"
 
 
@@ -20,6 +22,8 @@ CLAIMS = "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavail
         (36, "/apis/resource.k8s.io/v1/resourceclaims", []),
         (33, "/apis/networking.k8s.io/v1beta1/ipaddresses", []),
         (34, "/apis/networking.k8s.io/v1beta1/ipaddresses", [ADDRESSES]),
+        (33, "/apis/storage.k8s.io/v1alpha1/volumeattributesclasses", [CLASSES]),
+        (34, "/apis/storage.k8s.io/v1alpha1/volumeattributesclasses", [f"{CLASSES}; use {CLASS}"]),
         (36, "/api/v1/componentstatuses", ["v1 ComponentStatus is deprecated in v1.19+"]),
     ],
 )

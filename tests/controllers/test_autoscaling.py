@@ -120,7 +120,7 @@ async def test_a_target_that_is_not_there_is_told(cluster):
 
     status = await conditions(cluster, "FailedGetScale")
 
-    why = 'deployments/scale.apps "web" not found'
+    why = 'deployments.apps "web" not found'
     told = f"the HPA controller was unable to get the target's current scale: {why}"
     assert [
         (condition["type"], condition["status"], condition["message"]) for condition in status["conditions"]

@@ -41,7 +41,7 @@ def settings(version, **gates):
 GROUP = "resource.k8s.io"
 UNKNOWN = (
     'no kind "ResourceClaim" is registered for version "resource.k8s.io/v1" in scheme '
-    '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+    '"pkg/api/legacyscheme/scheme.go:30"'
 )
 WRONG = (
     "unable to decode the stored object: json: cannot unmarshal string into Go struct field "

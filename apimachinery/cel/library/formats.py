@@ -49,7 +49,7 @@ def _uri(text: str) -> list[str]:
     return []
 
 
-_DATE_TIME_SIZE = 71  # lengths of upstream's patterns; those of dates are a guess
+_DATE_TIME_SIZE = 71  # length of upstream's pattern, as the others
 
 FORMATS_BY_NAME: Mapping[str, Format] = {
     format_.name: format_

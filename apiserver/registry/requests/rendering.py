@@ -60,6 +60,8 @@ def written(request: Request, scope: Scope, result: WriteResult, form: Accepted)
         data = scope.services.codec.served(scope.resource, result.value, result.revision)
         return Response(status, with_revision(data, result.revision) + b"\n")
     obj = scope.services.codec.convert(result.obj, scope.resource)
+    if "kind" not in obj:  # a patch took it away, and with the rest nothing changed
+        obj = {"kind": scope.resource.kind, "apiVersion": scope.resource.api_version, **obj}
     return render(request, scope, obj, form, status)
 
 
@@ -89,17 +91,17 @@ def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Obje
         case "PartialObjectMetadata":
             return partial(obj, form.version)
         case _:
-            raise _not_a_list(scope)
+            raise _not_a_list(scope, obj["kind"])
 
 
-def _not_a_list(scope: Scope) -> StatusError:
+def _not_a_list(scope: Scope, kind: str) -> StatusError:
     """Returns the error if one object was requested as a list; its text depends on how upstream holds the
     kind.
     """
-    if scope.resource.custom:
+    if scope.resource.custom and kind == scope.resource.kind:
         return StatusError(500, "", "content is not a list")
     what = "you requested PartialObjectMetadataList, but the requested object is not a list"
-    return _not_acceptable(f"{what} ({_go_type(scope, scope.resource.kind)})")
+    return _not_acceptable(f"{what} ({_go_type(scope, kind)})")
 
 
 def _not_acceptable(why: str) -> StatusError:
@@ -109,10 +111,13 @@ def _not_acceptable(why: str) -> StatusError:
 
 
 def _go_type(scope: Scope, kind: str) -> str:
-    """Returns upstream's Go type of the answer (from memory: the internal types' packages)."""
+    """Returns upstream's Go type of the answer: an internal type, but of custom resources."""
+    if kind == "Scale":
+        return "*v1.Scale" if scope.resource.custom else "*autoscaling.Scale"
     if scope.resource.custom:
         return f"*unstructured.Unstructured{'List' if kind.endswith('List') else ''}"
-    return f"*{scope.resource.group.partition('.')[0] or 'core'}.{kind}"
+    group = scope.resource.storage_resource.partition(".")[2]  # events of events.k8s.io are core's
+    return f"*{group.partition('.')[0] or 'core'}.{kind}"
 
 
 def _revision(obj: Object) -> Object:

@@ -119,6 +119,7 @@ def endpoint_errors(path: str, text: str) -> list[FieldError]:
     return errors
 
 
+_INVALID_LATER = "will be invalid in a future Kubernetes release"
 _LINK_MULTICAST: dict[int, Network] = {
     4: ipaddress.ip_network("224.0.0.0/24"),
     6: ipaddress.ip_network("ff02::/16"),
@@ -172,3 +173,46 @@ def cidr_warnings(path: str, text: str) -> list[str]:
             f'{path}: IPv6 CIDR value "{text}" should be in RFC 5952 canonical format ("{inside}")'
         )
     return warnings
+
+
+def old_ip_warnings(path: str, text: str) -> list[str]:
+    """Returns the warnings of services up to 1.32, which say why Go's netip does not read an address."""
+    address = parse(text)
+    if address is None:
+        return []
+    if ":" not in text and _plain(text) is None:
+        return [f"{path}: IP address was accepted, but {_INVALID_LATER}: {_leading_zero(text)}"]
+    return _not_canonical(path, "address", text, _canonical(text, address))
+
+
+def old_cidr_warnings(path: str, text: str) -> list[str]:
+    """Returns the same of a CIDR."""
+    found = _parts(text)
+    if found is None:
+        return []
+    head, _, length = text.partition("/")
+    why = ""
+    if ":" not in head and _plain(head) is None:
+        why = _leading_zero(head)
+    elif len(length) > 1 and length[0] == "0":
+        why = f'bad bits after slash: "{length}"'
+    if why:
+        said = f'netip.ParsePrefix("{text}"): {why}'
+        return [f"{path}: IP prefix was accepted, but {_INVALID_LATER}: {said}"]
+    return _not_canonical(path, "prefix", text, f"{_canonical(head, found[0])}/{int(length)}")
+
+
+def _leading_zero(text: str) -> str:
+    return f'ParseAddr("{text}"): IPv4 field has octet with leading zero'
+
+
+def _canonical(text: str, address: Address) -> str:
+    """Returns an address in Go's form, in which a mapped one stays a mapped one."""
+    return f"::ffff:{address}" if ":" in text and address.version == 4 else str(address)
+
+
+def _not_canonical(path: str, what: str, text: str, canonical: str) -> list[str]:
+    if ":" not in text or canonical == text:
+        return []
+    form = f'is not in RFC 5952 canonical format ("{canonical}"), which may cause controller apply-loops'
+    return [f'{path}: IPv6 {what} "{text}" {form}']

@@ -121,7 +121,7 @@ async def test_components_are_asked_for_each_time(api):
     selected = (await api.get("/api/v1/componentstatuses?fieldSelector=metadata.name%3Dscheduler")).body
     assert [item["metadata"]["name"] for item in selected["items"]] == ["scheduler"]
     missing = await api.get("/api/v1/componentstatuses/nope")
-    assert (missing.status, missing.body["message"]) == (500, "Component not found: nope")
+    assert (missing.status, missing.body["message"]) == (404, 'componentstatus "nope" not found')
 
 
 async def test_text_is_only_text(api):

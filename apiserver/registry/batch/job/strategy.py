@@ -117,18 +117,17 @@ def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
     """Returns the allowed changes: suspended jobs without pods may change placement and resources."""
     suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     conditions = status.get("conditions") or ()
-    at_rest = not status.get("active") and any(
+    said = any(
         condition.get("type") == "Suspended" and condition.get("status") == "True" for condition in conditions
     )
-    placing = suspended and status.get("startTime") is None
-    if ctx.features.workloads.suspended_placing:
-        placing = placing and not ctx.features.workloads.placing_needs_condition
-        placing = placing or (suspended and at_rest)
-    resources = suspended and ctx.features.workloads.suspended_resources
+    features, not_started = ctx.features.workloads, status.get("startTime") is None
+    at_rest = not status.get("active") and (said or (not_started and not features.placing_needs_condition))
+    placing = suspended and (at_rest if features.suspended_placing else not_started)
+    resources = features.suspended_resources and at_rest and (suspended or features.placing_needs_condition)
     return update_validation.JobChanges(
-        elastic=ctx.features.workloads.elastic_jobs,
+        elastic=features.elastic_jobs,
         placing=placing,
-        resources=resources and (status.get("startTime") is None or at_rest),
+        resources=resources,
     )
 
 

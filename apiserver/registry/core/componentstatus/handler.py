@@ -6,8 +6,9 @@ known here. Source: k8s.io/kubernetes/pkg/registry/core/componentstatus/rest.go 
 
 from datetime import timedelta
 
+from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
@@ -30,6 +31,8 @@ async def get(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     name = request.info.name
     if name not in {*_LEASES, _ETCD}:
+        if scope.services.features.requests.components_are_found:
+            raise errors.not_found(GroupResource("", "componentstatus"), name)
         raise StatusError(500, "", f"Component not found: {name}")
     await scope.services.store.refresh()
     return rendering.render(request, scope, _component(scope, name), form)

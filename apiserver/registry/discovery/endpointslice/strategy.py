@@ -54,7 +54,7 @@ class EndpointSliceStrategy(HandwrittenBuiltIn, WithGeneration):
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         found = self.update_warnings(obj, {}, ctx)
-        if ctx.features.services.endpoint_warnings and obj.get("addressType") == "FQDN":
+        if obj.get("addressType") == "FQDN":
             found.insert(0, "spec.addressType: FQDN endpoints are deprecated")
         return found
 

@@ -1,7 +1,7 @@
-"""Finds files of a volume that hide each other. Source: pkg/api/pod/warnings.go, about 1.34 (from memory)."""
+"""Finds files of a volume that hide each other. Source: pkg/api/pod/warnings.go, 1.32 … 1.36."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -9,10 +9,15 @@ from kubeskew.apimachinery.objects import Object
 
 _WARNINGS_MAX = 1000  # of a volume: our limit, far more than a response carries
 _PLAIN = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"))
+_CERTIFICATES = (
+    ("certificateChainPath", "chain"),
+    ("keyPath", "key"),
+    ("credentialBundlePath", "credential bundle"),
+)
 _PROJECTED = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "name"))
 
 
-def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
+def overlap_warnings(volumes: list[Object], *, sources_repeat: bool = False) -> Iterator[str]:
     for volume in volumes:
         name = json.dumps(volume.get("name") or "")
         for kind, shown, key in _PLAIN:
@@ -23,9 +28,25 @@ def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
             name, "DownwardAPI", [(path, "") for path in _paths(volume.get("downwardAPI") or {})]
         )
         parts = (volume.get("projected") or {}).get("sources") or ()
-        if not all(parts):
-            yield from (f"volume {name} (Projected) has no sources provided" for part in parts if not part)
-        yield from _told(name, "Projected", [path for part in parts for path in _projected(part)])
+        yield from _projected_warnings(name, parts, sources_repeat=sources_repeat)
+
+
+def _projected_warnings(name: str, parts: Sequence[Object], *, sources_repeat: bool) -> Iterator[str]:
+    """Warns of a projected volume, source by source; one without files may repeat those before it."""
+    paths: list[tuple[str, str]] = []
+    owners: list[int] = []
+    last: list[tuple[str, str]] = []
+    found: list[tuple[int, str]] = []
+    for number, part in enumerate(parts):
+        if not part:
+            found.append((number, f"volume {name} (Projected) has no sources provided"))
+            continue
+        own = list(_projected(part))
+        last = own if own or not sources_repeat else last
+        paths += last
+        owners += [number] * len(last)
+    found += [(owners[position], text) for position, text in _pairs(name, "Projected", paths)]
+    yield from (text for _, text in sorted(found, key=lambda pair: pair[0]))
 
 
 def _paths(source: Object) -> list[str]:
@@ -44,12 +65,21 @@ def _projected(part: Object) -> Iterator[tuple[str, str]]:
     if bundle is not None:
         name = bundle.get("name") or bundle.get("signerName") or ""
         yield bundle.get("path") or "", f"ClusterTrustBundle {json.dumps(name)}"
+    certificate = part.get("podCertificate") or {}
+    for key, what in _CERTIFICATES:
+        if certificate.get(key):
+            yield certificate[key], f"PodCertificate {what}"
 
 
 def _told(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[str]:
+    yield from (text for _, text in _pairs(name, what, paths))
+
+
+def _pairs(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[tuple[int, str]]:
+    """Yields the warnings of paths that overlap, each with the later one's position."""
     for position, other in islice(_overlapping([path.rstrip("/") for path, _ in paths]), _WARNINGS_MAX):
         pair = f"{_shown(*paths[position])} with {_shown(*paths[other])}"
-        yield f"volume {name} ({what}): overlapping path {pair}"
+        yield position, f"volume {name} ({what}): overlapping paths: {pair}"
 
 
 @dataclass(slots=True)

@@ -24,6 +24,18 @@ def port_warnings(spec: Object, path: str, features: PodFeatures) -> Iterator[st
                 if word:
                     yield f"{at}: {word} port definition with {where}"
             others.append((at, port))
+    if features.port_name_warnings:
+        yield from _repeated_names(spec, path)
+
+
+def _repeated_names(spec: Object, path: str) -> Iterator[str]:
+    known: dict[str, str] = {}
+    for container, inside in all_containers(spec, path):
+        for position, port in enumerate(container.get("ports") or ()):
+            at, name = index(child(inside, "ports"), position), port.get("name") or ""
+            if name and known.setdefault(name, at) != at:
+                chosen = f"services and probes that select ports by name will use {known[name]}"
+                yield f'{at}: duplicate port name "{name}" with {known[name]}, {chosen}'
 
 
 def _conflict(port: Object, other: Object) -> str:

@@ -1,6 +1,6 @@
 """Warns of volumes of removed kinds, and of files that hide each other.
 
-Source: pkg/api/pod/warnings.go, about 1.33; which files hide each other is told since 1.30 (from memory).
+Source: pkg/api/pod/warnings.go, 1.26 … 1.36.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,11 @@ _KINDS = (
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 )
 _SHOWN_AS = {"storageos": "storageOS"}
-_FUNCTIONAL = ", non-functional in v1.31+"
+_PLANNED = "deprecated in v1.22, support removal is planned in v1.26"
+_REMOVALS = {  # what 1.26 says of kinds that were to go
+    **dict.fromkeys(("flocker", "storageos", "quobyte"), _PLANNED),
+    "glusterfs": "deprecated in v1.25, this feature will be removed soon after in a subsequent release",
+}
 _CEPH = ("cephfs", "rbd")
 
 
@@ -40,39 +44,9 @@ def volume_warnings(volumes: list[Object], path: str, features: PodFeatures) -> 
                 where = child(at, "ephemeral.volumeClaimTemplate.spec")
                 yield from claim_warnings(template.get("spec") or {}, where)
                 continue
-            shown = text if features.ceph_gone else text.replace(_FUNCTIONAL, "")
+            shown = _REMOVALS.get(kind, text) if features.old_removals else text
             if kind == "gitRepo" and features.git_disabled:
                 shown += ", and disabled by default in v1.33+"
             yield f"{child(at, _SHOWN_AS.get(kind, kind))}: {shown}"
     if features.overlap_warnings:
-        yield from overlap_warnings(volumes)
-    elif features.token_overlap_warnings:
-        yield from _hidden_tokens(volumes, path)
-
-
-def _hidden_tokens(volumes: list[Object], path: str) -> Iterator[str]:
-    """Files of projected volumes with the path of a token of some projected volume."""
-    parts = [
-        (position, source)
-        for position, volume in enumerate(volumes)
-        for source in (volume.get("projected") or {}).get("sources") or ()
-    ]
-    tokens = {
-        part["serviceAccountToken"].get("path")
-        for _, part in parts
-        if part.get("serviceAccountToken") is not None
-    }
-    if not tokens:
-        return
-    for position, part in parts:
-        at = child(index(path, position), "projected")
-        kinds = (("configMap", "configMap"), ("secret", "secrets"), ("downwardAPI", "downwardAPI"))
-        for kind, shown in kinds:
-            for number, item in enumerate((part.get(kind) or {}).get("items") or ()):
-                if item.get("path") in tokens:
-                    where = index(f"{at}.sources.{shown}", number)
-                    yield f'{where}: has duplicated path with ServiceAccountToken "{item["path"]}"'
-        bundle = (part.get("clusterTrustBundle") or {}).get("path")
-        if bundle in tokens:
-            where = f"{at}.sources.ClusterTrustBundle"
-            yield f'{where}: has duplicated path with ServiceAccountToken "{bundle}"'
+        yield from overlap_warnings(volumes, sources_repeat=features.sources_repeat)

@@ -35,6 +35,7 @@ _ANNOTATIONS = {
 _BYTES = ("memory", "ephemeral-storage")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_SECCOMP_FIELD = 'use the "seccompProfile" field instead'
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
 
 
@@ -90,7 +91,7 @@ def _spec_warnings(metadata: Object, spec: Object, path: str, features: PodFeatu
     """Warns of a spec; `path`: of the template, empty for a pod."""
     inside, annotations = child(path, "spec"), metadata.get("annotations") or {}
     if spec.get("nodeSelector") or spec.get("affinity") or spec.get("topologySpreadConstraints"):
-        yield from _placement(spec, inside)
+        yield from _placement(spec, inside, features)
     if annotations:
         yield from _without_effect(annotations, child(path, "metadata.annotations"))
     if spec.get("volumes"):
@@ -102,16 +103,16 @@ def _spec_warnings(metadata: Object, spec: Object, path: str, features: PodFeatu
     if spec.get("overhead"):
         yield from _fractions(spec["overhead"], child(inside, "overhead"))
     if annotations:
-        yield from _seccomp_of_pod(spec, annotations, path)
+        yield from _seccomp_of_pod(spec, annotations, path, features)
     for container, at in all_containers(spec, inside):
         if annotations:
             yield from _annotated(container, spec, annotations, path, features)
-        yield from _container(container, at)
+        yield from _container(container, at, features)
     yield from port_warnings(spec, inside, features)
-    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0 and features.grace_warnings:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{child(inside, 'terminationGracePeriodSeconds')}: {text}"
-    if spec.get("affinity"):
+    if spec.get("affinity") and features.selector_warnings:
         yield from _affinity(spec["affinity"], child(inside, "affinity"))
     if features.address_warnings and (spec.get("dnsConfig") or spec.get("hostAliases")):
         yield from _address_warnings(spec, inside)
@@ -138,7 +139,7 @@ def _address_warnings(spec: Object, path: str) -> Iterator[str]:
         yield from ip_warnings(where, alias.get("ip") or "")
 
 
-def _placement(spec: Object, path: str) -> Iterator[str]:
+def _placement(spec: Object, path: str, features: PodFeatures) -> Iterator[str]:
     for name in sorted(spec.get("nodeSelector") or ()):
         if name in DEPRECATED:
             yield f"{key(child(path, 'nodeSelector'), name)}: {DEPRECATED[name]}"
@@ -148,12 +149,12 @@ def _placement(spec: Object, path: str) -> Iterator[str]:
         yield from term_warnings(term, index(f"{at}.{_REQUIRED}.nodeSelectorTerms", position), values=False)
     for position, preferred in enumerate(node.get(_PREFERRED) or ()):
         where = child(index(f"{at}.{_PREFERRED}", position), "preference")
-        yield from term_warnings(preferred.get("preference") or {}, where, values=True)
+        yield from term_warnings(preferred.get("preference") or {}, where, values=features.value_warnings)
     for position, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         where, name = index(child(path, "topologySpreadConstraints"), position), constraint.get("topologyKey")
         if name in DEPRECATED:
             yield f"{where}.topologyKey: {name} is {DEPRECATED[name]}"
-        if constraint.get("labelSelector") is None:
+        if constraint.get("labelSelector") is None and features.selector_warnings:
             yield f"{where}.labelSelector: {_NO_SELECTOR}"
 
 
@@ -185,14 +186,17 @@ def _fractions(amounts: dict[str, str], path: str) -> Iterator[str]:
             yield f'{key(path, name)}: fractional byte value "{text}" is invalid, must be an integer'
 
 
-def _seccomp_of_pod(spec: Object, annotations: dict[str, str], path: str) -> Iterator[str]:
+def _seccomp_of_pod(
+    spec: Object, annotations: dict[str, str], path: str, features: PodFeatures
+) -> Iterator[str]:
     profile = (spec.get("securityContext") or {}).get("seccompProfile")
     if profile is None and SECCOMP_POD in annotations:
-        yield _seccomp_text(SECCOMP_POD, path)
+        yield _seccomp_text(SECCOMP_POD, path, features)
 
 
-def _seccomp_text(name: str, path: str) -> str:
-    text = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+def _seccomp_text(name: str, path: str, features: PodFeatures) -> str:
+    planned = "deprecated since v1.19, non-functional in a future release"
+    text = f"{planned if features.old_removals else 'non-functional in v1.27+'}; {_SECCOMP_FIELD}"
     return f"{key(child(path, 'metadata.annotations'), name)}: {text}"
 
 
@@ -202,15 +206,18 @@ def _annotated(
     own = container.get("securityContext") or {}
     name = SECCOMP_CONTAINER + (container.get("name") or "")
     if own.get("seccompProfile") is None and name in annotations:
-        yield _seccomp_text(name, path)
+        yield _seccomp_text(name, path, features)
     name = APP_ARMOR + (container.get("name") or "")
-    given = own.get("appArmorProfile") or (spec.get("securityContext") or {}).get("appArmorProfile")
+    given, common = own.get("appArmorProfile"), (spec.get("securityContext") or {}).get("appArmorProfile")
+    if given is None and common is not None and name in annotations:
+        same = common == app_armor_profile(annotations[name])
+        given = common if same or not features.profile_warnings else None
     if path and given is None and name in annotations and features.app_armor_fields:
         text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
         yield f"{key(child(path, 'metadata.annotations'), name)}: {text}"
 
 
-def _container(container: Object, path: str) -> Iterator[str]:
+def _container(container: Object, path: str, features: PodFeatures) -> Iterator[str]:
     resources = container.get("resources") or {}
     at = child(path, "resources")
     for name in _BYTES if resources else ():
@@ -222,9 +229,12 @@ def _container(container: Object, path: str) -> Iterator[str]:
     seen: set[str] = set()
     for position, variable in enumerate(variables if len(variables) > 1 else ()):
         name = variable.get("name") or ""
-        if name in seen and _hides(variable, name):
-            where = index(child(path, "env"), position)
-            yield f'{where}: hides previous definition of "{name}", which may be dropped when using apply'
+        where = index(child(path, "env"), position)
+        if name in seen and not features.hidden_variables:
+            yield f'{where}.name: duplicate name "{name}"'
+        elif name in seen and _hides(variable, name):
+            lost = ", which may be dropped when using apply" if features.hidden_from_apply else ""
+            yield f'{where}: hides previous definition of "{name}"{lost}'
         seen.add(name)
 
 

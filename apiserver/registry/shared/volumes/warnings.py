@@ -58,7 +58,7 @@ def persistent_volume_warnings(volume: Object, features: VolumeFeatures) -> list
     terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
     for position, term in enumerate(terms):
         at = index("spec.nodeAffinity.required.nodeSelectorTerms", position)
-        found += term_warnings(term, at, values=True)
+        found += term_warnings(term, at, values=False)
     text = (spec.get("capacity") or {}).get("storage")
     if text is not None and Quantity.parse(text).milli_value() % 1000:
         at = key("spec.capacity", "storage")
