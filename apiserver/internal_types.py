@@ -26,6 +26,8 @@ _RENAMED = {
 }  # fmt: skip
 _IN_SECURITY_CONTEXT = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 
+_MOST_LINES = 4_000  # of two texts together that are compared line by line
+
 
 class InternalTypes:
     """The internal types of one release; `unified`: differences are of lines, not of structs."""
@@ -70,8 +72,28 @@ class InternalTypes:
         if not self._unified:
             return _struct_difference(sort, old, new) if isinstance(old, dict) else ""
         before, after = _lines(self.shown(old, sort)), _lines(self.shown(new, sort))
+        if len(before) + len(after) > _MOST_LINES:
+            return _coarse_difference(before, after)
         lines = difflib.unified_diff(before, after, n=3, lineterm="\n")
         return "".join(list(lines)[2:])  # without the names of files
+
+
+def _coarse_difference(before: list[str], after: list[str]) -> str:
+    """Returns the difference of long texts as one hunk: all that stands between what both begin and end with.
+
+    The time that difflib takes grows with the square of the lines.
+    """
+    first = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
+    if first is None:
+        first = min(len(before), len(after))
+    shared = min(len(before), len(after)) - first
+    last = next((at for at in range(shared) if before[-1 - at] != after[-1 - at]), shared)
+    olds, news = before[first : len(before) - last], after[first : len(after) - last]
+    above, below = before[max(0, first - 3) : first], before[len(before) - last :][:3]
+    start, around = first - len(above) + 1, len(above) + len(below)
+    head = f"@@ -{start},{len(olds) + around} +{start},{len(news) + around} @@\n"
+    marked = [*(f" {line}" for line in above), *(f"-{line}" for line in olds), *(f"+{line}" for line in news)]
+    return head + "".join([*marked, *(f" {line}" for line in below)])
 
 
 def _lines(value: Any) -> list[str]:

@@ -66,6 +66,8 @@ def _float(dumper: Any, value: float) -> Any:
 _Dumper.add_representer(str, _text)
 _Dumper.add_representer(dict, _map)
 _Dumper.add_representer(float, _float)
+_Dumper.add_multi_representer(dict, _map)  # raw fields, which keep the bytes they came as
+_Dumper.add_multi_representer(list, yaml.SafeDumper.represent_list)
 
 
 def _order(left: str, right: str) -> int:

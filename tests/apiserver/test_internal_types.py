@@ -46,3 +46,17 @@ def test_differences_are_lines_of_json_since_1_34():
     assert OLD.difference("core.PersistentVolumeClaimSpec", CLAIM, changed).startswith(
         "  core.PersistentVolumeClaimSpec{\n"
     )
+
+
+def test_a_difference_of_very_many_lines_is_one_hunk():
+    """All between what both begin and end with is one hunk, as differences of lines take the square of them."""
+
+    def spec(value):
+        env = [{"name": f"e{number}", "value": value} for number in range(1_000)]
+        return {"containers": [{"name": "c", "env": env}]}
+
+    lines = NEW.difference("core.PodSpec", spec("old"), spec("new")).splitlines()
+    assert sum(line.startswith("@@") for line in lines) == 1
+    assert '-     "Value": "old",' in lines
+    assert '+     "Value": "new",' in lines
+    assert NEW.difference("core.PodSpec", spec("old"), spec("old")) == ""

@@ -91,14 +91,6 @@ BREACHES = [
         ),
     ),
     (
-        "upgrade/pending-resize/1.33-1.34",
-        failed(
-            "upgrade-pending-resize/small",
-            "kubelet/node-1 1.34",
-            f"{CPU}, requested: 1500, used: 1000, capacity: 2000",
-        ),
-    ),
-    (
         "known-bugs/k8s-126343/1.30.4",
         ran("known-bugs-k8s-126343/short", "kubelet/node 1.30", "had ended as Succeeded, and is Failed"),
     ),
