@@ -21,7 +21,11 @@ _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 _UNKNOWN = {"last": -1}
 _SPECIAL = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 # Gates that are on by default in the releases with a known bug, for which a later patch switched them off.
-_ON_WITH = {"MaxUnavailableStatefulSet": "k8s-137409"}
+_ON_WITH = {
+    "DisableNodeKubeProxyVersion": "k8s-126721",
+    "MaxUnavailableStatefulSet": "k8s-137409",
+    "SchedulerAsyncAPICalls": "k8s-134401",
+}
 _DEPENDENCIES_SINCE = 35  # older flag parsers did not check them
 
 

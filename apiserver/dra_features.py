@@ -33,12 +33,11 @@ class DRAFeatures:
     partition_types: bool = gate("DRAPartitionableDevicesType")
     granular_status: bool = gate("DRAResourceClaimGranularStatusAuthorization")
     # Fields that are kept though their gate is off: tolerations of requests, the attribute in which devices
-    # have to differ, conditions that binding waits for.
+    # have to differ.
     keeps_tolerations: bool = known_bug("k8s-132927")
     keeps_distinct_attribute: bool = known_bug("k8s-134962")
     any_label_values: bool = known_bug("k8s-128932")  # in selectors of nodes
     several_device_terms: bool = known_bug("k8s-141212")  # selectors of a device's nodes may have them
-    keeps_binding_conditions: bool = known_bug("k8s-134964")
     semantic_parameters: bool = preview("kep4381")  # instead of structured ones, under the same name
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
 
@@ -62,7 +61,7 @@ class DRAFeatures:
     identifiers_are_types: bool = until(33)  # the reason of a malformed one is FieldValueTypeInvalid
     current_wording: bool = since(32)  # "domain" instead of "prefix", bytes instead of nothing, too many told
     limits_sizes: bool = since(32)  # expressions have a length and a cost, parameters a size
-    max_reserved: int = of_minor({0: 32, 32: 256})
+    max_reserved: int = decided(lambda gates: 256 if gates.bugs.mended("k8s-129543") else 32)
     node_pointers: bool = since(33)  # an empty node name was no name before
     canonical_addresses: bool = repaired("k8s-129219")  # network addresses are written in one way alone
     slice_warnings: bool = since(34)

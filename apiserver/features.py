@@ -86,6 +86,7 @@ class PodFeatures:
     # --- rules and texts that no old pod changes
     unknown_init_panics: bool = known_bug("k8s-124906")  # tables of pods do, at their statuses
     marks_once_too_often: bool = known_bug("k8s-116554")  # evictions mark pods in a dry run, and before a 409
+    counts_alone: bool = known_bug("k8s-133097")  # why a budget refuses is told by numbers of pods
     empty_budgets_select_none: bool = known_bug("k8s-119732")  # of the pods that are to be evicted
     templates_without_image: bool = known_bug("k8s-135989")  # their image volumes need no reference
     image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths
@@ -100,6 +101,7 @@ class PodFeatures:
     host_users_wording: bool = since(34)  # texts name `hostUsers` instead of `pod.Spec.HostUsers`
     host_users_devices: bool = since(34)  # pods with users of their own have no block devices
     status_condition_path: bool = since(34)  # errors of conditions are at status, before at metadata
+    claim_status_path: bool = known_bug("k8s-137321")  # errors of the name of a status' claim are at `name`
     status_user_path: bool = since(34)  # errors of a container status' user are at `user`, not the status
 
     # --- claims of pods
@@ -144,9 +146,7 @@ class PodFeatures:
     sources_repeat: bool = until(33)
 
     # --- resizes
-    resized_by_update: bool = gate(
-        "InPlacePodVerticalScaling", last=31
-    )  # since then by the subresource alone
+    resized_by_update: bool = gate("InPlacePodVerticalScaling", last=31)  # since by the subresource alone
     proposes_resize: bool = gate("InPlacePodVerticalScaling", last=32)  # in `status.resize`
     # A change of a pod's class has an error of its own.
     update_keeps_qos: bool = decided(
@@ -222,8 +222,7 @@ class AdmissionFeatures:
     """Holds the decisions about admission and the objects that configure it."""
 
     policy_actions: bool = since(27)  # before, every binding denies
-    # Parameters are chosen by selectors, and it is said what is done without any.
-    parameter_selectors: bool = since(28)
+    parameter_selectors: bool = since(28)  # of policies; and what is done without any parameters
     validating_policies: bool = unless_off("ValidatingAdmissionPolicy", minor=26)
     mutating_policies: bool = unless_off("MutatingAdmissionPolicy", minor=32)
     mutates: bool = gate("MutatingAdmissionPolicy")
@@ -240,9 +239,9 @@ class AdmissionFeatures:
     exempts_reviews: bool = gate("ExcludeAdmissionWebhookVirtualResources")  # from webhooks
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
     mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
+    nodes_may_set_owners: bool = known_bug("k8s-133471")  # of their own objects, in an update
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
-    # A volume whose driver cannot be found out refuses nodes tokens, whatever they are allowed.
-    unknown_volumes_refuse: bool = known_bug("k8s-140607")
+    unknown_volumes_refuse: bool = known_bug("k8s-140607")  # nodes a token, whatever they are allowed
     checks_kubelet_requests: bool = decided(
         lambda gates: not gates.enabled("AllowInsecureKubeletCertificateSigningRequests")
     )

@@ -1,5 +1,6 @@
 """Counts requests, in a Prometheus registry of the server's own (pkg/endpoints/metrics/metrics.go, 1.36)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,8 +12,10 @@ from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
+from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.instrumentation.reads import ReadMetrics
+from kubeskew.apiserver.instrumentation.strategies import StrategyMetrics
 from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
 
 _NEWEST = Version(NEWEST_MINOR)
@@ -37,6 +40,7 @@ class RequestMetrics:
         is_known: Callable[[RequestInfo], bool] = lambda _: True,
         *,
         connect_verb: bool = True,
+        constrained_impersonation: bool = False,
         version: Version = _NEWEST,
     ) -> None:
         self._is_known = is_known
@@ -65,14 +69,29 @@ class RequestMetrics:
         self._deprecated = families.gauges(
             "apiserver_requested_deprecated_apis", "Deprecated resources that somebody asked for."
         )
+        self._own = families.counters("apiserver_selfrequest_total", "Requests of the server's own.")
         self.access = AccessMetrics(families)
         self.tokens = TokenMetrics(families)
         self.reads = ReadMetrics(families)
         self.policies = PolicyMetrics(families)
+        self.strategies = StrategyMetrics(families)
+        self.flows: FlowMetrics | None = None  # of a server with priority and fairness
+        self.aggregations = families.counters(
+            "aggregator_discovery_aggregation_count_total", "How often discovery was aggregated."
+        ).at()
+        self._filters = families.histograms(
+            "apiserver_request_filter_duration_seconds", "Seconds that a request spends in a filter."
+        )
+        self._compared = families.histograms(
+            "apiserver_request_timestamp_comparison_time", "Seconds of comparing objects before an update."
+        )
+        self.comparisons: Counter[str] = Counter()  # by how they went
+        self._impersonation = "constrainedimpersonation" if constrained_impersonation else "impersonation"
         self.admission = AdmissionMetrics(families)
         self.store = StoreMetrics(families)
         self.looks: list[Callable[[], None]] = []  # called before the families are read
-        self._kinds: dict[tuple[RequestKind, str], _KindSeries] = {}
+        self._kinds: dict[_KindKey, _KindSeries] = {}  # of what most requests are
+        self._rares: dict[tuple[RequestKind, str], _KindSeries] = {}  # of all, by kind and dry run
         self._open: dict[RequestKind, NumberSeries] = {}
 
     @property
@@ -83,19 +102,12 @@ class RequestMetrics:
     def observe(self, request: Request, response: Response, seconds: float) -> None:
         """Counts one answer."""
         info = request.info
-        if not info.is_resource:
-            path = "openapi/v3" if info.path.startswith(_SCHEMAS) else info.path
-            if path not in _INSTRUMENTED:
-                return
-            info = info._replace(path=path)
-        key = _kind(info), request.query["dryRun"][0] if "dryRun" in request.query else ""
-        series = self._kinds.get(key)
+        key = info[2:7], info.name == "", info.namespace == ""
+        series = self._kinds.get(key) if info.is_resource and "dryRun" not in request.query else None
         if series is None:
-            if not self._is_known(info):
-                info, key = _UNKNOWN, (_kind(_UNKNOWN), "")
-            series = self._kinds.get(key)
+            series = self._rare(request, key)
             if series is None:
-                series = self._kinds[key] = self._series(info, key[1])
+                return
         answered = series.answered.get(response.status)
         if answered is None:
             labels = {**series.labels, "code": str(response.status)}
@@ -108,6 +120,24 @@ class RequestMetrics:
         if series.body is not None and request.size:
             series.body.observe(request.size)
 
+    def _rare(self, request: Request, key: "_KindKey") -> "_KindSeries | None":
+        """Returns the series of an answer that is the first of its kind, to a dry run, or of no resource."""
+        info, dry_run = request.info, request.query["dryRun"][0] if "dryRun" in request.query else ""
+        if not info.is_resource:
+            path = "openapi/v3" if info.path.startswith(_SCHEMAS) else info.path
+            if path not in _INSTRUMENTED:
+                return None
+            info = info._replace(path=path)
+        if not self._is_known(info):
+            info, dry_run = _UNKNOWN, ""
+        rare = _kind(info), dry_run
+        series = self._rares.get(rare)
+        if series is None:
+            series = self._rares[rare] = self._series(info, dry_run)
+        if info.is_resource and not dry_run:
+            self._kinds[key] = series
+        return series
+
     def deprecated(self, info: RequestInfo, removed: str) -> None:
         """Notes that somebody asked for a deprecated resource."""
         self._deprecated.at(
@@ -117,6 +147,10 @@ class RequestMetrics:
             subresource=info.subresource,
             removed_release=removed,
         ).value = 1
+
+    def self_requested(self, info: RequestInfo) -> None:
+        """Counts a request that the server makes of itself."""
+        self._own.at(**dict(zip(_LABELS, self.labels(info), strict=True))).inc()
 
     def _series(self, info: RequestInfo, dry_run: str) -> "_KindSeries":
         """Returns the series of a kind of request; what has no end is not timed, and a dry run has no SLI."""
@@ -165,12 +199,39 @@ class RequestMetrics:
     def render(self) -> bytes:
         """Returns the text that a scraper reads."""
         self.access.look()
-        for kind in self._kinds.values():
+        self.tokens.look()
+        self.reads.look()
+        self._fill_filters()
+        for outcome, count in self.comparisons.items():
+            self._compared.at(code_path=outcome).set_all(0, count)
+        for kind in self._rares.values():
             if kind.sli is not None and kind.duration is not None:
                 kind.sli.copy(kind.duration)
         for look in self.looks:
             look()
         return exposition(self.registry.collect(), self._version)
+
+    def _fill_filters(self) -> None:
+        """Fills the times of filters (pkg/endpoints/filterlatency/filterlatency.go, 1.36).
+
+        Of these only that of priority and fairness waits, for seats.
+        """
+        known, allowed = self.access.known, self.access.allowed
+        seated = allowed + self.access.not_allowed
+        rejected = self.flows.rejections if self.flows is not None else 0
+        passed = {
+            "authentication": known + self.access.unknown,
+            "audit": known,
+            self._impersonation: seated + rejected,
+            "authorization": allowed,
+        }
+        for name, count in passed.items():
+            if count:
+                self._filters.at(filter=name).set_all(0, count)
+        if self.flows is not None and seated:
+            series, waits = self._filters.at(filter="priorityandfairness"), self.flows.waits
+            series.set_all(0, seated - waits.count)
+            series.add(waits)
 
 
 class _KindSeries:
@@ -187,6 +248,8 @@ class _KindSeries:
         self.body: HistogramSeries | None = None
 
 
+# The fields of a request's info from its verb to its subresource; with whether it has no name, no namespace.
+_KindKey = tuple[tuple[str, str, str, str, str], bool, bool]
 RequestKind = tuple[str, str, str, str, str, str]  # verb, group, version, resource, subresource, scope
 
 

@@ -37,7 +37,7 @@ def build(
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
     handler = statuses.with_status_errors(handler)  # its errors are answers from here on
-    handler = with_authorization(handler, authorizer, metrics.access, clock)
+    handler = with_authorization(handler, authorizer, metrics.access)
     if fairness is not None:
         handler = with_fairness(handler, fairness)
     else:

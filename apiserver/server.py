@@ -79,6 +79,7 @@ class APIServer:
         metrics = RequestMetrics(
             partial(is_served, table),
             connect_verb=features.requests.connect_verb,
+            constrained_impersonation=features.requests.constrained_impersonation,
             version=environment.version,
         )
         self.services = Services(
@@ -112,13 +113,13 @@ class APIServer:
         self.services.nodes = NodeConnections(options)
         self._count_state()
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
-        definitions = DefinitionControllers(self.services, self._dispatcher.dispatch)
+        definitions = DefinitionControllers(self.services, self.dispatch)
         self.services.background.add("definitions", definitions.run)
-        local = LocalServices(self.services, self._dispatcher.dispatch)
+        local = LocalServices(self.services, self.dispatch)
         self.services.background.add("local APIServices", local.run)
-        availability = Availability(self.services, self._dispatcher.dispatch)
+        availability = Availability(self.services, self.dispatch)
         self.services.background.add("availability of APIServices", availability.run)
-        type_checking = TypeChecking(self.services, self._dispatcher.dispatch)
+        type_checking = TypeChecking(self.services, self.dispatch)
         self.services.background.add("type checking of policies", type_checking.run)
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
@@ -155,7 +156,7 @@ class APIServer:
         total = options.max_requests_inflight + options.max_mutating_requests_inflight
         if not total or not services.features.requests.fairness:
             return None
-        metrics = FlowMetrics(services.metrics.families)
+        metrics = services.metrics.flows = FlowMetrics(services.metrics.families)
         clock = services.environment.clock
         fairness = Fairness(services.store, metrics, total, services.codec.current, clock)
         services.metrics.looks.append(fairness.look)
@@ -174,6 +175,7 @@ class APIServer:
 
     async def dispatch(self, request: Request) -> Response:
         """Serve a request of the server's own: no filters but its user must be set."""
+        self.services.metrics.self_requested(request.info)
         return await self._dispatcher.dispatch(request)
 
     async def start(self) -> None:
@@ -200,10 +202,10 @@ class APIServer:
         self._bootstrapped = True
 
     async def _make_what_is_missing(self) -> bool:
-        return await bootstrap.run(self.services, self._dispatcher.dispatch, self.options, self.port)
+        return await bootstrap.run(self.services, self.dispatch, self.options, self.port)
 
     async def _keep(self) -> None:
-        await bootstrap.keep(self.services, self._dispatcher.dispatch, self.options, self.port)
+        await bootstrap.keep(self.services, self.dispatch, self.options, self.port)
 
     async def _go_on_making(self) -> None:
         """Try until nothing is refused any more: what a cluster has by itself nobody else makes."""

@@ -5,6 +5,7 @@ kube-aggregator/pkg/apiserver/metrics.go, pkg/registry/core/service/{ipallocator
 """
 
 import ipaddress
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -20,8 +21,16 @@ from kubeskew.apiserver.unreadable import known_object
 
 _API_SERVICES = "apiservices.apiregistration.k8s.io"
 # Counters of what this server has no part for that could count: they stand at zero, as upstream's do where
-# nothing is configured (audit policies, encryption at rest, tokens in Secrets that are made by themselves).
+# nothing is configured or goes wrong (audit policies, encryption at rest, tokens in Secrets that are made by
+# themselves, discovery among servers of several versions, the repair of node ports, declarative validation
+# that is compared with the other, plugins that are run for credentials).
 _ZEROS = {
+    "aggregator_discovery_nopeer_requests_total": "Discovery without that of other servers.",
+    "aggregator_discovery_peer_aggregated_cache_hits_total": "Hits of the cache of other servers' discovery.",
+    "aggregator_discovery_peer_aggregated_cache_misses_total": "Misses of that cache.",
+    "apiserver_nodeport_repair_reconcile_errors_total": "Repairs of node ports that failed.",
+    "apiserver_validation_declarative_validation_mismatch_total": "Results of validations that differ.",
+    "apiserver_validation_declarative_validation_panic_total": "Panics of declarative validation.",
     "apiserver_audit_event_total": "Audit events made.",
     "apiserver_audit_requests_rejected_total": "Requests rejected by a failing audit backend.",
     "apiserver_storage_data_key_generation_failures_total": "Data encryption keys that could not be made.",
@@ -49,6 +58,12 @@ class StateMetrics:
         )
         for name, text in _ZEROS.items():
             families.counters(name, text)
+        families.histograms(
+            "rest_client_exec_plugin_certificate_rotation_age", "Seconds that certificates of plugins lived."
+        )
+        families.gauges(
+            "rest_client_exec_plugin_ttl_seconds", "Seconds that they still live."
+        ).at().value = math.inf
         families.gauges("apiserver_envelope_encryption_dek_cache_fill_percent", "Fill of the key cache.")
         families.histograms(
             "apiserver_storage_data_key_generation_duration_seconds", "Seconds to make a key."

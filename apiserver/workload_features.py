@@ -12,6 +12,10 @@ class WorkloadFeatures:
     claim_retention: bool = since(27, gate="StatefulSetAutoDeletePVC")  # has its default
     max_unavailable: bool = gate("MaxUnavailableStatefulSet")
     revision_data_is_object: bool = since(31)  # a new ControllerRevision's data must be one
+    # An update is checked as if all were new, and then again.
+    replica_sets_twice: bool = known_bug("k8s-131873")
+    daemon_sets_twice: bool = known_bug("k8s-132548")
+    controllers_twice: bool = until(34)  # replication controllers
     history_limit_changes: bool = since(33)  # revisionHistoryLimit of a stateful set may change
     manual_selector_default: bool = since(31)  # jobs: it is written (from memory)
     pod_replacement_policy: bool = since(29, gate="JobPodReplacementPolicy")  # has its default
@@ -19,6 +23,8 @@ class WorkloadFeatures:
     # The status of jobs is judged too strictly: of empty ones that were never started, of resumed ones.
     empty_needs_start: bool = known_bug("k8s-132727")
     resumed_keeps_start: bool = known_bug("k8s-134769")
+    status_wording: bool = since(34)  # of errors of times and of pods that are not counted yet
+    start_as_removed: bool = known_bug("k8s-136585")  # another startTime is told as one that is removed
     interim_conditions: bool = since(31)  # a job that ends has an interim condition first
     bare_cron_conditions: bool = known_bug("k8s-131525")  # of failure policies: they get no status
     marks_tracked_jobs: bool = until(26)  # those whose pods are counted by finalizers

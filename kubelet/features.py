@@ -128,6 +128,7 @@ class AdmissionFeatures(NamedTuple):
     by_cached_node: bool  # affinity is judged by the node as it was, without another look
     goes_on_unwritten: bool  # pods are taken and resized though it cannot be written what they were given
     refuses_sidecars: bool  # the gate of sidecars is off in a release that knows them
+    overlooks_sidecar_ports: bool  # host ports of sidecars count as free, as for the scheduler
     safe_sysctls: frozenset[str]
     sysctl_namespaces: tuple[str, str]  # how errors call those of IPC and network
 
@@ -142,6 +143,7 @@ class AdmissionFeatures(NamedTuple):
             by_cached_node=bugs.present("k8s-134445"),
             goes_on_unwritten=bugs.present("k8s-141206"),
             refuses_sidecars=minor >= 28 and not gates.enabled("SidecarContainers"),
+            overlooks_sidecar_ports=bugs.present("k8s-132040"),
             safe_sysctls=safe_sysctls(minor),
             sysctl_namespaces=namespace_names(minor),
         )

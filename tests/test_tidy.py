@@ -269,7 +269,9 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
 PASSING_TIME = {
     ("known-bugs/k8s-122636.yaml", "the gate goes"): ["1100ms"],
     ("known-bugs/k8s-122646.yaml", "a pod that is being deleted"): ["2100ms"],
+    ("known-bugs/k8s-132121.yaml", "a pod is ready"): ["1500ms"],
     ("known-bugs/k8s-134769.yaml", "the job is suspended"): ["1100ms"],
+    ("known-bugs/k8s-135428.yaml", "a pod is ready"): ["1500ms"],
     ("known-bugs/k8s-141107.yaml", "later another device has one"): ["1100ms"],
     ("known-bugs/k8s-141274.yaml", "nobody writes the claim any more"): ["3s"],
     ("dra/binding-conditions.yaml", "a pod waits for its device"): ["6s"],

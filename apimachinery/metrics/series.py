@@ -18,6 +18,7 @@ from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.registry import Collector
 
 _S = TypeVar("_S")
 
@@ -67,6 +68,16 @@ class HistogramSeries:
         for bound, count in zip((*finer.bounds, math.inf), finer.counts, strict=True):
             self.counts[bisect_left(self._bounds, bound)] += count
         self.total = finer.total
+
+    def add_up(self, others: "Sequence[HistogramSeries]") -> None:
+        """Makes it hold the observations of others with the same bounds, and nothing else."""
+        self.counts = [sum(counts) for counts in zip(*(other.counts for other in others), strict=True)]
+        self.total = sum(other.total for other in others)
+
+    def add(self, other: "HistogramSeries") -> None:
+        """Adds the observations of another with the same bounds."""
+        self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
 
     def observe(self, value: float) -> None:
         """Adds an observation."""
@@ -164,6 +175,11 @@ class Histograms(_Family[HistogramSeries]):
         self._bounds = tuple(map(float, bounds))
         super().__init__(name, text, labels, registry)
 
+    @property
+    def bounds(self) -> Sequence[float]:
+        """Returns the upper bounds by which its series count."""
+        return self._bounds
+
     def _begun(self) -> HistogramSeries:
         return HistogramSeries(self._bounds)
 
@@ -202,6 +218,10 @@ class Families:
         """Returns a family of histograms."""
         fact = self._fact(name)
         return _begun(Histograms(name, text, fact.labels, fact.buckets, self._registry), fact)
+
+    def collector(self, collects: "Collector") -> None:
+        """Registers what makes its families itself."""
+        self._registry.register(collects)
 
     def _fact(self, name: str) -> Family:
         return nearest(name, self._minor)

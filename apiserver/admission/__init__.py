@@ -15,7 +15,7 @@ from kubeskew.apimachinery.metrics.series import HistogramSeries, unseen_familie
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.offload import offload
-from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics
+from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StepSeries
 from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
@@ -76,6 +76,7 @@ class Plugin:
         True  # whether it may have to wait; one that never does goes beside large objects
     )
 
+    waits: ClassVar[bool] = False  # whether it may wait for others: only such a one takes measurable time
     name: ClassVar[str]  # in metrics; empty for what is no plugin upstream
 
     def __init_subclass__(cls) -> None:
@@ -137,12 +138,15 @@ class _Meter(NamedTuple):
 class _Concerned(NamedTuple):
     """Holds the plugins that look at one kind of write, each with what times it, and what times them all."""
 
-    steps: tuple[tuple[Step, str, HistogramSeries | None], ...]
-    admitted: HistogramSeries
+    steps: tuple[tuple[Step, str, bool, HistogramSeries], ...]
+    admitted: StepSeries
 
 
 class _AdmissionStep:
-    """Runs one step of the plugins, in order; of those only that look at such a write."""
+    """Runs one step of the plugins, in order; of those only that look at such a write.
+
+    The clock stands still while none of them waits, so it is looked at only behind those that may.
+    """
 
     def __init__(self, kind: str, steps: Sequence[tuple[Plugin, Step]], meter: _Meter) -> None:
         self._kind = kind
@@ -158,13 +162,14 @@ class _AdmissionStep:
         now, refusing = self._now, ""
         begun = before = now()
         try:
-            for step, name, timed in concerned.steps:
+            for step, name, waits, timed in concerned.steps:
                 refusing = name
                 await step(attributes)
-                after = now()
-                if timed is not None:
+                if waits and (after := now()) != before:
                     timed.observe(after - before)
-                before = after
+                    before = after
+                else:
+                    timed.counts[0] += 1
         except StatusError:
             self._rejected(refusing, attributes.operation, before - begun, now() - before)
             raise
@@ -172,19 +177,17 @@ class _AdmissionStep:
 
     def _find(self, attributes: Attributes) -> _Concerned:
         operation, resource, kind = attributes.operation, attributes.resource, self._kind
-        metrics = self._metrics
-        found = [
-            (plugin, step if plugin.awaits else partial(_aside, step))
+        steps = [
+            (
+                step if plugin.awaits else partial(_aside, step),
+                plugin.name,
+                plugin.waits or not plugin.awaits,
+                self._metrics.plugin(plugin.name, kind, operation),
+            )
             for plugin, step in self._steps
             if plugin.handles(operation, resource, attributes.subresource)
         ]
-        return _Concerned(
-            tuple(
-                (step, plugin.name, (plugin.name and metrics.plugin(plugin.name, kind, operation)) or None)
-                for plugin, step in found
-            ),
-            metrics.step(kind, operation),
-        )
+        return _Concerned(tuple(steps), self._metrics.step(kind, operation))
 
     def _rejected(self, name: str, operation: str, before: float, seconds: float) -> None:
         """Times what a plugin has refused; what is no plugin upstream has no name."""

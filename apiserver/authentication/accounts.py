@@ -67,8 +67,12 @@ class AccountTokens:
             try:
                 token = verified(text, self._keys.verifying)
             except WrongTokenError:
+                self._metrics.wrong += 1
                 return None
+            self._metrics.verified += 1
             self._verified.put(text, token)
+        else:
+            self._metrics.hits += 1
         issuer = token.claims.get("iss")
         if issuer == LEGACY_ISSUER:
             return self._legacy(text, token.claims, audiences)

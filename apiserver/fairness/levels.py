@@ -59,14 +59,17 @@ class PriorityLevels:
             found[name] = _level(name, obj["spec"], seats, self.levels.get(name))
         self.levels = found
 
-    def limits(self) -> list[tuple[str, int, int, int]]:
-        """Returns of each level the seats it has by its shares, those it keeps, and those it has at most."""
+    def limits(self) -> list[tuple[str, int, int, int, bool]]:
+        """Returns of each level the seats it has by its shares, those it keeps, those it has at most, and
+        whether nobody waits for one.
+        """
         return [
             (
                 level.name,
                 level.seats,
                 level.kept,
                 level.seats + self._total if level.most is None else level.most,
+                level.exempt,
             )
             for level in self.levels.values()
         ]

@@ -31,10 +31,10 @@ def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock) -> Handl
     """Count and time what somebody asked."""
 
     async def audit(request: Request) -> Response:
-        begun = request.known_at or clock.monotonic()
+        request.known_at = begun = clock.monotonic()
         response = await handler(request)
         metrics.observe(request, response, (request.answered_at or clock.monotonic()) - begun)
-        if request.info.is_long_running:
+        if type(response.body) is not bytes and request.info.is_long_running:
             _count_open(metrics, request.info, response)
         return response
 

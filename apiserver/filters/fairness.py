@@ -42,9 +42,8 @@ class Fairness:
     ) -> None:
         self._metrics = metrics
         self._now = (clock or SystemClock()).monotonic
-        self._in_flight = metrics.in_flight(mutating=False), metrics.in_flight(mutating=True)
         self._levels = PriorityLevels(total)
-        self._known: TwoGenerationCache[_Key, Flow] = TwoGenerationCache(_REMEMBERED)
+        self._known: TwoGenerationCache[_Key, tuple[Flow, FlowSeries]] = TwoGenerationCache(_REMEMBERED)
         names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
         self._classifier = DerivedFromStore(store, names, self._configure, read)
 
@@ -54,67 +53,69 @@ class Fairness:
         self._known = TwoGenerationCache(_REMEMBERED)
         return Classifier(schemas, by_name)
 
-    def flow(self, user: User, info: RequestInfo) -> Flow | None:
-        """Returns the flow of a request; the answer for requests of one kind is remembered."""
+    def _flow(self, user: User, info: RequestInfo) -> tuple[Flow, FlowSeries] | None:
+        """Returns the flow of a request, and what counts it; both are remembered for requests of one kind."""
         classifier = self._classifier.get()
         place = info.resource if info.is_resource else info.path
         key = (user.name, user.groups, info.verb, info.group, place, info.subresource, info.namespace)
         found = self._known.get(key)
         if found is None:
-            found = classifier.classify(user, info)
-            if found is not None:
+            flow = classifier.classify(user, info)
+            if flow is not None:
+                found = flow, self._metrics.flow(flow.level, flow.schema, mutating=info.is_mutating)
                 self._known.put(key, found)
         return found
 
     def look(self) -> None:
         """Tells the metrics what the levels hold now."""
         self._classifier.get()
-        self._metrics.look(starmap(Seats, self._levels.limits()))
+        self._metrics.look([*starmap(Seats, self._levels.limits())])
 
     async def serve(self, handler: Handler, request: Request) -> Response:
         """Returns the handler's answer once there is a seat, else 429; with the flow's headers."""
-        info = request.info
-        flow = self.flow(request.user, info)
-        if flow is None:  # nothing is configured (yet)
+        found = self._flow(request.user, request.info)
+        if found is None:  # nothing is configured (yet)
             return await handler(request)
-        if info.is_long_running:  # a watch only counts while it starts
+        flow, counted = found
+        if request.info.is_long_running:  # a watch only counts while it starts
             return _with_headers(await handler(request), flow)
-        distinguisher = {"ByUser": request.user.name, "ByNamespace": info.namespace}
-        name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
-        counted = self._metrics.flow(flow.level, flow.schema)
         level = self._levels.seat(flow.level)
-        if level is not None:
-            request.seated_at = request.known_at or self._now()
-            return await self._seated(handler, request, flow, level, counted)
-        counted.waiting(1)
-        begun = self._now()
-        try:
-            level = await self._levels.enter(flow.level, name)
-        except RejectedError as rejected:
-            self._metrics.rejected(flow.level, flow.schema, rejected.reason)
-            if rejected.reason == "concurrency-limit" and log.isEnabledFor(_TOLD):
-                log.log(_TOLD, "%s", self._no_seat(flow, request.user, info))
-            retry = [("Retry-After", "1")]
-            return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
-        finally:
-            counted.waiting(-1)
-        request.seated_at = self._now()
-        counted.waits.observe(request.seated_at - begun)
-        return await self._seated(handler, request, flow, level, counted)
-
-    async def _seated(
-        self, handler: Handler, request: Request, flow: Flow, level: PriorityLevel, counted: FlowSeries
-    ) -> Response:
-        in_flight = self._in_flight[request.info.is_mutating]
-        in_flight.value += 1
-        counted.begun()
+        seated_at = request.known_at
+        if level is None:
+            try:
+                level = await self._enter(request, flow, counted)
+            except RejectedError as rejected:
+                return _with_headers(self._refused(request, flow, rejected), flow)
+            seated_at = self._now()
+        counted.dispatched += 1
         try:
             return _with_headers(await handler(request), flow)
         finally:
             self._levels.leave(level)
-            request.answered_at = self._now()
-            counted.ended(request.answered_at - request.seated_at)
-            in_flight.value -= 1
+            request.answered_at = ended = self._now()
+            counted.seconds.observe(ended - seated_at)
+
+    async def _enter(self, request: Request, flow: Flow, counted: FlowSeries) -> PriorityLevel:
+        """Returns the level once there is a seat; raises RejectedError."""
+        distinguisher = {"ByUser": request.user.name, "ByNamespace": request.info.namespace}
+        name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
+        counted.waiting += 1
+        begun = self._now()
+        try:
+            level = await self._levels.enter(flow.level, name)
+        finally:
+            counted.waiting -= 1
+        waited = self._now() - begun
+        counted.waits.observe(waited)
+        self._metrics.waits.observe(waited)
+        return level
+
+    def _refused(self, request: Request, flow: Flow, rejected: RejectedError) -> Response:
+        self._metrics.rejected(flow.level, flow.schema, rejected.reason)
+        if rejected.reason == "concurrency-limit" and log.isEnabledFor(_TOLD):
+            log.log(_TOLD, "%s", self._no_seat(flow, request.user, request.info))
+        retry = [("Retry-After", "1")]
+        return text(429, "Too many requests, please try again later.\n", retry)
 
     def _no_seat(self, flow: Flow, user: User, info: RequestInfo) -> str:
         """Returns upstream's words (queueset.go), with a shorter description of the request."""

@@ -174,12 +174,12 @@ async def _listed(
     if options.limit or not in_pages:
         listed = await listed_of(scope, options, wanted)
         return listed, list(listed.page.entries)
-    options = replace(options, limit=_PAGE)
+    options = options._replace(limit=_PAGE)
     first = listed = await listed_of(scope, options, wanted)
     entries = list(listed.page.entries)
     wanted = replace(wanted, continues=True)
     while listed.token:
-        options = replace(options, continue_token=listed.token, resource_version="", match="")
+        options = options._replace(continue_token=listed.token, resource_version="", match="")
         listed = await listed_of(scope, options, wanted)
         entries += listed.page.entries
     return first, entries

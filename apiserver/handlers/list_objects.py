@@ -15,6 +15,7 @@ from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.instrumentation.reads import ListSeries
 from kubeskew.apiserver.registry.generic import continue_tokens
 from kubeskew.apiserver.registry.generic.cached_reads import read_of
 from kubeskew.apiserver.registry.generic.revisions import (
@@ -38,13 +39,15 @@ _CHECKS = 1_000  # of objects against conditions in one go
 
 
 class Listed(NamedTuple):
-    """Holds a page of a list, whether upstream's watch cache answers it, and the token that goes on after it.
+    """Holds a page of a list, whether upstream's watch cache answers it, how many objects were looked at for
+    it, and the token that goes on after it.
 
     The token is empty if nothing follows.
     """
 
     page: Page
     cached: bool
+    looked_at: int
     token: str = ""
 
 
@@ -56,7 +59,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     wanted = await selection(request, scope.registry, options)
     try:
         listed = await listed_of(scope, options, wanted)
-        _count(scope, options, wanted, listed)
+        _count(scope, options, listed)
         page, metadata = listed.page, metadata_of(scope, listed, wanted)
         if form == _PLAIN:
             response = Response(200, await _body(scope, page, metadata, wanted))
@@ -68,16 +71,16 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     return await rendering.compressed(request, response)
 
 
-def _count(scope: Scope, options: ListOptions, wanted: Selection, listed: Listed) -> None:
+def _count(scope: Scope, options: ListOptions, listed: Listed) -> None:
     """Counts a list, with how many objects it looked at."""
-    reads, resource = scope.services.metrics.reads, scope.resource.storage_resource
-    returned = fetched = len(listed.page.entries)
-    if not (wanted.is_all or wanted.name):
-        first = scope.services.store.list(resource, wanted.namespace, None, 1)
-        fetched = max(fetched, first.remaining + len(first.entries))
-    reads.listed(resource, fetched, returned, cached=listed.cached)
+    counted = _counted(scope)
+    (counted.cached if listed.cached else counted.stored).add(listed.looked_at, len(listed.page.entries))
     if listed.cached and options.resource_version == "":
-        reads.read_consistently(resource)
+        counted.consistent += 1
+
+
+def _counted(scope: Scope) -> ListSeries:
+    return scope.services.metrics.reads.lists(scope.resource.storage_resource)
 
 
 def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError) -> StatusError:
@@ -146,27 +149,28 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
         monotonic = scope.services.environment.clock.monotonic
         begun = monotonic()
         revision = await store.refresh()
-        scope.services.metrics.reads.waited(scope.resource.storage_resource, monotonic() - begun)
+        _counted(scope).waits.observe(monotonic() - begun)
     else:
         revision = where.revision if where else _parsed(scope, options, source)
-    if cached.serves_list(options, source, selects=not wanted.is_all):
+    if cached.serves_list(options, source, selects=not wanted.is_all) and not cached.is_filled:
         await cached.check()
     if not is_newest:
         told = scope.services.features.reads.tells_future_lists
         await reach(store, revision, source, exactly=exactly, told=told)
     limit = 0 if single or (source is Source.CACHE and options.resource_version == "0") else options.limit
     if exactly and not (single and revision == store.revision):
-        page = await _at(scope, revision, limit, wanted, where)
+        page, looked_at = await _at(scope, revision, limit, wanted, where)
     else:
-        await fetch_conversions(scope, wanted.namespace)
+        if scope.services.codec.needs_webhook(scope.resource):
+            await fetch_conversions(scope, wanted.namespace)
         after = where.after if where else None
-        page = _single(scope, wanted) if single else await _selected(scope, after, limit, wanted)
+        page, looked_at = _single(scope, wanted) if single else await _selected(scope, after, limit, wanted)
         if source is Source.CACHE and page.last is not None and wanted.is_indexed:
             page = await _last_of_index(scope, page, wanted)
     if page.last is None:
-        return Listed(page, source is Source.CACHE)
+        return Listed(page, source is Source.CACHE, looked_at)
     token = continue_tokens.token(page.revision, page.last, wanted.namespace, source)
-    return Listed(page, source is Source.CACHE, token)
+    return Listed(page, source is Source.CACHE, looked_at, token)
 
 
 def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue_tokens.Position:
@@ -189,18 +193,23 @@ async def _last_of_index(scope: Scope, page: Page, wanted: Selection) -> Page:
 
     Otherwise any object that follows makes one (cacher.go, GetList; registry/core/pod, Indexers).
     """
-    following = await _selected(scope, page.last, 1, wanted)
+    following, _ = await _selected(scope, page.last, 1, wanted)
     return page if following.entries else Page(page.revision, page.entries)
 
 
-async def _selected(scope: Scope, after: Key | None, limit: int, wanted: Selection) -> Page:
-    """Returns a page of the objects of now. Others have their turn while many are held against a selector."""
+async def _selected(scope: Scope, after: Key | None, limit: int, wanted: Selection) -> tuple[Page, int]:
+    """Returns a page of the objects of now, and how many there are to look at for it.
+
+    Others have their turn while many are held against a selector.
+    """
     store, resource, namespace = scope.services.store, scope.resource.storage_resource, wanted.namespace
     if wanted.is_all:
-        return store.list(resource, namespace, after, limit)
+        page = store.list(resource, namespace, after, limit)
+        return page, len(page.entries)
     first = store.list(resource, namespace, after, 1)
-    if (first.remaining + 1) * wanted.terms <= _CHECKS:
-        return store.list(resource, namespace, after, limit, wanted.filter)
+    count = first.remaining + len(first.entries)
+    if count * wanted.terms <= _CHECKS:
+        return store.list(resource, namespace, after, limit, wanted.filter), count
     page = store.list(resource, namespace, after)  # entries do not change, whatever is written meanwhile
     found: list[Entry] = []
     time_slice, at_once = TimeSlice(), max(1, _CHECKS // wanted.terms)
@@ -212,8 +221,8 @@ async def _selected(scope: Scope, after: Key | None, limit: int, wanted: Selecti
                 found.append(entry)
                 if len(found) == limit:
                     remaining = len(page.entries) - position - 1
-                    return Page(page.revision, found, entry.key if remaining else None, remaining)
-    return Page(page.revision, found)
+                    return Page(page.revision, found, entry.key if remaining else None, remaining), count
+    return Page(page.revision, found), count
 
 
 async def fetch_conversions(scope: Scope, namespace: str | None) -> None:
@@ -225,22 +234,32 @@ async def fetch_conversions(scope: Scope, namespace: str | None) -> None:
         )
 
 
-def _single(scope: Scope, wanted: Selection) -> Page:
+def _single(scope: Scope, wanted: Selection) -> tuple[Page, int]:
     store = scope.services.store
     entry = store.get(scope.registry.key(wanted.namespace or "", wanted.name))
     found = [entry] if entry is not None and wanted.matches_entry(entry) else []
-    return Page(store.revision, found)
+    return Page(store.revision, found), int(entry is not None)
 
 
-def _matches_single(wanted: Selection) -> Callable[[Entry], bool]:
-    """Returns the filter of one name, by which no other object is read."""
-    return lambda entry: entry.key.name == wanted.name and wanted.matches_entry(entry)
+class _CountingFilter:
+    """Selects entries, and counts those that it was asked about; of one name, no other object is read."""
+
+    def __init__(self, wanted: Selection) -> None:
+        self._wanted = wanted
+        self._name = wanted.name if wanted.is_single else ""
+        self.looked_at = 0
+
+    def __call__(self, entry: Entry) -> bool:
+        if self._name and entry.key.name != self._name:
+            return False
+        self.looked_at += 1
+        return self._wanted.matches_entry(entry)
 
 
 async def _at(
     scope: Scope, revision: int, limit: int, wanted: Selection, where: continue_tokens.Position | None
-) -> Page:
-    """Returns a page of the objects as they were at `revision`, from `where` on."""
+) -> tuple[Page, int]:
+    """Returns a page of the objects as they were at `revision`, from `where` on, and how many it saw."""
     store, resource, namespace = scope.services.store, scope.resource.storage_resource, wanted.namespace
     after = where.after if where else None
     if revision == store.revision:
@@ -252,8 +271,9 @@ async def _at(
             await scope.services.codec.fetch_conversions(
                 scope.resource, [(entry.value, entry.revision) for entry in then.entries]
             )
-        matches = wanted.filter if not wanted.is_single else _matches_single(wanted)
-        return await store.list_at(revision, resource, namespace, after, limit, matches)
+        counting = None if wanted.is_all else _CountingFilter(wanted)
+        page = await store.list_at(revision, resource, namespace, after, limit, counting)
+        return page, counting.looked_at if counting is not None else len(page.entries)
     except CompactedError:
         if where is None:
             raise errors.expired(EXPIRED_LIST) from None

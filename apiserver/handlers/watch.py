@@ -365,8 +365,7 @@ class Encoder:
     def lines(self, changes: Iterable[Change]) -> bytes:
         line = self._line if self._form.convert else self._plain_line
         lines = [line(change) for change in changes]
-        for sent in lines:
-            self._counted.sent(len(sent))
+        self._counted.sent(lines)
         return b"".join(lines)
 
     def bookmark(self, revision: int, annotations: Object) -> bytes:

@@ -4,7 +4,6 @@ Source: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation and meta/v1
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kubeskew.apimachinery import errors, field
@@ -46,8 +45,7 @@ def refuse(kind: str, problems: Sequence[FieldError]) -> None:
         raise errors.invalid(GroupKind(_META, kind), "", problems)
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(NamedTuple):
     """Holds the options of a list or watch, checked."""
 
     label_selector: str
@@ -71,12 +69,17 @@ class ListOptions:
         return exact and self.send_initial_events is None and not self.continue_token
 
 
+_PLAIN_LIST = ListOptions("", "", False, False, "", "", None, 0, "", None)
+
+
 def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
     """Returns the options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422.
 
     With the gate, a watch that begins with what is there says so itself, so that it is told where that ends
     (internalversion/defaults.go, SetListOptionsDefaults).
     """
+    if not watch and not request.query:
+        return _PLAIN_LIST
     options = ListOptions(
         request.param("labelSelector"),
         request.param("fieldSelector"),
@@ -91,7 +94,7 @@ def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOpti
     )
     is_legacy = watch and options.resource_version in {"", "0"} and options.send_initial_events is None
     if watch_list and is_legacy and not options.match:
-        options = replace(options, send_initial_events=True, match=NOT_OLDER_THAN)
+        options = options._replace(send_initial_events=True, match=NOT_OLDER_THAN)
     problems = _watch_problems(options, watch_list) if watch else _list_problems(options)
     if problems:
         selectors(options)  # they are read before

@@ -87,10 +87,8 @@ class Request:
     request_id: str = ""
     size: int = 0  # of the body, in bytes, once it has been read
     warnings: list[str] = field(default_factory=list)
-    # When its user was known, it had its seat, and its handler had answered; each is looked at once only.
-    known_at: float = 0.0
-    seated_at: float = 0.0
-    answered_at: float = 0.0
+    known_at: float = 0.0  # when its user was known
+    answered_at: float = 0.0  # when its handler had answered, if it had a seat
     _held: ExitStack | None = None
 
     def hold(self, context: AbstractContextManager[None]) -> None:

@@ -4,12 +4,15 @@ Upstream's figures of demand, the limits that follow from it, and those of virtu
 no counterpart here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kubeskew.apimachinery.metrics.series import Families, Gauges, HistogramSeries, NumberSeries
+from kubeskew.apimachinery.metrics.facts import nearest
+from kubeskew.apimachinery.metrics.series import Families, Gauges, HistogramSeries
+from kubeskew.apimachinery.versions import NEWEST_MINOR
 
 _PREFIX = "apiserver_flowcontrol_"
+_FILTERS = "apiserver_request_filter_duration_seconds"
 
 
 class Seats(NamedTuple):
@@ -19,49 +22,24 @@ class Seats(NamedTuple):
     nominal: int
     lower: int
     upper: int
+    exempt: bool = False  # all get a seat at once
 
 
 class FlowSeries:
-    """Counts the requests of one flow schema at one priority level."""
+    """Counts the requests of one flow schema at one priority level that write, or that read."""
 
-    __slots__ = ("dispatched", "executing", "queued", "seats", "seconds", "waited", "waits", "weight")
+    __slots__ = ("dispatched", "seconds", "waiting", "waits")
 
-    def __init__(
-        self,
-        dispatched: NumberSeries,
-        executing: tuple[NumberSeries, NumberSeries],
-        seconds: HistogramSeries,
-        waited: HistogramSeries,
-        weight: HistogramSeries,
-        queued: tuple[NumberSeries, NumberSeries],
-    ) -> None:
-        self.dispatched, self.seconds, self.waited, self.weight = dispatched, seconds, waited, weight
-        self.executing, self.seats = executing
-        self.queued = queued
-        self.waits = HistogramSeries(waited.bounds)  # of those that waited
+    def __init__(self, seconds: Sequence[float], waits: Sequence[float]) -> None:
+        self.dispatched = 0  # that got their seats
+        self.waiting = 0  # for a seat
+        self.seconds = HistogramSeries(seconds)  # of those that have given it back
+        self.waits = HistogramSeries(waits)  # of those that waited
 
-    def waiting(self, change: int) -> None:
-        """Counts a request that comes to wait for its seat, or leaves."""
-        for series in self.queued:
-            series.value += change
-
-    def begun(self) -> None:
-        """Counts a request that got its seat."""
-        self.dispatched.value += 1
-        self.executing.value += 1
-
-    def ended(self, seconds: float) -> None:
-        """Counts the end of one."""
-        self.executing.value -= 1
-        self.seconds.observe(seconds)
-
-    def look(self) -> None:
-        """Fills what follows from the rest: each request takes one seat, and most wait for none."""
-        dispatched = int(self.dispatched.value)
-        self.seats.value = self.executing.value
-        self.weight.set_all(1, dispatched)
-        self.waited.copy(self.waits)
-        self.waited.counts[0] += dispatched - self.waits.count  # at most 0 seconds
+    @property
+    def executing(self) -> int:
+        """Returns how many have a seat; each takes one."""
+        return self.dispatched - self.seconds.count
 
 
 class FlowMetrics:
@@ -102,35 +80,34 @@ class FlowMetrics:
                 ("upper_limit", "Seats that a level has at most."),
             )
         }
-        self._series: dict[tuple[str, str], FlowSeries] = {}
+        self._series: dict[tuple[str, str], tuple[FlowSeries, FlowSeries]] = {}
+        self.rejections = 0
+        self.waits = HistogramSeries(nearest(_FILTERS, NEWEST_MINOR).buckets)  # of all that waited
 
-    def flow(self, level: str, schema: str) -> FlowSeries:
-        """Returns what counts the requests of a flow schema."""
+    def flow(self, level: str, schema: str, *, mutating: bool) -> FlowSeries:
+        """Returns what counts the requests of a flow schema that write, or that read."""
         found = self._series.get((level, schema))
         if found is None:
-            labels = {"priority_level": level, "flow_schema": schema}
-            found = self._series[level, schema] = FlowSeries(
-                self._dispatched.at(**labels),
-                (self._executing.at(**labels), self._executing_seats.at(**labels)),
-                self._seconds.at(type="regular", **labels),
-                self._waited.at(execute="true", **labels),
-                self._weights.at(**labels),
-                (self._queued.at(**labels), self._queued_seats.at(**labels)),
-            )
-        return found
+            seconds, waits = self._seconds.bounds, self._waited.bounds
+            found = FlowSeries(seconds, waits), FlowSeries(seconds, waits)
+            self._series[level, schema] = found
+        return found[mutating]
 
     def rejected(self, level: str, schema: str, reason: str) -> None:
         """Counts a request that got no seat."""
+        self.rejections += 1
         self._rejected.at(priority_level=level, flow_schema=schema, reason=reason).inc()
 
-    def in_flight(self, *, mutating: bool) -> NumberSeries:
-        """Returns the number of requests in work."""
-        return self._in_flight.at(request_kind="mutating" if mutating else "readOnly")
-
-    def look(self, levels: Iterable[Seats]) -> None:
+    def look(self, levels: Sequence[Seats]) -> None:
         """Takes over what the levels hold now, before the families are read."""
-        for flow in self._series.values():
-            flow.look()
+        exempt = {seats.name for seats in levels if seats.exempt}
+        for (level, schema), kinds in self._series.items():
+            if any(kind.dispatched or kind.waiting for kind in kinds):
+                self._fill({"priority_level": level, "flow_schema": schema}, kinds, waits=level not in exempt)
+        for mutating, kind in enumerate(("readOnly", "mutating")):
+            flows = [kinds[mutating] for kinds in self._series.values()]
+            self._in_flight.at(request_kind=kind).value = sum(flow.executing for flow in flows)
+            self._waiting.at(request_kind=kind).value = sum(flow.waiting for flow in flows)
         for seats in levels:
             values = {
                 "nominal_limit": seats.nominal,
@@ -139,3 +116,18 @@ class FlowMetrics:
             }
             for name, value in values.items():
                 self._limits[name].at(priority_level=seats.name).value = value
+
+    def _fill(self, labels: dict[str, str], kinds: Sequence[FlowSeries], *, waits: bool) -> None:
+        """Fills the series of a flow schema, of which requests may wait for seats or not; most do not."""
+        dispatched = sum(kind.dispatched for kind in kinds)
+        executing, waiting = sum(kind.executing for kind in kinds), sum(kind.waiting for kind in kinds)
+        self._dispatched.at(**labels).value = dispatched
+        self._executing.at(**labels).value = self._executing_seats.at(**labels).value = executing
+        self._weights.at(**labels).set_all(1, dispatched)
+        self._seconds.at(type="regular", **labels).add_up([kind.seconds for kind in kinds])
+        if not waits:
+            return
+        self._queued.at(**labels).value = self._queued_seats.at(**labels).value = waiting
+        waited = self._waited.at(execute="true", **labels)
+        waited.add_up([kind.waits for kind in kinds])
+        waited.counts[0] += dispatched - waited.count  # at most 0 seconds

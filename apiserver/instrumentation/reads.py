@@ -4,11 +4,13 @@ Sources, 1.36: k8s.io/apiserver/pkg/storage/cacher/metrics/metrics.go, pkg/stora
 pkg/endpoints/metrics/metrics.go (watches).
 """
 
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, NumberSeries
 from kubeskew.apimachinery.resources import Resource
 
+_NOTED_MAX = 4_096  # events
 _S = TypeVar("_S", covariant=True)
 
 
@@ -31,29 +33,48 @@ def of_resource(family: ByResource[_S], storage_resource: str, **more: str) -> _
     )
 
 
+class Tally:
+    """Holds how many lists one place has answered, and how many objects these looked at and returned."""
+
+    __slots__ = ("fetched", "lists", "returned")
+
+    def __init__(self) -> None:
+        self.lists = self.fetched = self.returned = 0
+
+    def add(self, fetched: int, returned: int) -> None:
+        """Counts a list."""
+        self.lists += 1
+        self.fetched += fetched
+        self.returned += returned
+
+
+class ListSeries:
+    """Counts the lists of one resource: those that the watch cache answers, and those that the store does."""
+
+    __slots__ = ("cached", "consistent", "stored", "waits")
+
+    def __init__(self, waits: HistogramSeries) -> None:
+        self.cached, self.stored = Tally(), Tally()
+        self.consistent = 0  # lists of now that the cache answered
+        self.waits = waits  # for the cache to be fresh
+
+
 class _Lists:
     """Three counters of lists that one place answers."""
 
     def __init__(self, families: Families, prefix: str, where: str) -> None:
-        self._count = families.counters(f"{prefix}_total", f"Lists answered from {where}.")
+        self._lists = families.counters(f"{prefix}_total", f"Lists answered from {where}.")
         self._fetched = families.counters(
             f"{prefix}_fetched_objects_total", f"Objects that lists from {where} looked at."
         )
         self._returned = families.counters(
             f"{prefix}_returned_objects_total", f"Objects that lists from {where} returned."
         )
-        self._series: dict[str, tuple[NumberSeries, NumberSeries, NumberSeries]] = {}
 
-    def count(self, storage_resource: str, fetched: int, returned: int) -> None:
-        found = self._series.get(storage_resource)
-        if found is None:
-            found = self._series[storage_resource] = (
-                of_resource(self._count, storage_resource),
-                of_resource(self._fetched, storage_resource),
-                of_resource(self._returned, storage_resource),
-            )
-        for series, amount in zip(found, (1, fetched, returned), strict=True):
-            series.inc(amount)
+    def fill(self, storage_resource: str, tally: Tally) -> None:
+        of_resource(self._lists, storage_resource).value = tally.lists
+        of_resource(self._fetched, storage_resource).value = tally.fetched
+        of_resource(self._returned, storage_resource).value = tally.returned
 
 
 class ReadMetrics:
@@ -79,21 +100,31 @@ class ReadMetrics:
         )
         self._events = families.counters("apiserver_watch_events_total", "Events sent to watches.")
         self._sizes = families.histograms("apiserver_watch_events_sizes", "Bytes of events sent to watches.")
+        self._lists: dict[str, ListSeries] = {}
         self._watches: dict[tuple[str, str, str], WatchSeries] = {}
 
-    def listed(self, storage_resource: str, fetched: int, returned: int, *, cached: bool) -> None:
-        """Counts a list."""
-        (self._cached if cached else self._stored).count(storage_resource, fetched, returned)
-        if not cached:
-            of_resource(self._evaluated, storage_resource).inc(fetched)
+    def lists(self, storage_resource: str) -> ListSeries:
+        """Returns what counts the lists of a resource."""
+        found = self._lists.get(storage_resource)
+        if found is None:
+            found = self._lists[storage_resource] = ListSeries(HistogramSeries(self._waited.bounds))
+        return found
 
-    def read_consistently(self, storage_resource: str) -> None:
-        """Counts a list of now that the cache answered."""
-        of_resource(self._consistent, storage_resource, success="true", fallback="false").inc()
-
-    def waited(self, storage_resource: str, seconds: float) -> None:
-        """Counts how long a read waited for the cache."""
-        of_resource(self._waited, storage_resource).observe(seconds)
+    def look(self) -> None:
+        """Fills the families from what was noted."""
+        for resource, counted in self._lists.items():
+            if counted.waits.count:
+                of_resource(self._waited, resource).copy(counted.waits)
+            if counted.consistent:
+                consistent = of_resource(self._consistent, resource, success="true", fallback="false")
+                consistent.value = counted.consistent
+            if counted.cached.lists:
+                self._cached.fill(resource, counted.cached)
+            if counted.stored.lists:
+                self._stored.fill(resource, counted.stored)
+                of_resource(self._evaluated, resource).value = counted.stored.fetched
+        for watch in self._watches.values():
+            watch.look()
 
     def watch_listed(self, resource: Resource, scope: str, seconds: float) -> None:
         """Counts a watch that has sent all that there is."""
@@ -124,12 +155,21 @@ class ReadMetrics:
 class WatchSeries:
     """Counts the events of watches of one resource, and their bytes."""
 
-    __slots__ = ("_count", "_sizes")
+    __slots__ = ("_count", "_noted", "_sizes")
 
     def __init__(self, count: NumberSeries, sizes: HistogramSeries) -> None:
         self._count, self._sizes = count, sizes
+        self._noted: list[int] = []  # bytes of events that are not counted yet
 
-    def sent(self, size: int) -> None:
-        """Counts an event."""
-        self._count.value += 1
-        self._sizes.observe(size)
+    def sent(self, lines: Sequence[bytes]) -> None:
+        """Counts events."""
+        self._noted.extend(map(len, lines))
+        if len(self._noted) > _NOTED_MAX:
+            self.look()
+
+    def look(self) -> None:
+        """Counts what was noted."""
+        noted, self._noted = self._noted, []
+        self._count.value += len(noted)
+        for size in noted:
+            self._sizes.observe(size)

@@ -3,8 +3,40 @@
 Sources, 1.36: k8s.io/apiserver/pkg/admission/metrics/metrics.go, pkg/storage/etcd3/metrics/metrics.go.
 """
 
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, NumberSeries
 from kubeskew.apiserver.instrumentation.reads import of_resource
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+_SUMMARY = "apiserver_admission_step_admission_duration_seconds_summary"
+_QUANTILES = (0.5, 0.9, 0.99)
+_KEPT = 1_000  # durations of a step
+
+
+class StepSeries:
+    """Holds the durations of one step of admission, and the last of them, of which there are quantiles."""
+
+    __slots__ = ("_recent", "histogram")
+
+    def __init__(self, histogram: HistogramSeries) -> None:
+        self.histogram = histogram
+        self._recent: deque[float] = deque(maxlen=_KEPT)
+
+    def observe(self, seconds: float) -> None:
+        """Adds a step."""
+        self.histogram.observe(seconds)
+        self._recent.append(seconds)
+
+    def quantiles(self) -> Iterator[tuple[float, float]]:
+        """Yields quantiles, each with its seconds; none before the first step."""
+        ordered = sorted(self._recent)
+        for quantile in _QUANTILES if ordered else ():
+            yield quantile, ordered[int(quantile * len(ordered))]
 
 
 class AdmissionMetrics:
@@ -17,13 +49,36 @@ class AdmissionMetrics:
         self._plugins = families.histograms(
             "apiserver_admission_controller_admission_duration_seconds", "Seconds of an admission plugin."
         )
+        self._series: dict[tuple[str, str, bool], StepSeries] = {}
+        families.collector(self)
 
-    def step(self, kind: str, operation: str, *, rejected: bool = False) -> HistogramSeries:
+    def step(self, kind: str, operation: str, *, rejected: bool = False) -> StepSeries:
         """Returns what times a step."""
-        return self._steps.at(type=kind, operation=operation, rejected=str(rejected).lower())
+        found = self._series.get((kind, operation, rejected))
+        if found is None:
+            histogram = self._steps.at(type=kind, operation=operation, rejected=str(rejected).lower())
+            found = self._series[kind, operation, rejected] = StepSeries(histogram)
+        return found
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yields the summary of steps, for the registry."""
+        from prometheus_client import Metric
+
+        summary = Metric(_SUMMARY, "Seconds of a step of admission, by quantiles.", "summary")
+        for (kind, operation, rejected), series in self._series.items():
+            if not series.histogram.count:
+                continue
+            labels = {"operation": operation, "rejected": str(rejected).lower(), "type": kind}
+            for quantile, seconds in series.quantiles():
+                summary.add_sample(_SUMMARY, {**labels, "quantile": str(quantile)}, seconds)
+            summary.add_sample(f"{_SUMMARY}_sum", labels, series.histogram.total)
+            summary.add_sample(f"{_SUMMARY}_count", labels, series.histogram.count)
+        yield summary
 
     def plugin(self, name: str, kind: str, operation: str, *, rejected: bool = False) -> HistogramSeries:
-        """Returns what times a plugin."""
+        """Returns what times a plugin; what is none upstream has no name, and is not shown."""
+        if not name:
+            return HistogramSeries(self._plugins.bounds)
         return self._plugins.at(name=name, type=kind, operation=operation, rejected=str(rejected).lower())
 
 

@@ -73,6 +73,7 @@ class Discovery:
         return self._document(request, discovery_documents.group_list(self._table()))
 
     def _aggregated(self, request: Request, form: Accepted, *, legacy: bool) -> Response:
+        self._services.metrics.aggregations.inc()
         beta = form.version == "v2beta1"
         document = discovery_documents.aggregated(self._table(), legacy=legacy, beta=beta)
         registered = self._services.registered.get()

@@ -90,6 +90,7 @@ class DeploymentController(Controller):
             sets,
             counts_terminating=self._features.terminating_replicas,
             event_names_from_first=self._features.event_names_from_first,
+            names_too_long=self._features.names_too_long,
         )
         if deployment["metadata"].get("deletionTimestamp"):
             await rollout.report_only()

@@ -23,6 +23,7 @@ HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 _HISTORY_CHARACTERS = 2000
+_NAME_CHARACTERS = 253
 _NOT_COPIED = {
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -102,10 +103,15 @@ def annotations_of_new(deployment: Object, new: Object, number: int) -> dict[str
     return annotations
 
 
-def new_replica_set(deployment: Object, old: Sequence[Object], number: int) -> Object:
+def new_replica_set(
+    deployment: Object, old: Sequence[Object], number: int, *, names_too_long: bool
+) -> Object:
     """Returns the replica set to create for the deployment's template."""
     spec, metadata = deployment["spec"], deployment["metadata"]
     text = template_hash(spec["template"], (deployment.get("status") or {}).get("collisionCount"))
+    name = metadata["name"]
+    if not names_too_long:
+        name = name[: _NAME_CHARACTERS - len(text) - 1]
     template_metadata = dict(spec["template"].get("metadata") or {})
     labels = {**(template_metadata.get("labels") or {}), HASH_LABEL: text}
     selector = dict(spec["selector"])
@@ -114,7 +120,7 @@ def new_replica_set(deployment: Object, old: Sequence[Object], number: int) -> O
         "apiVersion": REPLICA_SETS.api_version,
         "kind": REPLICA_SETS.kind,
         "metadata": {
-            "name": f"{metadata['name']}-{text}",
+            "name": f"{name}-{text}",
             "namespace": metadata["namespace"],
             "labels": labels,
             "ownerReferences": [new_controller_reference(deployment, DEPLOYMENTS)],

@@ -33,12 +33,14 @@ class Rollout:
         *,
         counts_terminating: bool,
         event_names_from_first: bool,
+        names_too_long: bool,
     ) -> None:
         self._client = client
         self._recorder = recorder
         self._clock = clock
         self._counts_terminating = counts_terminating
         self._event_names_from_first = event_names_from_first
+        self._names_too_long = names_too_long
         self.deployment = deployment
         self.new, self.old = revisions.split(deployment, sets)
 
@@ -148,7 +150,9 @@ class Rollout:
         await self._note(revisions.revision(self.new), condition)
 
     async def _create_new(self, number: int) -> None:
-        wanted = revisions.new_replica_set(self.deployment, self.old, number)
+        wanted = revisions.new_replica_set(
+            self.deployment, self.old, number, names_too_long=self._names_too_long
+        )
         existed = False
         try:
             self.new = await self._client.create(REPLICA_SETS, wanted)

@@ -35,6 +35,7 @@ class ReplicaSetController(PodOwnerController):
             context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
         )
         self._counts_terminating = features.terminating_replicas
+        self._waits_whole_periods = features.waits_whole_periods
         self.objects.add_index(OwnerMatch.UID.value, OwnerMatch.UID.keys)
 
     def selector(self, obj: Object) -> LabelSelector:
@@ -62,7 +63,7 @@ class ReplicaSetController(PodOwnerController):
         await self._write_status(replica_set, status)
         if failure is not None:
             raise failure
-        self._look_again(key, replica_set, active)
+        self._look_again(key, replica_set, active, status)
 
     async def _manage(self, key: Key, replica_set: Object, active: Sequence[Object]) -> None:
         difference = len(active) - _wanted(replica_set)
@@ -174,10 +175,14 @@ class ReplicaSetController(PodOwnerController):
         status["observedGeneration"] = generation
         await self.write_status(replica_set, status)
 
-    def _look_again(self, key: Key, replica_set: Object, active: Sequence[Object]) -> None:
+    def _look_again(self, key: Key, replica_set: Object, active: Sequence[Object], status: Object) -> None:
         """Syncs again when the next ready pod becomes available."""
         wait = replica_set["spec"].get("minReadySeconds") or 0
         if not wait:
+            return
+        if self._waits_whole_periods:
+            if status["readyReplicas"] == _wanted(replica_set) != status["availableReplicas"]:
+                self.queue.add_after(key, wait)
             return
         times = (pods.available_in(pod, wait, self.clock.now()) for pod in active)
         pending = [seconds for seconds in times if seconds]

@@ -17,6 +17,7 @@ class ReplicaSetFeatures:
     terminating_replicas: bool
     waits_for_own_writes: bool
     owner_match: OwnerMatch
+    waits_whole_periods: bool  # for pods to become available, once all are ready
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "ReplicaSetFeatures":
@@ -26,4 +27,5 @@ class ReplicaSetFeatures:
                 gates, "StaleControllerConsistencyReplicaSet", "k8s-129795"
             ),
             owner_match=owner_match(version, gates, _INDEXED_SINCE),
+            waits_whole_periods=gates.bugs.present("k8s-132121"),
         )

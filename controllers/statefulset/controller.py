@@ -90,10 +90,11 @@ class StatefulSetController(PodOwnerController):
         try:
             await rollout.run()
         finally:
-            await self._note(stateful_set, rollout.status(collisions))
+            status = rollout.status(collisions)
+            await self._note(stateful_set, status)
         live = {current["metadata"]["name"], update["metadata"]["name"], *map(identity.revision_of, found)}
         await self._truncate(stateful_set, history.unused(revisions, live), listed)
-        self._look_again(key, stateful_set, found)
+        self._look_again(key, stateful_set, found, status)
 
     # -- revisions
 
@@ -160,9 +161,13 @@ class StatefulSetController(PodOwnerController):
             return
         await self.write_status(stateful_set, status)
 
-    def _look_again(self, key: Key, stateful_set: Object, found: Sequence[Object]) -> None:
+    def _look_again(self, key: Key, stateful_set: Object, found: Sequence[Object], status: Object) -> None:
         """Syncs again when the next ready pod becomes available."""
         wait = stateful_set["spec"].get("minReadySeconds") or 0
+        if self._features.waits_whole_periods:
+            if wait and (status.get("availableReplicas") or 0) != identity.replicas(stateful_set):
+                self.queue.add_after(key, wait)
+            return
         times = (pods.available_in(pod, wait, self.clock.now()) for pod in found) if wait else ()
         pending = [seconds for seconds in times if seconds]
         if pending:

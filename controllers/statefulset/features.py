@@ -29,6 +29,7 @@ class StatefulSetFeatures:
     completes_rolling_alone: bool  # with OnDelete the current revision stays for good
     completes_without_missing: bool  # an update is over once it reached the pods that are there
     provides_first: bool  # a parallel set scales down once all pods that it lacks could be made
+    waits_whole_periods: bool  # for pods to become available
     panics_over_history: bool  # a negative revisionHistoryLimit
     owner_match: OwnerMatch  # of pods
     revision_match: OwnerMatch
@@ -49,6 +50,7 @@ class StatefulSetFeatures:
             completes_rolling_alone=gates.bugs.present("k8s-136833"),
             completes_without_missing=gates.bugs.present("k8s-120731"),
             provides_first=gates.bugs.present("k8s-141057"),
+            waits_whole_periods=gates.bugs.present("k8s-135428"),
             panics_over_history=gates.bugs.present("k8s-129301"),
             owner_match=owner_match(version, gates, _PODS_INDEXED_SINCE),
             revision_match=OwnerMatch.WHOLE_REFERENCE

@@ -33,6 +33,7 @@ def admit(
     *,
     delegated_to_dra: DelegatedToDRA,
     refuses_sidecars: bool = False,
+    overlooks_sidecar_ports: bool = False,
     plugged: Mapping[str, int] | None = None,
 ) -> Rejection | None:
     """Returns None if the node takes the pod beside `others`, its active pods.
@@ -46,7 +47,7 @@ def admit(
         or _resources(pod, node, others, plugged or {}, delegated_to_dra)
         or _node_affinity(pod, node)
         or _node_name(pod, node)
-        or _host_ports(pod, others)
+        or _host_ports(pod, others, of_sidecars=not overlooks_sidecar_ports)
         or _taints(pod, node)
     )
 
@@ -69,11 +70,10 @@ def _sidecars(pod: Object) -> Rejection | None:
     return None
 
 
-def _host_ports(pod: Object, others: Iterable[Object]) -> Rejection | None:
-    wanted = host_ports(pod["spec"])
-    if not wanted or not conflicts(
-        wanted, (port for other in others for port in sorted(host_ports(other["spec"])))
-    ):
+def _host_ports(pod: Object, others: Iterable[Object], *, of_sidecars: bool) -> Rejection | None:
+    wanted = host_ports(pod["spec"], of_sidecars=of_sidecars)
+    taken = (port for other in others for port in sorted(host_ports(other["spec"], of_sidecars=of_sidecars)))
+    if not wanted or not conflicts(wanted, taken):
         return None
     return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 

@@ -237,6 +237,7 @@ class PodManager:
             others,
             delegated_to_dra=rules.delegated_to_dra,
             refuses_sidecars=rules.refuses_sidecars,
+            overlooks_sidecar_ports=rules.overlooks_sidecar_ports,
             plugged=self._services.plugins.allocated_for(pod),
         )
 

@@ -6,14 +6,12 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import Amounts, DeviceID
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 EXTENDED_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-MAX_RESERVED = 256
 
 
 class AllocatedDevice(NamedTuple):
@@ -59,10 +57,6 @@ def is_extended_resource_claim(claim: Mapping[str, Any]) -> bool:
 def allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
     found: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
     return found
-
-
-def can_be_reserved(claim: Mapping[str, Any]) -> bool:
-    return len(reserved_for(claim)) < MAX_RESERVED
 
 
 def allocated_devices(result: Mapping[str, Any] | None, *, shares: bool) -> list[AllocatedDevice]:

@@ -171,6 +171,13 @@ def test_host_ports_must_be_free(wanted, taken, refused):
     assert rejection == (("NodePorts", text) if refused else None)
 
 
+def test_host_ports_of_sidecars_count_as_free_with_a_bug():
+    """A kubelet with 132040 overlooks the ports of sidecars, as the scheduler of its release does."""
+    others = [_with_port(80, field="initContainers")]
+    rules = {"delegated_to_dra": DelegatedToDRA.MAPPED, "overlooks_sidecar_ports": True}
+    assert admit(_with_port(80), NODE, others, **rules) is None
+
+
 @pytest.mark.parametrize(
     ("labels", "spec", "reason"),
     [

@@ -84,17 +84,14 @@ async def test_an_empty_class_name_is_an_error():
         )
 
 
-async def test_a_claim_with_all_its_users_is_in_use():
-    """256 pods may use a claim; the next waits until one of them is done."""
+async def test_the_scheduler_counts_no_users_of_a_claim():
+    """Of 256 users, too: the API server refuses one too many (CanBeReserved, 1.31 to 1.36)."""
     cluster = await one_node()
     await cluster.claim()
     users = [{"resource": "pods", "name": f"u{i}", "uid": f"u{i}"} for i in range(256)]
     await cluster.set_claim_status(allocation={"devices": {"results": [RESULT]}}, reservedFor=users)
     async with running(cluster):
         await cluster.pod(resourceClaims=CLAIM)
-        assert "0/1 nodes are available: resourceclaim in use." in (await cluster.message())[1]
-
-        await cluster.set_claim_status(reservedFor=users[1:])
         await bound(cluster)
 
 

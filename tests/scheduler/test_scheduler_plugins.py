@@ -108,11 +108,11 @@ _HOST_PORT = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
             id="taint",
         ),
         pytest.param(
-            TaintToleration(_features(34)),
+            TaintToleration(_features(33)),
             _pod(),
             _node(taints=[_TAINT]),
             ("node(s) had untolerated taint {k: v}",),
-            id="taint-named-before-1.35",
+            id="taint-named-before-1.34.2",
         ),
         pytest.param(
             TaintToleration(_features()),

@@ -19,6 +19,7 @@ IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 class NamespaceLifecycle(Plugin):
     """Looks at every write in a namespace, and at the delete of one."""
 
+    waits = True
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
 

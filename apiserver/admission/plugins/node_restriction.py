@@ -45,12 +45,13 @@ class NodeRestriction(Plugin):
         self._store = store
         self._authorizer = authorizer
         self._mirrors_may_claim = features.mirrors_may_claim
+        self._may_own_node = features.nodes_may_set_owners
         self._checks_audiences = features.checks_node_audiences
         self._unknown_volumes_refuse = features.unknown_volumes_refuse
         self._checks_requests = features.checks_kubelet_requests
         self._kinds = {
             "pods": self._pod,
-            "nodes": _node,
+            "nodes": self._node,
             "persistentvolumeclaims": _claim,
             "serviceaccounts": self._account,
             "leases.coordination.k8s.io": _lease,
@@ -130,6 +131,32 @@ class NodeRestriction(Plugin):
         return object_of(entry)
 
     # -- others that need to look further
+
+    def _node(self, node: str, attributes: Attributes) -> None:
+        if attributes.name != node:
+            raise attributes.refuse(f'node "{node}" is not allowed to modify node "{attributes.name}"')
+        if attributes.operation == DELETE:
+            return
+        new, old = attributes.object or {}, attributes.old
+        source = new["spec"].get("configSource")
+        if old is None:
+            if source is not None:
+                raise attributes.refuse(
+                    f'node "{node}" is not allowed to create pods with a non-nil configSource'
+                )
+            if wrong := _forbidden_labels(new, {}):
+                raise attributes.refuse(f'node "{node}" is not allowed to set the following labels: {wrong}')
+            return
+        if source is not None and source != old["spec"].get("configSource"):
+            why = "is not allowed to update configSource to a new non-nil configSource"
+            raise attributes.refuse(f'node "{node}" {why}')
+        if (new["spec"].get("taints") or []) != (old["spec"].get("taints") or []):
+            raise attributes.refuse(f'node "{node}" is not allowed to modify taints')
+        owners, before = new["metadata"].get("ownerReferences"), old["metadata"].get("ownerReferences")
+        if (owners or []) != (before or []) and not self._may_own_node:
+            raise attributes.refuse(f'node "{node}" is not allowed to modify ownerReferences')
+        if wrong := _forbidden_labels(new, old):
+            raise attributes.refuse(f"is not allowed to modify labels: {wrong}")
 
     def _account(self, node: str, attributes: Attributes) -> None:
         if attributes.operation != CREATE or attributes.subresource != "token":
@@ -233,30 +260,6 @@ def _claim_rest(claim: Object | None) -> Object:
     for name in ("capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"):
         status.pop(name, None)
     return rest
-
-
-def _node(node: str, attributes: Attributes) -> None:
-    if attributes.name != node:
-        raise attributes.refuse(f'node "{node}" is not allowed to modify node "{attributes.name}"')
-    if attributes.operation == DELETE:
-        return
-    new, old = attributes.object or {}, attributes.old
-    source = new["spec"].get("configSource")
-    if old is None:
-        if source is not None:
-            raise attributes.refuse(
-                f'node "{node}" is not allowed to create pods with a non-nil configSource'
-            )
-        if wrong := _forbidden_labels(new, {}):
-            raise attributes.refuse(f'node "{node}" is not allowed to set the following labels: {wrong}')
-        return
-    if source is not None and source != old["spec"].get("configSource"):
-        why = "is not allowed to update configSource to a new non-nil configSource"
-        raise attributes.refuse(f'node "{node}" {why}')
-    if (new["spec"].get("taints") or []) != (old["spec"].get("taints") or []):
-        raise attributes.refuse(f'node "{node}" is not allowed to modify taints')
-    if wrong := _forbidden_labels(new, old):
-        raise attributes.refuse(f"is not allowed to modify labels: {wrong}")
 
 
 def _forbidden_labels(new: Object, old: Object) -> str:

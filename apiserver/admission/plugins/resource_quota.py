@@ -50,6 +50,7 @@ class _Waiter:
 class ResourceQuota(Plugin):
     """Looks at every write in a namespace that has quotas."""
 
+    waits = True
     operations = frozenset({CREATE, UPDATE})
     subresources = None
 

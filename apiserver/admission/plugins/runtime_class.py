@@ -16,6 +16,7 @@ _OWN_OVERHEAD = "pod rejected: Pod Overhead set without corresponding RuntimeCla
 
 
 class RuntimeClass(Plugin):
+    waits = True
     operations = frozenset({CREATE})
     resources = frozenset({"pods"})
 

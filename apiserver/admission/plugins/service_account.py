@@ -28,6 +28,7 @@ _PAUSE = (0.1, 0.2)  # between them, seconds
 class ServiceAccount(Plugin):
     """Fills in a new pod; limits the secrets it refers to where its account says so."""
 
+    waits = True
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods"})
     subresources = frozenset({"", "ephemeralcontainers"})

@@ -70,6 +70,7 @@ class _Call(NamedTuple):
 class MutatingAdmissionPolicy(Plugin):
     """Applies every policy that is bound and matches, by name; some again when others changed the object."""
 
+    waits = True
     operations = frozenset({CREATE, UPDATE})
     subresources = None
 

@@ -36,6 +36,7 @@ class Denial(NamedTuple):
 class ValidatingAdmissionPolicy(Plugin):
     """Evaluates every policy that is bound and matches."""
 
+    waits = True
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
 

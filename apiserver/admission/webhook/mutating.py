@@ -23,6 +23,7 @@ _NAME = "MutatingAdmissionWebhook"
 class MutatingAdmissionWebhook(Plugin):
     """Asks the webhooks of every MutatingWebhookConfiguration."""
 
+    waits = True
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
 

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 class ValidatingAdmissionWebhook(Plugin):
     """Asks the webhooks of every ValidatingWebhookConfiguration; the first that refuses is heard."""
 
+    waits = True
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
 

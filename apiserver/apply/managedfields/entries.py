@@ -131,21 +131,26 @@ def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: s
     return found
 
 
-def keep_times_of_no_change(new: Object, old: Object) -> None:
+def keep_times_of_no_change(new: Object, old: Object) -> bool:
     """Gives `new` the entries of `old` if nothing but their times differs, so that nothing is written.
+
+    Returns whether the entries are the same but for their times.
 
     The field manager cannot know: what is normalised, defaulted or dropped later makes the objects the same.
     Source: k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go, 1.24 to 1.36
     (IgnoreManagedFieldsTimestampsTransformer).
     """
-    theirs, ours = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
-    if not theirs or not ours or len(theirs) != len(ours) or theirs == ours:
-        return
+    theirs, ours = new["metadata"].get("managedFields") or [], old["metadata"].get("managedFields") or []
+    if theirs == ours:
+        return True
+    if len(theirs) != len(ours):
+        return False
     if any({**one, "time": ""} != {**other, "time": ""} for one, other in zip(theirs, ours, strict=True)):
-        return
+        return False
     metadata = {**new["metadata"], "managedFields": ours}
     if {**new, "metadata": metadata} == old:
         new["metadata"] = metadata
+    return True
 
 
 def is_reset(entries: Any) -> bool:

@@ -145,9 +145,14 @@ class CachedReads:
 
     # --- which objects -------------------------------------------------------------------------------------
 
+    @property
+    def is_filled(self) -> bool:
+        """Returns whether nothing has changed since all objects could be read."""
+        return self._changed == {} and not self._unreadable and not self._examining.locked()
+
     async def _is_failing(self) -> bool:
-        if self._changed == {} and not self._unreadable and not self._examining.locked():
-            return False  # nothing has changed since all could be read
+        if self.is_filled:
+            return False
         async with self._examining:
             if self._changed is None or self._changed:
                 await self._examine()

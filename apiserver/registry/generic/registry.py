@@ -217,6 +217,7 @@ class Registry:
             authorize=self.services.authorizer.authorize,
             dry_run=write.dry_run,
             warn=write.warnings.extend,
+            counted=self.services.metrics.strategies,
         )
 
     def reset_fields(self, write: WriteRequest) -> FieldSet:

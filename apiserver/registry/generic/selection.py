@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.storage.records import Entry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Selection:
     """Label and field selectors together; `name` is the one name that can match, if that is known, and
     `namespace` the one namespace, of the path or a selector.
@@ -25,6 +25,7 @@ class Selection:
     fields: FieldSelector
     name: str
     namespace: str | None
+    is_all: bool  # nothing is left out
     continues: bool = False  # a list goes on, of which neither is known (storage/selection_predicate.go)
 
     @property
@@ -49,10 +50,6 @@ class Selection:
         """Returns the number of conditions that an object is compared with."""
         return len(self.labels.requirements) + len(self.fields.terms)
 
-    @property
-    def is_all(self) -> bool:
-        return self.labels.is_empty() and self.fields.is_empty()
-
     def matches(self, value: bytes, revision: int) -> bool:
         """Decides whether the object that `value` was at `revision` is selected."""
         found = self.registry.selectable(value, revision)
@@ -67,15 +64,18 @@ async def selection(request: Request, registry: Registry, options: ListOptions) 
     take a second.
     """
     size = len(options.label_selector) + len(options.field_selector)
+    if not size:
+        return _parsed(request, registry, options)
     return await offload(size, lambda: _parsed(request, registry, options))
 
 
 def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selection:
     labels, fields = selectors(options)
-    known = _known(registry, request.info.group)
-    for term in fields.terms:
-        if term.field not in known:
-            raise errors.bad_request(_unknown(registry, request.info.version, term.field))
+    if fields.terms:
+        known = _known(registry, request.info.group)
+        for term in fields.terms:
+            if term.field not in known:
+                raise errors.bad_request(_unknown(registry, request.info.version, term.field))
     name = fields.exact_match("metadata.name") or ""
     in_path = request.info.parts[1] if len(request.info.parts) > 1 else ""
     if in_path and fields.is_empty():
@@ -87,7 +87,8 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
     if registry.resource.namespaced:  # a namespace is in itself, and in none
         chosen = "" if continues else fields.exact_match("metadata.namespace")
         namespace = request.info.namespace or chosen or ""
-    return Selection(registry, labels, fields, in_path or name, namespace or None, continues)
+    is_all = labels.is_empty() and fields.is_empty()
+    return Selection(registry, labels, fields, in_path or name, namespace or None, is_all, continues)
 
 
 def _known(registry: Registry, group: str) -> set[str]:

@@ -27,6 +27,7 @@ from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
 from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.instrumentation.strategies import StrategyMetrics
 from kubeskew.apiserver.registry.generic import schema_validation
 from kubeskew.apiserver.registry.generic.check_order import CREATE, UPDATE, Check, Checks, once
 from kubeskew.apiserver.storage.encoding import copied
@@ -55,6 +56,7 @@ class StrategyContext(NamedTuple):
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
     dry_run: bool = False
     warn: Callable[[Iterable[str]], None] = lambda _: None  # whoever writes, even if that is refused
+    counted: StrategyMetrics | None = None  # counts what strategies do
 
 
 class Strategy:

@@ -54,7 +54,7 @@ class ClaimDecisions(NamedTuple):
         if not claims and extended_claim is None:
             return PreFilterResult(SKIP)
         for claim in claims:
-            status = self.pod_claims.usable(claim.claim, pod.pod)
+            status = self.pod_claims.usable(claim.claim)
             if not status.is_success:
                 return PreFilterResult(status)
         own = PodState(claims, extended_claim, self.allocator, [])

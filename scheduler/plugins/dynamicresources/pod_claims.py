@@ -6,7 +6,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import (
     ClaimNotUsable,
     allocation,
-    can_be_reserved,
     claim_names,
     display,
 )
@@ -52,15 +51,14 @@ class PodClaims:
         """Returns the pod's claims for one attempt; raises ClaimNotUsable."""
         return [PodClaim(claim, self._users.consumer(claim, pod)) for claim in self.of(pod)]
 
-    def usable(self, claim: Object, pod: Object) -> Status:
+    def usable(self, claim: Object) -> Status:
         """Returns whether a claim can be used or allocated at all."""
         if self._features.refuses_controllers and claim["spec"].get("controller"):
             return unresolvable("resourceclaim depends on disabled DRAControlPlaneController feature")
         if (claim.get("status") or {}).get("deallocationRequested"):
             return unresolvable("resourceclaim must be reallocated")
         if allocation(claim) is not None:
-            free = can_be_reserved(claim) or self._users.reservation(claim, pod) is not None
-            return SUCCESS if free else unresolvable("resourceclaim in use")
+            return SUCCESS  # whoever uses it: how many may is what the API server limits
         if self._claims.is_pending(claim["metadata"]["uid"]):
             return unresolvable(f"resource claim {display(claim)} is in the process of being allocated")
         for status in self._judged_requests(claim):

@@ -33,13 +33,14 @@ async def test_a_fresh_server_shows_upstreams_families(api):
     await api.get(MAPS)
     shown, known = await scraped(api), families(36)
 
-    assert len(shown) > 60
+    assert len(shown) > 85
+    assert "apiserver_flowcontrol_request_wait_duration_seconds" not in shown  # nobody exempt waits
     for name, series in shown.items():
         assert series, name
         if not name.startswith("process_"):
             labels = {label for one in series for label in re.findall(r'(\w+)="', one)}
-            assert labels - {"le"} == set(known[name].labels), name
-            bounds = {float(bound) for one in series for bound in re.findall(r'le="([^"]+)"', one)}
+            assert labels - {"le", "quantile"} == set(known[name].labels), name
+            bounds = {float(bound) for one in series for bound in re.findall(r'[{,]le="([^"]+)"', one)}
             assert bounds - {float("inf")} == set(known[name].buckets), name
 
 
@@ -68,7 +69,7 @@ async def test_writes_and_reads_are_counted(api):
     steps = "apiserver_admission_step_admission_duration_seconds"
     assert grown(steps, "_count", 'operation="CREATE"', 'rejected="false"', 'type="admit"') == 1
     for family, label in (
-        ("apiserver_flowcontrol_request_wait_duration_seconds", "_count"),
+        ("apiserver_request_filter_duration_seconds", '_count{filter="authorization"'),
         ("apiserver_flowcontrol_work_estimated_seats", "_count"),
         ("authentication_attempts", 'result="success"'),
         ("authorization_attempts_total", 'result="allowed"'),
@@ -93,6 +94,78 @@ async def test_a_refused_write_is_counted_with_its_plugin(api):
     }
     assert list(counts.values()) == [1, 1]
     assert any('name="ServiceAccount"' in series for series in counts)
+
+
+async def test_what_services_are_given_is_counted(api):
+    """Addresses and ports are drawn or asked for; what cannot be given is an error, a dry run nothing."""
+    path, spec = "/api/v1/namespaces/default/services", {"type": "NodePort", "ports": [{"port": 80}]}
+    made = await api.post(path, _service("a", spec))
+    address = made.body["spec"]["clusterIP"]
+    assert (await api.post(path, _service("b", {**spec, "clusterIP": address}))).status == 422
+    assert (await api.post(f"{path}?dryRun=All", _service("c", spec))).status == 201
+    after = await scraped(api)
+
+    prefix = "kube_apiserver_clusterip_allocator_allocation"
+    cidr = 'cidr="10.96.0.0/16"'
+    drawn = f'{prefix}_total{{{cidr},scope="dynamic"}}'
+    assert after[f"{prefix}_total"][drawn] == 1
+    assert after[f"{prefix}_errors_total"] == {f'{prefix}_errors_total{{{cidr},scope="static"}}': 1}
+    count = f"{prefix}_duration_seconds_count{{{cidr}}}"
+    assert after[f"{prefix}_duration_seconds"][count] == 1
+    ports = "kube_apiserver_nodeport_allocator_allocation_total"
+    assert after[ports] == {f'{ports}{{scope="dynamic"}}': 1}
+
+
+def _service(name, spec):
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+async def test_comparisons_before_updates_are_counted_by_how_they_went(api):
+    """What managers own tells most changes from none; only where that is the same, all is compared."""
+    a = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1"}}
+    await api.post(MAPS, a)
+    before = await scraped(api)
+    for change in (a, {**a, "data": {"a": "2"}}, {**a, "data": {"b": "2"}}):
+        assert (await api.put(f"{MAPS}/a", change)).status == 200
+    after = await scraped(api)
+
+    family = "apiserver_request_timestamp_comparison_time"
+    for way in ("equal_objects", "unequal_objects_slow", "unequal_objects_fast"):
+        series = f'{family}_count{{code_path="{way}"}}'
+        assert after[family][series] - before.get(family, {}).get(series, 0) == 1
+
+
+async def test_verified_tokens_are_counted_by_whether_they_were_remembered(api):
+    """A token is verified once; a wrong one is an error."""
+    path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    made = await api.post(
+        path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    )
+    nobody = Caller(api.server, None)
+    for token in (made.body["status"]["token"],) * 3 + ("a.b.c",):
+        await nobody.get("/version", authorization=f"Bearer {token}")
+    shown = await scraped(api)
+
+    cache = "authentication_token_cache"
+    assert shown[f"{cache}_request_total"] == {
+        f'{cache}_request_total{{status="hit"}}': 2,
+        f'{cache}_request_total{{status="miss"}}': 2,
+    }
+    assert shown[f"{cache}_fetch_total"] == {
+        f'{cache}_fetch_total{{status="error"}}': 1,
+        f'{cache}_fetch_total{{status="ok"}}': 1,
+    }
+    assert set(shown[f"{cache}_active_fetch_count"].values()) == {0}
+
+
+async def test_the_servers_own_requests_are_counted():
+    """What a server makes at its start are requests of its own, as upstream's over loopback are."""
+    server = await open_server(service_cluster_ip_range="10.97.0.0/16")
+    shown = await scraped(Caller(server, ADMIN))
+    await close_server(server)
+
+    own = "apiserver_selfrequest_total"
+    assert shown[own][f'{own}{{group="",resource="namespaces",subresource="",verb="POST"}}'] == 4
 
 
 @pytest.mark.parametrize(("minor", "shown"), [(34, False), (35, True)])

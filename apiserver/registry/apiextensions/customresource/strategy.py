@@ -82,6 +82,8 @@ class InstanceStrategy(Strategy):
         if wrong:
             return wrong
         forgiven: list[FieldError] = []
+        if ctx.counted is not None and self._structural.features.ratcheting:
+            ctx.counted.ratcheted()
         errors = validate(new, old, self._structural, *others, forgiven)
         ctx.warn(map(str, forgiven))
         return errors

@@ -6,6 +6,7 @@ Source: pkg/registry/apps/daemonset/strategy.go, 1.36.
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
+from kubeskew.apiserver.registry.generic.check_order import Check, Checks
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.workloads import status as workload_status
 from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
@@ -21,9 +22,12 @@ class DaemonSetStrategy(SelectingStrategy):
     """Daemon sets: an annotation counts templates, since the field for that is gone."""
 
     status = DaemonSetStatus
-    update_checks = CHECKED_TWICE
+    update_checks = (Check.METADATA_CHANGE, Check.CHANGE, Check.STRUCTURE, Check.OWN_RULES)
     spec_errors = staticmethod(workload_validation.daemon_set_errors)
     blank = {"metadata": {"annotations": {"deprecated.daemonset.template.generation": "0"}}}
+
+    def update_checks_for(self, ctx: StrategyContext) -> Checks:
+        return CHECKED_TWICE if ctx.features.workloads.daemon_sets_twice else self.update_checks
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

@@ -94,7 +94,7 @@ def _ending(
     for other in ("Failed", "FailureTarget"):
         if complete and other in job.true and {"Complete", other} & turned:
             yield _condition(f"cannot set Complete=True and {other}=true conditions")
-    yield from _completion_time(job, changed, complete=complete, turned="Complete" in turned)
+    yield from _completion_time(job, changed, rules, complete=complete, turned="Complete" in turned)
     if rules.interim_conditions:
         yield from _interim(job, turned)
     if not job.finished:
@@ -107,13 +107,15 @@ def _ending(
         yield required("status.startTime", "startTime is required for finished job")
     uncounted = job.status.get("uncountedTerminatedPods") or {}
     if any(uncounted.values()) and (ended or "uncountedTerminatedPods" in changed):
-        text = "uncountedTerminatedPods needs to be empty for finished job"
-        yield invalid("status.uncountedTerminatedPods", uncounted, text)
+        text = "must be empty" if rules.status_wording else "uncountedTerminatedPods needs to be empty"
+        yield invalid("status.uncountedTerminatedPods", uncounted, f"{text} for finished job")
     if terminating > 0 and (ended or "terminating" in changed):
         yield invalid("status.terminating", terminating, "terminating>0 is invalid for finished job")
 
 
-def _completion_time(job: _Job, changed: set[str], *, complete: bool, turned: bool) -> Iterator[FieldError]:
+def _completion_time(
+    job: _Job, changed: set[str], rules: WorkloadFeatures, *, complete: bool, turned: bool
+) -> Iterator[FieldError]:
     at, time, start = "status.completionTime", job.status.get("completionTime"), job.status.get("startTime")
     if turned or "completionTime" in changed:
         if time is not None and not complete:
@@ -122,7 +124,9 @@ def _completion_time(job: _Job, changed: set[str], *, complete: bool, turned: bo
         if time is None and complete:
             yield required(at, "completionTime is required for Complete jobs")
     if {"startTime", "completionTime"} & changed and time and start and time < start:
-        yield invalid(at, time, "completionTime cannot be set before startTime")
+        early = "must be equal to or after `startTime`"
+        text = early if rules.status_wording else "completionTime cannot be set before startTime"
+        yield invalid(at, time, text)
 
 
 def _indexes(job: _Job, changed: set[str]) -> Iterator[FieldError]:
@@ -184,8 +188,14 @@ def _backwards(job: _Job, before: _Job, rules: WorkloadFeatures) -> Iterator[Fie
             yield invalid(child(_AT, name), job.status.get(name) or 0, text)
     time, start = job["completionTime"], before["startTime"]
     if time is not None and before["completionTime"] is not None and time != before["completionTime"]:
-        yield invalid("status.completionTime", time, "completionTime cannot be mutated")
+        text = "field is immutable" if rules.status_wording else "completionTime cannot be mutated"
+        yield invalid("status.completionTime", time, text)
     # Resuming starts a job anew (pull request 134769).
     resumed = "Suspended" in before.true and job["startTime"] is not None and not rules.resumed_keeps_start
     if start is not None and start != job["startTime"] and not spec.get("suspend") and not resumed:
-        yield required("status.startTime", "startTime cannot be removed for unsuspended job")
+        if rules.start_as_removed:
+            yield required("status.startTime", "startTime cannot be removed for unsuspended job")
+        else:
+            yield invalid(
+                "status.startTime", job["startTime"], "field is immutable for unsuspended job once set"
+            )

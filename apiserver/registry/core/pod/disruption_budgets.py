@@ -60,15 +60,15 @@ class Budgets:
         write = write_of(request, scope, dry_run=dry_run)
         write.admitted = True
         now = timestamp(scope.services.environment.clock.now())
+        counts_alone = scope.services.features.pods.counts_alone
 
         async def transform(current: Object | None) -> Object:
             if current is None:
                 raise errors.not_found(scope.registry.resource.group_resource, name)
             live = scope.services.codec.convert(current, scope.resource)
+            new = _decremented(live, pod["metadata"]["name"], now, counts_alone=counts_alone)
             if dry_run:
-                _decremented(live, pod["metadata"]["name"], now)
                 return current
-            new = _decremented(live, pod["metadata"]["name"], now)
             manager = scope.registry.field_manager.update(
                 live, new, _MANAGER, "status", now, reset=scope.registry.reset_fields(write)
             )
@@ -89,7 +89,7 @@ def _selects(budget: Object, labels: dict[str, str], *, empty_selects_none: bool
         return False
 
 
-def _decremented(budget: Object, pod_name: str, now: str) -> Object:
+def _decremented(budget: Object, pod_name: str, now: str, *, counts_alone: bool) -> Object:
     """Returns the budget with one disruption less, which is noted for the controller. Raises 403 and 429."""
     metadata, status = budget["metadata"], dict(budget.get("status") or {})
     name, allowed = metadata["name"], status.get("disruptionsAllowed") or 0
@@ -101,7 +101,7 @@ def _decremented(budget: Object, pod_name: str, now: str) -> Object:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise errors.forbidden(_KIND, name, why)
     if allowed == 0:
-        raise _too_many(_why_none(name, status), 0)
+        raise _too_many(_why_none(name, status, counts_alone=counts_alone), 0)
     status["disruptionsAllowed"] = allowed - 1
     if allowed == 1:
         status["conditions"] = _exhausted(status, now)
@@ -109,15 +109,19 @@ def _decremented(budget: Object, pod_name: str, now: str) -> Object:
     return {**budget, "status": status}
 
 
-def _why_none(name: str, status: Object) -> str:
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "DisruptionAllowed" and condition.get("reason") == "SyncFailed":
-            return (
-                f"The disruption budget {name} does not allow evicting pods currently because it failed "
-                f"sync: {condition.get('message') or ''}"
-            )
+def _why_none(name: str, status: Object, *, counts_alone: bool) -> str:
+    """Returns why no disruption is left; where `counts_alone`, by the numbers of pods in any case."""
     wanted, present = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
-    return f"The disruption budget {name} needs {wanted} healthy pods and has {present} currently"
+    refusal = f"The disruption budget {name} does not allow evicting pods currently"
+    found: Object = next(
+        (each for each in status.get("conditions") or () if each["type"] == "DisruptionAllowed"), {}
+    )
+    message = found.get("message") if found.get("status") == "False" else ""
+    if not counts_alone and message and found.get("reason") == "SyncFailed":
+        return f"{refusal} because it failed sync: {message}"
+    if counts_alone or present <= wanted:
+        return f"The disruption budget {name} needs {wanted} healthy pods and has {present} currently"
+    return f"{refusal} ({found.get('reason')}): {message}" if message else refusal
 
 
 def _exhausted(status: Object, now: str) -> list[Object]:

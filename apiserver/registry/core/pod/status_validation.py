@@ -41,7 +41,8 @@ def pod_status_errors(
     if status.get("qosClass") != before.get("qosClass"):
         errors.append(invalid("status.qosClass", status.get("qosClass") or "", IMMUTABLE))
     errors += transition_errors(status, before, old.get("spec") or {}, options)
-    errors += _claim_statuses(status.get("resourceClaimStatuses") or [], spec)
+    field = "name" if options.features.claim_status_path else "resourceClaimName"
+    errors += _claim_statuses(status.get("resourceClaimStatuses") or [], spec, field)
     extended = status.get("extendedResourceClaimStatus")
     if extended is not None:
         errors += _extended_claim(extended, spec)
@@ -87,7 +88,8 @@ def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[
             yield duplicate(index(at, position), {"IP": found[position]})
 
 
-def _claim_statuses(statuses: list[Object], spec: Object) -> Iterator[FieldError]:
+def _claim_statuses(statuses: list[Object], spec: Object, field: str) -> Iterator[FieldError]:
+    """Yields what is wrong with the names of claims; that of a claim is reported at `field`."""
     known = {claim.get("name") for claim in spec.get("resourceClaims") or []}
     seen: set[str] = set()
     for position, status in enumerate(statuses):
@@ -101,7 +103,7 @@ def _claim_statuses(statuses: list[Object], spec: Object) -> Iterator[FieldError
         claim = status.get("resourceClaimName")
         if claim is not None:
             texts = names.dns1123_subdomain(claim)
-            yield from (invalid(child(at, "resourceClaimName"), claim, text) for text in texts)
+            yield from (invalid(child(at, field), claim, text) for text in texts)
 
 
 def _extended_claim(status: Object, spec: Object) -> Iterator[FieldError]:

@@ -5,7 +5,8 @@ is the range's.
 """
 
 import ipaddress
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 from kubeskew.apimachinery import errors
@@ -77,10 +78,12 @@ class Allocation:
         if wanted[:1] == ["None"]:
             return
         if not wanted:
-            wanted = [self._next_address()]
+            with self._counted(self._count_address, "dynamic"):
+                wanted = [self._next_address()]
         else:
             try:
-                self._take_address(wanted[0])
+                with self._counted(self._count_address, "static"):
+                    self._take_address(wanted[0])
             except _RefusedError as why:
                 text = f"failed to allocate IP {wanted[0]}: {why}"
                 raise self._invalid("spec.clusterIPs", wanted, text) from why
@@ -108,6 +111,27 @@ class Allocation:
         if found is None:
             raise errors.internal(f"failed to allocate a serviceIP: {_FULL}")
         return str(network[1 + found])
+
+    # --- counting ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _counted(self, count: Callable[..., None], scope: str) -> Iterator[None]:
+        """Counts an allocation that the context makes, or fails to make; a dry run makes none."""
+        try:
+            yield
+        except (_RefusedError, StatusError):
+            count(scope, failed=True)
+            raise
+        count(scope, failed=False)
+
+    def _count_address(self, scope: str, *, failed: bool) -> None:
+        if self._ctx.counted is not None and not self._ctx.dry_run:
+            timed = self._ctx.features.services.several_ranges
+            self._ctx.counted.address(self._ctx.service_ip_range, scope, failed=failed, timed=timed)
+
+    def _count_port(self, scope: str, *, failed: bool) -> None:
+        if self._ctx.counted is not None and not self._ctx.dry_run:
+            self._ctx.counted.port(scope, failed=failed)
 
     # --- node ports ----------------------------------------------------------------------------------------
 
@@ -164,25 +188,32 @@ class Allocation:
             raise self._invalid(child(index("spec.ports", position), "nodePort"), number, str(why)) from why
 
     def _take(self, number: int) -> None:
+        with self._counted(self._count_port, "static"):
+            self._check_port(number)
+        self._ports.add(number)
+
+    def _check_port(self, number: int) -> None:
         if number not in NODE_PORTS and not self._ctx.dry_run:
             raise _RefusedError(_OUTSIDE)
         if number in self._ports:
             raise _RefusedError(_TAKEN_PORT)
-        self._ports.add(number)
 
     def _next_port(self, own: Collection[int] = ()) -> int:
-        taken = self._ports.union(own)
-        if self._ctx.dry_run:  # upstream makes a number up
-            number = max(self._ports | {NODE_PORTS[-1]}) + 1
-        else:
-            count, start = len(NODE_PORTS), NODE_PORTS.start
-            reserved = _reserved(count, most=128, step=32)
-            found = _draw(count, reserved, lambda at: start + at in taken, self._random)
-            if found is None:
-                raise errors.internal(f"failed to allocate a nodePort: {_FULL}")
-            number = start + found
+        with self._counted(self._count_port, "dynamic"):
+            number = self._draw_port(own)
         self._ports.add(number)
         return number
+
+    def _draw_port(self, own: Collection[int]) -> int:
+        taken = self._ports.union(own)
+        if self._ctx.dry_run:  # upstream makes a number up
+            return max(self._ports | {NODE_PORTS[-1]}) + 1
+        count, start = len(NODE_PORTS), NODE_PORTS.start
+        reserved = _reserved(count, most=128, step=32)
+        found = _draw(count, reserved, lambda at: start + at in taken, self._random)
+        if found is None:
+            raise errors.internal(f"failed to allocate a nodePort: {_FULL}")
+        return start + found
 
     def _allocate_health_port(self) -> None:
         number = self._spec.get("healthCheckNodePort") or 0

@@ -21,7 +21,7 @@ class ReplicaStatus(SpecKeptStatus):
         return list(workload_status.replica_errors(new.get("status") or {}, old.get("status") or {}))
 
 
-# Upstream checks changed daemon sets, replica sets and replication controllers as new, then their spec again.
+# What upstream checks as new, and then its spec again: some workloads of older releases.
 CHECKED_TWICE = (
     Check.METADATA,
     Check.METADATA_CHANGE,
