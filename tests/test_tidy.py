@@ -358,7 +358,8 @@ VERSION_TABLES = {
     "apiserver/feature_fields.py",
     "apiserver/dra_features.py",  # a part of features.py
     "apiserver/watch_cache_features.py",  # a part of features.py
-    "apiserver/workload_features.py",  # a part of features.py
+    "apiserver/service_features.py",  # a part of features.py, as the next
+    "apiserver/workload_features.py",
     "apiserver/openapi/facts.py",  # a table of what published documents say, by release
     "apiserver/openapi/v3.py",  # the files that documents of a release are made of
     "apiserver/registry/generic/disabled_fields.py",  # the catalogue names the gates of fields

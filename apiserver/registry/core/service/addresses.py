@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.shared import addresses
 from kubeskew.apiserver.registry.shared.repeats import repeats
+from kubeskew.apiserver.service_features import ServiceFeatures
 
 _FAMILIES = ("IPv4", "IPv6")
 _POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, index, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.core.service.addresses import cluster_ip_errors
 from kubeskew.apiserver.registry.shared.addresses import is_v6
+from kubeskew.apiserver.service_features import ServiceFeatures
 
 _SINGLE = "SingleStack"
 _PREFER = "PreferDualStack"

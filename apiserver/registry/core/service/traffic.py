@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.shared import addresses
+from kubeskew.apiserver.service_features import ServiceFeatures
 
 _RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _ONLY_BALANCERS = "may only be used when `type` is 'LoadBalancer'"

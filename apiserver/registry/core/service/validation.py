@@ -15,12 +15,12 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import object_meta
-from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.core.service import addresses as service_addresses
 from kubeskew.apiserver.registry.core.service import traffic
 from kubeskew.apiserver.registry.shared import addresses
 from kubeskew.apiserver.registry.shared.internal_values import service_port
 from kubeskew.apiserver.registry.shared.podtemplate.probes import port_reference
+from kubeskew.apiserver.service_features import ServiceFeatures
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")

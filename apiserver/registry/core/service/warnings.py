@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import index
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import ServiceFeatures
 from kubeskew.apiserver.registry.shared.addresses import (
     cidr_warnings,
     ip_warnings,
     old_cidr_warnings,
     old_ip_warnings,
 )
+from kubeskew.apiserver.service_features import ServiceFeatures
 
 _HINTS = "service.kubernetes.io/topology-aware-hints"
 _MODE = "service.kubernetes.io/topology-mode"
