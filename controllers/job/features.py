@@ -8,6 +8,8 @@ from kubeskew.controllers.framework.features import waits_for_own_writes
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
+# Since then the success of all pods is a criterion as a policy is, and named (newSuccessCondition).
+_CRITERION_SINCE = 31
 # Until then finalizers count only the jobs that the API server has marked.
 _MARKED_UNTIL = 26
 
@@ -28,6 +30,9 @@ class JobFeatures:
     forgets_ended: bool  # a job counts as going on until the informer has its end
     keeps_backoff: bool  # of a deleted job, for one of its name that comes before the controller looks again
     success_policies: bool  # pods that succeeded may end a job before all have
+    reasons_completion: (
+        bool  # the condition of a job whose pods have all succeeded has a reason and a message
+    )
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
 
     @classmethod
@@ -46,5 +51,6 @@ class JobFeatures:
             forgets_ended=gates.bugs.present("k8s-130333"),
             keeps_backoff=gates.bugs.present("k8s-132109"),
             success_policies=gates.enabled("JobSuccessPolicy") or gates.bugs.present("k8s-125429"),
+            reasons_completion=version.minor >= _CRITERION_SINCE and gates.enabled("JobSuccessPolicy"),
             counts_marked=version.minor <= _MARKED_UNTIL,
         )

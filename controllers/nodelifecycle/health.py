@@ -37,6 +37,7 @@ class _NodeHealthData:
 class NodeLifecycleController(Controller):
     name = "node-lifecycle-controller"
     component = "node-controller"
+    queue_name = "node_lifecycle_controller"
     default_workers = 8
 
     def __init__(self, context: ControllerContext) -> None:

@@ -25,6 +25,7 @@ class AccountTokensController(Controller):
 
     name = "serviceaccount-token-controller"
     component = "serviceaccount-token-controller"
+    queue_name = "serviceaccount_tokens_service"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

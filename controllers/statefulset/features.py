@@ -6,8 +6,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.framework.features import waits_for_own_writes, writes_empty_times
 
-# The last minor with an event when it replaces an ended pod (from memory).
-_LAST_TO_REPORT = 30
+# The last minor with an event when it replaces an ended pod (stateful_set_control.go).
+_LAST_TO_REPORT = 27
 
 
 @dataclass(frozen=True, slots=True)
