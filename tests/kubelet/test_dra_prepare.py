@@ -3,9 +3,12 @@
 import pytest
 from managed_claims import DRIVER, pod
 
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
+from kubeskew.kubelet.features import features_of
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -251,3 +254,19 @@ async def test_only_prepared_claims_count_as_in_use(make):
         for sample in metric.samples
     }
     assert counts == {DRIVER: 1, "<any>": 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "inverted"),
+    [
+        ("1.33", ("PrepareResources",)),
+        ("1.34", ("PrepareResources", "UnprepareResources")),
+        ("1.35", ("PrepareResources", "UnprepareResources")),
+        ("1.36", ()),
+    ],
+)
+async def test_operations_that_are_counted_the_wrong_way_round(version, inverted):
+    """Up to 1.33 preparing alone, then both, none since 1.36 (135227)."""
+    parsed = Version.parse(version)
+
+    assert features_of(parsed, FeatureGates(parsed)).dra_faults.inverts_errors == inverted
