@@ -36,7 +36,6 @@ class DRAFeatures:
     keeps_distinct_attribute: bool = known_bug("k8s-134962")
     any_label_values: bool = known_bug("k8s-128932")  # in selectors of nodes
     several_device_terms: bool = known_bug("k8s-141212")  # selectors of a device's nodes may have them
-    keeps_binding_conditions: bool = known_bug("k8s-134964")
     semantic_parameters: bool = preview("kep4381")  # instead of structured ones, under the same name
     expressions: int = decided(lambda gates: gates.version.minor)  # the release of CEL for selectors
 

@@ -224,6 +224,9 @@ class AdmissionFeatures:
     exempts_reviews: bool = gate("ExcludeAdmissionWebhookVirtualResources")  # from webhooks
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
     mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
+    mirrors_refer_to_nothing: bool = since(
+        34
+    )  # nodes' pods: looks at volumes of all kinds, in words of its own
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
     # A volume whose driver cannot be found out refuses nodes tokens, whatever they are allowed.
     unknown_volumes_refuse: bool = known_bug("k8s-140607")

@@ -70,7 +70,7 @@ def test_clocks_that_change():
     ],
 )
 def test_hours_that_clocks_repeat_or_leave_out(text, zone, before, expected):
-    """As robfig/cron of 1.36 answers, which goes by what Go's time.Date makes of such an hour."""
+    """Schedules go by what Go's time.Date makes of such an hour, as those of robfig/cron do."""
     now = datetime.fromisoformat(before).replace(tzinfo=UTC)
 
     assert next_times(text, len(expected), zone, now) == expected

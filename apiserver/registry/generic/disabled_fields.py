@@ -36,12 +36,6 @@ _TOLERATIONS: frozenset[Field] = frozenset(
     }
 )
 _DISTINCT: frozenset[Field] = frozenset({("DeviceConstraint", "distinctAttribute")})
-_BINDING: frozenset[Field] = frozenset(
-    {
-        ("DeviceRequestAllocationResult", "bindingConditions"),
-        ("DeviceRequestAllocationResult", "bindingFailureConditions"),
-    }
-)
 # By gate: how many of the objects around a dropped field are dropped as well, if nothing else is in them.
 _HOLLOW = {"PodLifecycleSleepAction": 2, "ContainerStopSignals": 1}
 # By gate: the value that a field gets instead of being dropped; that value itself does not use the gate.
@@ -80,7 +74,6 @@ def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...
     kept = [_NEVER_DROPPED]
     kept += [_TOLERATIONS] if devices.keeps_tolerations else []
     kept += [_DISTINCT] if devices.keeps_distinct_attribute else []
-    kept += [_BINDING] if devices.keeps_binding_conditions else []
     found = gated(schema, frozenset[Field]().union(*kept))
     return {needed: paths for needed, paths in found.items() if any(_is_off(gate, gates) for gate in needed)}
 
