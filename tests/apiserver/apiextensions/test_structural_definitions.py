@@ -303,7 +303,7 @@ def test_unknown_formats_are_warned_of():
 
 @pytest.mark.parametrize(("minor", "expected"), [(34, []), (35, []), (36, ["int33", "date", "odd"])])
 def test_a_release_looks_at_formats_of_other_types(minor: int, expected: list[str]):
-    """Up to 1.35 those of strings alone, since 1.36 those of numbers, of the rest, and without a type, too."""
+    """Up to 1.35 those of strings alone, since 1.36 those of all types, and without a type."""
     root = {
         "type": "object",
         "properties": {
