@@ -151,8 +151,43 @@ class _Every:
         return after.replace(microsecond=0) + timedelta(seconds=self.seconds)
 
 
+class _Walk:
+    """A moment that goes ahead until a schedule has it; `local` is how clocks of the zone show it."""
+
+    def __init__(self, zone: tzinfo, moment: datetime) -> None:
+        self._zone, self._begun = zone, False
+        self.moment, self.local = moment, moment.astimezone(zone)
+
+    def begin(self, **fields: int) -> None:
+        """Sets the smaller fields to their start, before the first step only; then they are there already."""
+        if not self._begun and fields:
+            self.set(self.local.replace(tzinfo=None, **fields))
+        self._begun = True
+
+    def set(self, shown: datetime) -> None:
+        """Goes to where clocks show `shown`, as Go's time.Date finds it.
+
+        That takes the offset of the moment at which UTC would show it for a first guess. Of hours that clocks
+        repeat it is so the first west of Greenwich and the second east of it.
+        """
+        guess = shown.replace(tzinfo=UTC)
+        guess -= self._offset(guess)
+        self._go(shown.replace(tzinfo=UTC) - self._offset(guess))
+
+    def add(self, time: timedelta) -> None:
+        self._go(self.moment + time)
+
+    def _go(self, moment: datetime) -> None:
+        self.moment, self.local = moment, moment.astimezone(self._zone)
+
+    def _offset(self, moment: datetime) -> timedelta:
+        return moment.astimezone(self._zone).utcoffset() or timedelta()
+
+
 @dataclass(frozen=True, slots=True)
 class _Fields:
+    """Finds moments as robfig/cron's SpecSchedule.Next does, where clocks repeat or leave out hours, too."""
+
     zone: tzinfo
     minute: _Set
     hour: _Set
@@ -161,24 +196,46 @@ class _Fields:
     weekday: _Set
 
     def next(self, after: datetime) -> datetime | None:
-        moment = after.astimezone(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
-        limit = after.year + _YEARS
-        while True:
-            local = moment.astimezone(self.zone)
-            if local.year > limit:
-                return None
-            if local.month not in self.month.values:
-                later = local.replace(day=1, hour=0, minute=0, fold=0) + timedelta(days=32)
-                moment = later.replace(day=1).astimezone(UTC)
-            elif not self._matches_day(local):
-                midnight = local.replace(hour=0, minute=0, fold=0) + timedelta(days=1)
-                moment = midnight.astimezone(UTC)
-            elif local.hour not in self.hour.values:
-                moment += timedelta(minutes=60 - local.minute)
-            elif local.minute not in self.minute.values:
-                moment += timedelta(minutes=1)
-            else:
-                return moment
+        walk = _Walk(self.zone, after.astimezone(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1))
+        limit = walk.local.year + _YEARS
+        while walk.local.year <= limit:
+            if self._reaches_day(walk) and self._reaches_minute(walk):
+                return walk.moment
+        return None
+
+    def _reaches_day(self, walk: _Walk) -> bool:
+        """Goes on to the schedule's next day; False where a month or year is over, and all is seen anew."""
+        while walk.local.month not in self.month.values:
+            walk.begin(day=1, hour=0, minute=0)
+            shown = walk.local.replace(tzinfo=None)
+            years, month = divmod(shown.month, 12)
+            first = shown.replace(year=shown.year + years, month=month + 1, day=1)
+            walk.set(first + timedelta(days=shown.day - 1))  # there may be no first midnight of a month
+            if walk.local.month == 1:
+                return False
+        while not self._matches_day(walk.local):
+            walk.begin(hour=0, minute=0)
+            walk.set(walk.local.replace(tzinfo=None) + timedelta(days=1))
+            hour = walk.local.hour
+            if hour:  # there is no midnight: back by an hour, or ahead, whichever is nearer
+                walk.add(timedelta(hours=24 - hour if hour > 12 else -hour))
+            if walk.local.day == 1:
+                return False
+        return True
+
+    def _reaches_minute(self, walk: _Walk) -> bool:
+        """Goes on to the next minute of the schedule in this day; False where the hour or the day is over."""
+        while walk.local.hour not in self.hour.values:
+            walk.begin(minute=0)
+            walk.add(timedelta(hours=1))
+            if walk.local.hour == 0:
+                return False
+        while walk.local.minute not in self.minute.values:
+            walk.begin()
+            walk.add(timedelta(minutes=1))
+            if walk.local.minute == 0:
+                return False
+        return True
 
     def _matches_day(self, local: datetime) -> bool:
         by_day = local.day in self.day.values

@@ -240,6 +240,9 @@ class AdmissionFeatures:
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
     mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
     nodes_may_set_owners: bool = known_bug("k8s-133471")  # of their own objects, in an update
+    mirrors_refer_to_nothing: bool = since(
+        34
+    )  # nodes' pods: looks at volumes of all kinds, in words of its own
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
     unknown_volumes_refuse: bool = known_bug("k8s-140607")  # nodes a token, whatever they are allowed
     checks_kubelet_requests: bool = decided(

@@ -71,15 +71,16 @@ class EnvironmentFeatures(NamedTuple):
 class DRAFaults(NamedTuple):
     """Decides what the DRA manager of a release gets wrong."""
 
-    inverts_errors: bool = False  # in a metric that came with pull request 131641
+    inverts_errors: tuple[str, ...] = ()  # of these operations, in their metric; up to 1.33 of one
     adds_prepared: bool = False  # what a driver prepares once more, to what it has prepared before
     health_by_entry: bool = False  # the name that a pod has for a claim is taken for the claim's
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "DRAFaults":
         bugs = gates.bugs
+        operations = ("PrepareResources", "UnprepareResources")[: 1 if gates.version.minor <= 33 else 2]
         return cls(
-            inverts_errors=bugs.present("k8s-135227"),
+            inverts_errors=operations if bugs.present("k8s-135227") else (),
             adds_prepared=bugs.present("k8s-140274"),
             health_by_entry=bugs.present("k8s-134875"),
         )

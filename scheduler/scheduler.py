@@ -152,7 +152,8 @@ class SchedulerService:
         for queue in ("active", "backoff", "unschedulable", "gated"):
             self.metrics.pending.labels(queue=queue).set_function(partial(self._queued, queue))
         for kind in ("nodes", "pods", "assumed_pods"):
-            self.metrics.cache_size.labels(type=kind).set_function(partial(self._cached, kind))
+            for gauge in self.metrics.cache_sizes:
+                gauge.labels(type=kind).set_function(partial(self._cached, kind))
 
     def _queued(self, queue: str) -> int:
         return self.queue.sizes[queue]

@@ -194,8 +194,9 @@ def is_known(name: str, type_: str, features: SchemaFeatures) -> bool:
 
 def is_recognized(name: str, type_: str, features: SchemaFeatures) -> bool:
     """Decides whether the release takes the format without a warning; those of numbers it may not check."""
-    known = is_known(name, type_, features)
-    return known or (not features.warns_of_numbers and name in _NUMERIC.get(type_, ()))
+    if not features.numeric_formats and not features.warns_of_numbers and type_ != "string":
+        return True  # 1.34 and 1.35 look at the formats of strings alone
+    return is_known(name, type_, features)
 
 
 def check_of(name: str) -> Callable[[str], bool] | None:

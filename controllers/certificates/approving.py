@@ -16,6 +16,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 class ApprovingController(RequestController):
     name = "certificatesigningrequest-approving-controller"
     component = "certificatesigningrequest-approving-controller"
+    queue_name = "certificate"
 
     async def handle(self, request: Object) -> None:
         if has(request, "Approved") or has(request, "Denied"):

@@ -22,6 +22,7 @@ _PENDING = timedelta(hours=24)
 class CleaningController(Controller):
     name = "certificatesigningrequest-cleaner-controller"
     component = "certificatesigningrequest-cleaner-controller"
+    queue_name = None  # it has no queue: the cleaner goes through all requests
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:

@@ -28,6 +28,7 @@ class SigningController(RequestController):
 
     name = "certificatesigningrequest-signing-controller"
     component = "certificatesigningrequest-signing-controller"
+    queue_name = "certificate"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

@@ -49,10 +49,11 @@ class DeviceTaintEvictionController(Controller):
     default_workers = 8
 
     def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
         version, gates = context.environment.version, context.environment.gates
-        refs = dra_refs(version)
         self._features = features = DeviceTaintFeatures.of(version, gates)
+        self.queue_name = self.name if features.has_queue else None
+        super().__init__(context)
+        refs = dra_refs(version)
         self._claim_features = ResourceClaimFeatures.of(version, gates)
         self._disruption = DisruptionMarks.of(gates)
         self._due: dict[Work, Eviction] = {}

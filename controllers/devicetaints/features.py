@@ -19,6 +19,7 @@ class DeviceTaintFeatures:
     rule_status: bool  # is written
     rules_name_classes: bool  # and selectors, and taints reach pods by the slices that have them
     cel: DeviceFeatures  # of the selectors of rules
+    has_queue: bool  # of the usual kind, with metrics; up to 1.34 deletions of pods are timed by themselves
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "DeviceTaintFeatures":
@@ -29,6 +30,7 @@ class DeviceTaintFeatures:
             rules=before or gates.enabled("DRADeviceTaintRules"),
             rule_status=not before,
             rules_name_classes=before,
+            has_queue=not before,
             cel=DeviceFeatures(
                 consumable_capacity=gates.enabled("DRAConsumableCapacity"),
                 stored=True,

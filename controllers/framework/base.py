@@ -83,7 +83,8 @@ class Controller(ABC):
 
     name: ClassVar[str]  # upstream's, as in --controllers
     component: ClassVar[str]  # the source of its events
-    queue_name: ClassVar[str] = ""  # in metrics; else its name without `-controller`, in underscores
+    # of its queue in metrics, None if upstream's has none; else its own less `-controller`, in underscores
+    queue_name: str | None = ""
     default_workers: ClassVar[int] = 5
     first_minor: ClassVar[int] = 0  # the release that brought it, if its gate is older
 
@@ -91,8 +92,10 @@ class Controller(ABC):
         self.environment = context.environment
         self.client = context.client
         self.clock = context.environment.clock
-        queue = self.queue_name or self.name.removesuffix("-controller").replace("-", "_")
-        meter = QueueMeter(context.queues, queue) if context.queues is not None else None
+        queue, meter = self.queue_name, None
+        if context.queues is not None and queue is not None:
+            name = queue or self.name.removesuffix("-controller").replace("-", "_")
+            meter = QueueMeter(context.queues, name)
         self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS, meter=meter)
         self.recorder = context.recorder(self.component)
         self._panic = context.panic

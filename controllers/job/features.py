@@ -9,6 +9,8 @@ from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
+# Since then the success of all pods is a criterion as a policy is, and named (newSuccessCondition).
+_CRITERION_SINCE = 31
 # Until then finalizers count only the jobs that the API server has marked.
 _MARKED_UNTIL = 26
 _INDEXED_SINCE = 34
@@ -31,6 +33,9 @@ class JobFeatures:
     keeps_backoff: bool  # of a deleted job, for one of its name that comes before the controller looks again
     keeps_expectations: bool  # of a deleted job, as above
     success_policies: bool  # pods that succeeded may end a job before all have
+    reasons_completion: (
+        bool  # the condition of a job whose pods have all succeeded has a reason and a message
+    )
     counts_marked: bool  # jobs without the annotation are counted by their existing pods
     owner_match: OwnerMatch
 
@@ -51,6 +56,7 @@ class JobFeatures:
             keeps_backoff=gates.bugs.present("k8s-132109"),
             keeps_expectations=gates.bugs.present("k8s-142247"),
             success_policies=gates.enabled("JobSuccessPolicy") or gates.bugs.present("k8s-125429"),
+            reasons_completion=version.minor >= _CRITERION_SINCE and gates.enabled("JobSuccessPolicy"),
             counts_marked=version.minor <= _MARKED_UNTIL,
             owner_match=owner_match(version, gates, _INDEXED_SINCE),
         )

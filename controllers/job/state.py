@@ -182,10 +182,12 @@ class State:
 
     def completion(self) -> Object:
         """Returns the condition of a job whose pods have all succeeded."""
-        if not self._features.delays_final_condition:
-            return conditions.new(conditions.COMPLETE, "", "", self.now)
+        delayed = self._features.delays_final_condition
+        kind = conditions.SUCCESS_CRITERIA_MET if delayed else conditions.COMPLETE
+        if not self._features.reasons_completion:
+            return conditions.new(kind, "", "", self.now)
         message = "Reached expected number of succeeded pods"
-        return conditions.new(conditions.SUCCESS_CRITERIA_MET, "CompletionsReached", message, self.now)
+        return conditions.new(kind, "CompletionsReached", message, self.now)
 
     def seconds_left(self) -> float | None:
         """Returns the seconds until the active deadline, None if there is none."""

@@ -1,8 +1,6 @@
 """The loop of pool status requests: answers each once; deletes answered ones after an hour, others after a
 day.
 
-The texts of 1.36, taken to be those of 1.37, and the name of the metrics' label are from memory.
-
 Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37.
 """
 
@@ -32,6 +30,7 @@ _DEFAULT_LIMIT = 100
 class PoolStatusController(Controller):
     name = "resourcepoolstatusrequest-controller"
     component = "resourcepoolstatusrequest-controller"
+    queue_name = None  # it is made without a name
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:
@@ -65,10 +64,9 @@ class PoolStatusController(Controller):
         begun, driver = self.clock.monotonic(), request["spec"]["driver"]
         spec = request["spec"]
         views = pool_views(self._slices.list(), self._claims.list(), driver, spec.get("poolName") or "")
-        if any(view.incomplete() for view in views):
-            if self.queue.requeues(key) < _MAX_RETRIES:
+        if any(view.incomplete() for view in views[: spec.get("limit") or _DEFAULT_LIMIT]):
+            if self._tries_again(key):
                 raise SyncError("incomplete pools detected, requeueing")
-            log.info("%s: dropping %s after %d tries", self.name, key, _MAX_RETRIES)
             return
         try:
             await self.client.update(
@@ -76,15 +74,27 @@ class PoolStatusController(Controller):
             )
         except StatusError:
             self._metrics.failed(driver)
-            raise
+            if self._tries_again(key):
+                raise
         finally:
             self._metrics.processed(driver, self.clock.monotonic() - begun)
+
+    def _tries_again(self, key: Key) -> bool:
+        """Returns whether a request that cannot be answered yet has tries left."""
+        if self.queue.requeues(key) < _MAX_RETRIES:
+            return True
+        log.info("%s: dropping %s after %d tries", self.name, key, _MAX_RETRIES)
+        return False
 
     def _status(self, spec: Object, views: list[PoolView]) -> Object:
         rules = self._rules.list() if self._rules is not None else ()
         default = spec.get("defaultPartitionTypeAttribute") or ""
         limit = spec.get("limit") or _DEFAULT_LIMIT
-        pools = [{**view.status(rules), **self._summaries(view, default)} for view in views][:limit]
+        by_device = self._features.counts_devices
+        pools = [
+            {**view.status(rules, counts_devices=by_device), **self._summaries(view, default)}
+            for view in views[:limit]
+        ]
         flawed = sum("validationError" in pool for pool in pools)
         message = f"Calculated status for {len(pools)} pools" + (f" ({flawed} incomplete)" if flawed else "")
         condition = {

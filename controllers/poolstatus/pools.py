@@ -19,6 +19,7 @@ class AllocatedDevices:
     """The devices of a pool that claims have; administrative access takes nothing."""
 
     devices: set[str] = field(default_factory=set)
+    entries: int = 0  # of allocations, administrative access included
     capacity: dict[str, Quantity] = field(default_factory=dict)
 
 
@@ -48,8 +49,8 @@ class PoolView:
             f"{len(self.slices)}/{wanted} slices at generation {self.generation}"
         )
 
-    def status(self, rules: Sequence[Object]) -> Object:
-        """Returns the pool's entry in a request's status."""
+    def status(self, rules: Sequence[Object], *, counts_devices: bool) -> Object:
+        """Returns the pool's entry in a request's status; `counts_devices` as PoolStatusFeatures has it."""
         nodes = sorted({slice_["spec"].get("nodeName") or "" for slice_ in self.slices})
         status: Object = {
             "driver": self.pool.driver,
@@ -61,8 +62,9 @@ class PoolView:
         missing = self.incomplete()
         if missing:
             return {**status, "validationError": missing[:MAX_ERROR_BYTES]}
-        total, taken = len(self.devices), len(self.taken.devices)
-        unusable = sum(self._is_unusable(device, rules) for device in self.devices)
+        total = len(self.devices)
+        taken = len(self.taken.devices) if counts_devices else self.taken.entries
+        unusable = sum(self._is_unusable(device, rules) for device in self.devices) if counts_devices else 0
         return {
             **status,
             "resourceSliceCount": len(self.slices),
@@ -103,9 +105,10 @@ def _taken(claims: Iterable[Object]) -> dict[Pool, AllocatedDevices]:
     found: dict[Pool, AllocatedDevices] = {}
     for claim in claims:
         for result in results(claim):
+            taken = found.setdefault(pool_of(result), AllocatedDevices())
+            taken.entries += 1
             if result.get("adminAccess"):
                 continue
-            taken = found.setdefault(pool_of(result), AllocatedDevices())
             taken.devices.add(result["device"])
             for name, amount in (result.get("consumedCapacity") or {}).items():
                 consumed = Quantity.of(amount)

@@ -50,6 +50,7 @@ class ResourceClaimFeatures:
     takes_over_requests: bool  # KEP-4381 as drafted: 1.30 cannot clear what a driver was asked to give back
     releases_done: bool  # since 1.28 pods that are done lose reservations and their own claims (118817)
     asks_to_deallocate: bool  # 1.28 to 1.31: drivers, after the last user of a delayed claim (118936)
+    asks_for_every_claim: bool  # 1.31: whoever allocated it, if not the scheduler
     serves_bound: bool  # since 1.28 pods that got a node without the scheduler are helped (118209)
     scheduling_contexts: bool  # 1.28 to 1.31: by telling drivers which node the pod has
     shareable_flag: bool  # until 1.30 the driver says whether a claim may have several users
@@ -87,6 +88,7 @@ class ResourceClaimFeatures:
             takes_over_requests=semantic,
             releases_done=minor >= 28,
             asks_to_deallocate=28 <= minor <= 31,
+            asks_for_every_claim=minor == 31,
             serves_bound=minor >= 28,
             scheduling_contexts=minor >= 28 and controllers,
             shareable_flag=minor <= 30,

@@ -61,7 +61,7 @@ class Releaser:
         if protected:
             if delayed or claim["metadata"].get("deletionTimestamp") or not self._features.keeps_immediate:
                 self._clear(status)
-        elif self._features.asks_to_deallocate and delayed:
+        elif self._features.asks_to_deallocate and (delayed or self._features.asks_for_every_claim):
             status["deallocationRequested"] = True
 
     def _is_over(self, claim: Object) -> bool:

@@ -7,8 +7,8 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.framework.features import owner_match, waits_for_own_writes, writes_empty_times
 from kubeskew.controllers.framework.owner_references import OwnerMatch
 
-# The last minor with an event when it replaces an ended pod (from memory).
-_LAST_TO_REPORT = 30
+# The last minor with an event when it replaces an ended pod (stateful_set_control.go).
+_LAST_TO_REPORT = 27
 _PODS_INDEXED_SINCE, _REVISIONS_INDEXED_SINCE = 34, 36
 
 

@@ -52,6 +52,7 @@ class Work(NamedTuple):
 class StorageVersionMigrationController(Controller):
     name = queue_name = "storage-version-migrator-controller"
     component = "storage-version-migrator-controller"
+    queue_name = "storage-version-migrator-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

@@ -305,5 +305,5 @@ class DRAManager:
             raise DeviceError(text.format(error=error)) from error
         finally:
             seconds = self._clock.monotonic() - began
-            labels = (operation, str(failed != self._inverts_errors).lower())
+            labels = (operation, str(failed != (operation in self._inverts_errors)).lower())
             self._metrics.dra_operations_duration.labels(*labels).observe(seconds)

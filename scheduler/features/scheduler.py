@@ -60,19 +60,17 @@ class SchedulerFeatures:
     victims_get_other_status: bool  # the patch of a victim's status has the QoS class of its preemptor
     disruption_condition: bool  # victims get a condition with the reason
     preemptor_in_condition: bool  # it names the preemptor
-    preemptor_in_event: bool  # 1.27+ (from memory)
+    preemptor_in_event: bool  # from 1.29 on
     observed_generation: bool  # conditions say which generation of the pod they are about
     match_label_keys: bool  # of topology spread constraints
     min_domains: bool
     node_inclusion_policy: bool
-    doubled_cache_size: bool  # up to 1.33 the metric's name began scheduler_scheduler_
     counts_flushed: bool  # 1.36+: a metric of pods that were bound after waiting too long for an event
     listed_event_labels: bool  # up to 1.31 metrics name events by a list, then by resource and action
     plural_tolerations: bool  # 1.32: UpdatePodTolerations
-    double_full_stop: bool  # up to 1.28 what PostFilter said got another full stop (from memory)
-    fit_resolvable: (
-        bool  # up to 1.31 a node too small for the pod counted as helped by preemption (from memory)
-    )
+    cache_sizes: tuple[str, ...]  # the metric's names: until 1.33 it began scheduler_scheduler_
+    double_full_stop: bool  # up to 1.28 what PostFilter said got another full stop
+    fit_resolvable: bool  # up to 1.33 a node too small for the pod counted as helped by preemption
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerFeatures":
@@ -123,18 +121,24 @@ class SchedulerFeatures:
             victims_get_other_status=gates.bugs.present("k8s-126644"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),
             preemptor_in_condition=version.minor <= 25 or gates.bugs.present("k8s-114914"),
-            preemptor_in_event=version.minor >= 27,
+            preemptor_in_event=version.minor >= 29,
             observed_generation=gates.enabled("PodObservedGenerationTracking"),
             match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
             min_domains=gates.enabled("MinDomainsInPodTopologySpread"),
             node_inclusion_policy=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
-            doubled_cache_size=version.minor <= 33,
             counts_flushed=version.minor >= 36,
             listed_event_labels=version.minor <= 31,
             plural_tolerations=version.minor == 32,
+            cache_sizes=_cache_sizes(version.minor),
             double_full_stop=version.minor <= 28,
-            fit_resolvable=version.minor <= 31,
+            fit_resolvable=version.minor <= 33,
         )
+
+
+def _cache_sizes(minor: int) -> tuple[str, ...]:
+    """Returns the names of the metric: 1.33 has both (pkg/scheduler/metrics/metrics.go)."""
+    names = ("scheduler_scheduler_cache_size", "scheduler_cache_size")
+    return names[minor >= 34 :] if minor >= 33 else names[:1]
 
 
 def _claim_metric(minor: int) -> str:

@@ -160,12 +160,10 @@ class Metrics:
             ["plugin", "profile"],
             registry=registry,
         )
-        self.cache_size = Gauge(
-            "scheduler_scheduler_cache_size" if features.doubled_cache_size else "scheduler_cache_size",
-            "What the cache holds, by type.",
-            ["type"],
-            registry=registry,
-        )
+        self.cache_sizes = [
+            Gauge(name, "What the cache holds, by type.", ["type"], registry=registry)
+            for name in features.cache_sizes
+        ]
         self.working = Gauge(
             "scheduler_goroutines", "Work under way, by what is done.", ["operation"], registry=registry
         )

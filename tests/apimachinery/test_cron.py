@@ -55,6 +55,27 @@ def test_clocks_that_change():
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "zone", "before", "expected"),
+    [
+        # An hour that is repeated has its starts twice for one who looks in between.
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24T22:00", ["2026-10-25T00:30:00", "2026-10-25T01:30:00"]),
+        # The midnight that is repeated is the later one east of Greenwich, the earlier one west of it.
+        ("0 0 30 10 *", "Asia/Amman", "2020-10-29T12:00", ["2020-10-29T22:00:00"]),
+        ("0 0 1 11 *", "America/Havana", "2026-10-31T12:00", ["2026-11-01T04:00:00", "2026-11-01T05:00:00"]),
+        # A midnight that is left out loses the day east of Greenwich; west of it the day begins later.
+        ("0 5 * * sun", "Asia/Beirut", "2026-03-28T12:00", ["2026-04-05T02:00:00"]),
+        ("40 0 12 12 *", "America/Asuncion", "2022-12-12T12:00", ["2024-12-12T03:40:00"]),
+        ("0 5 4 11 *", "America/Sao_Paulo", "2018-11-03T12:00", ["2018-11-04T07:00:00"]),
+    ],
+)
+def test_hours_that_clocks_repeat_or_leave_out(text, zone, before, expected):
+    """Schedules go by what Go's time.Date makes of such an hour, as those of robfig/cron do."""
+    now = datetime.fromisoformat(before).replace(tzinfo=UTC)
+
+    assert next_times(text, len(expected), zone, now) == expected
+
+
 def test_what_is_never_due():
     """No 30th of February within five years."""
     assert cron.parse("0 0 30 2 *").next(NOW) is None

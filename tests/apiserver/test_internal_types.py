@@ -49,7 +49,7 @@ def test_differences_are_lines_of_json_since_1_34():
 
 
 def test_a_difference_of_very_many_lines_is_one_hunk():
-    """All between what both begin and end with is one hunk, as differences of lines take the square of them."""
+    """All between what both begin and end with is one hunk: comparing lines takes the square of them."""
 
     def spec(value):
         env = [{"name": f"e{number}", "value": value} for number in range(1_000)]

@@ -126,6 +126,18 @@ async def test_older_releases_end_in_one_step(make_cluster):
     assert "reason" not in only
 
 
+@pytest.mark.parametrize(("policies", "reason"), [(True, "CompletionsReached"), (False, "")])
+async def test_completion_has_a_reason_where_policies_are_known(make_cluster, policies, reason):
+    """Also where a job ends in one step: the gate of success policies gives its condition a reason."""
+    gates = {"JobPodReplacementPolicy": False, "JobManagedBy": False, "JobSuccessPolicy": policies}
+    cluster = make_cluster(Version(32), gates=gates)
+    found = await started(cluster, job(completions=1))
+    await end(cluster, next(iter(found.values())))
+    (only,) = (await status_of(cluster))["conditions"]
+
+    assert (only["type"], only.get("reason", "")) == ("Complete", reason)
+
+
 @pytest.mark.parametrize(("minor", "marked"), [(26, True), (27, False)])
 async def test_jobs_that_are_tracked_by_finalizers(make_cluster, minor, marked):
     """1.26 tracks the pods of jobs that its server has marked, 1.27 those of all jobs, also of 1.26's."""

@@ -11,6 +11,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
 from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers import cli
 from kubeskew.controllers.manager import (
     CONTROLLERS,
@@ -180,6 +181,28 @@ async def test_a_resource_that_is_not_served_holds_up_nobody_else():
 
     assert ctx.health.failing() == []
     assert await cluster.client.get(SERVICE_ACCOUNTS, "default", "ns")
+
+    ctx.stop.set()
+    await running
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+@pytest.mark.parametrize(("minor", "measured"), [(34, False), (35, True)])
+async def test_queues_have_the_names_that_upstream_gives_them(minor, measured):
+    """Some controllers have no queue upstream, or one without a name, which metrics do not tell of."""
+    cluster = Cluster(Version.parse(f"1.{minor}"), {"DRADeviceTaints": True})
+    ctx = context(cluster, leader_elect=False)
+    running = asyncio.create_task(Manager(ctx, ManagerOptions(controllers=["*"], root_ca="CA")).run())
+    await asyncio.sleep(1)
+
+    def depth(name):
+        return ctx.health.registry.get_sample_value("workqueue_depth", {"name": name})
+
+    assert depth("serviceaccount_tokens_service") == depth("node_lifecycle_controller") == 0
+    assert depth("certificate") == 0
+    assert depth("certificatesigningrequest_cleaner") is None
+    assert (depth("device-taint-eviction-controller") is not None) is measured
 
     ctx.stop.set()
     await running

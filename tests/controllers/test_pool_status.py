@@ -44,9 +44,16 @@ async def fill(cluster, *objects):
         await cluster.client.create(ref, obj)
 
 
-async def test_devices_are_counted(make_cluster):
-    """Taken once however many share them, not by administrators; tainted ones are unavailable."""
-    cluster = make_cluster(V36, gates={"DRADeviceTaintRules": True})
+@pytest.mark.parametrize(
+    ("version", "counts"),
+    [
+        (V36, {"allocatedDevices": 3, "availableDevices": 2, "unavailableDevices": 0}),
+        (V37, {"allocatedDevices": 1, "availableDevices": 2, "unavailableDevices": 2}),
+    ],
+)
+async def test_devices_are_counted(make_cluster, version, counts):
+    """Each once, not for administrators, tainted ones apart; 1.36 counts entries of allocations."""
+    cluster = make_cluster(version, gates={"DRADeviceTaintRules": True})
     tainted = device("x3", taints=[{"key": "k", "effect": "NoSchedule"}])
     rule = {"deviceSelector": {"device": "x4"}, "taint": {"key": "k", "effect": "NoExecute"}}
     await fill(
@@ -57,7 +64,7 @@ async def test_devices_are_counted(make_cluster):
         (REFS.claims, claim("c", "x1")),
         (REFS.claims, claim("e", "x1")),
         (REFS.claims, claim("f", "x2", adminAccess=True)),
-        (taint_rules_ref(V36), {"metadata": {"name": "r"}, "spec": rule}),
+        (taint_rules_ref(version), {"metadata": {"name": "r"}, "spec": rule}),
     )
     await cluster.start(PoolStatusController)
     await ask(cluster)
@@ -67,7 +74,7 @@ async def test_devices_are_counted(make_cluster):
     assert status["pools"] == [
         {
             "driver": "d", "poolName": "a", "generation": 1, "nodeName": "n", "resourceSliceCount": 1,
-            "totalDevices": 5, "allocatedDevices": 1, "availableDevices": 2, "unavailableDevices": 2,
+            "totalDevices": 5, **counts,
         },
         {
             "driver": "d", "poolName": "b", "generation": 1, "nodeName": "m", "resourceSliceCount": 1,

@@ -185,6 +185,21 @@ async def test_the_last_user_has_the_driver_asked(release, minor, mode, asked):
     assert status["allocation"]
 
 
+async def test_a_claim_of_nobody_is_given_back_too(release):
+    """1.31 asks whoever allocated the claim, if its finalizer does not tell that it was the scheduler."""
+    cluster, refs = release(31)
+    made = await cluster.client.create(PODS, pod(31, node="n"))
+    given = claim(31, made, mode="")
+    given["spec"].pop("controller", None)
+    given["status"]["allocation"].pop("controller", None)
+    await cluster.client.create(refs.claims, given)
+    await cluster.start(ResourceClaimController)
+    await cluster.client.delete(PODS, "p", "ns")
+    await cluster.quiet()
+
+    assert (await the_claim(cluster, refs))["status"]["deallocationRequested"] is True
+
+
 @pytest.mark.parametrize("minor", [28, 30, 31])
 async def test_a_claim_that_never_had_a_user_stays_allocated(release, minor):
     """A driver need not reserve what it allocates: only the loss of the last user counts."""

@@ -346,9 +346,9 @@ async def test_retention_makes_owners(running):
     assert await pod_names(running) == ["web-0", "web-1"]
 
 
-@pytest.mark.parametrize(("minor", "told"), [(30, True), (36, False)])
+@pytest.mark.parametrize(("minor", "told"), [(27, True), (28, False)])
 async def test_a_failed_pod_is_made_anew(make_cluster, minor, told):
-    """A failed pod is deleted, up to 1.30 with an event, and comes back under its name."""
+    """A failed pod is deleted, up to 1.27 with an event, and comes back under its name."""
     cluster = make_cluster(Version(minor))
     await cluster.start(StatefulSetController)
     cluster.run_pods()

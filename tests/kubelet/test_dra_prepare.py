@@ -3,9 +3,12 @@
 import pytest
 from managed_claims import DRIVER, pod
 
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
+from kubeskew.kubelet.features import features_of
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -149,9 +152,9 @@ async def test_a_broken_connection_and_unknown_answers_are_told(make):
     )
 
 
-@pytest.mark.parametrize(("minor", "failed"), [(33, "true"), (34, "false"), (36, "true")])
+@pytest.mark.parametrize(("minor", "failed"), [(31, "true"), (33, "false"), (34, "false"), (36, "true")])
 async def test_operations_are_measured(make, minor, failed):
-    """dra_operations_duration_seconds tells operation and outcome, in 1.34 and 1.35 the wrong way round."""
+    """dra_operations_duration_seconds tells operation and outcome, from 1.32 to 1.35 the wrong way round."""
     node = make(minor)
     await node.claim("a", "p")
     await node.manager.prepare(pod("a"))
@@ -251,3 +254,19 @@ async def test_only_prepared_claims_count_as_in_use(make):
         for sample in metric.samples
     }
     assert counts == {DRIVER: 1, "<any>": 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "inverted"),
+    [
+        ("1.33", ("PrepareResources",)),
+        ("1.34", ("PrepareResources", "UnprepareResources")),
+        ("1.35", ("PrepareResources", "UnprepareResources")),
+        ("1.36", ()),
+    ],
+)
+async def test_operations_that_are_counted_the_wrong_way_round(version, inverted):
+    """Up to 1.33 preparing alone, then both, none since 1.36 (135227)."""
+    parsed = Version.parse(version)
+
+    assert features_of(parsed, FeatureGates(parsed)).dra_faults.inverts_errors == inverted

@@ -50,3 +50,24 @@ def test_which_classic_releases_allocate_some_claims_themselves(version, finaliz
     known = {gate: on for gate, on in gates.items() if version.minor == 31 or gate[:3] == "Dyn"}
 
     assert SchedulerFeatures.of(version, FeatureGates(version, known)).classic.finalizer == finalizer
+
+
+@pytest.mark.parametrize(
+    ("version", "stops", "named", "resolvable", "metrics"),
+    [
+        ("1.28", True, False, True, ("scheduler_scheduler_cache_size",)),
+        ("1.29", False, True, True, ("scheduler_scheduler_cache_size",)),
+        ("1.32", False, True, True, ("scheduler_scheduler_cache_size",)),
+        ("1.33", False, True, True, ("scheduler_scheduler_cache_size", "scheduler_cache_size")),
+        ("1.34", False, True, False, ("scheduler_cache_size",)),
+    ],
+)
+def test_when_texts_and_names_changed(version, stops, named, resolvable, metrics):
+    """Of preemption, of nodes that are too small, and the name of the metric of the cache."""
+    version = Version.parse(version)
+    features = SchedulerFeatures.of(version, FeatureGates(version, {}))
+
+    assert features.double_full_stop is stops
+    assert features.preemptor_in_event is named
+    assert features.fit_resolvable is resolvable
+    assert features.cache_sizes == metrics

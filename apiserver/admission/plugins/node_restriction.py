@@ -34,6 +34,24 @@ _KUBELET_LABELS = frozenset(
 _KUBELET_NAMESPACES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _CLIENT, _SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
 
+# Kinds of volumes, and of sources of projected ones, that need the API; upstream's order.
+_REFERRING_VOLUMES = {
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
+_REFERRING_SOURCES = {
+    "configMap": "configmaps (via projected volumes)",
+    "secret": "secrets (via projected volumes)",
+    "serviceAccountToken": "serviceaccounts (via projected volumes)",
+    "clusterTrustBundle": "clustertrustbundles",
+    "podCertificate": "podcertificates",
+}
+
 
 class NodeRestriction(Plugin):
     """Looks at what nodes write; everybody else passes."""
@@ -46,6 +64,7 @@ class NodeRestriction(Plugin):
         self._authorizer = authorizer
         self._mirrors_may_claim = features.mirrors_may_claim
         self._may_own_node = features.nodes_may_set_owners
+        self._mirrors_refer_to_nothing = features.mirrors_refer_to_nothing
         self._checks_audiences = features.checks_node_audiences
         self._unknown_volumes_refuse = features.unknown_volumes_refuse
         self._checks_requests = features.checks_kubelet_requests
@@ -100,9 +119,11 @@ class NodeRestriction(Plugin):
             raise attributes.refuse(f'node "{node}" can only create pods with spec.nodeName set to itself')
         if why := self._wrong_owner(node, metadata.get("ownerReferences") or []):
             raise attributes.refuse(why)
-        what = _referred(spec)
-        if not what and spec.get("resourceClaims") and not self._mirrors_may_claim:
-            what = "resourceclaims"
+        claims = not self._mirrors_may_claim
+        if self._mirrors_refer_to_nothing:
+            what = _object_reference(spec, claims=claims)
+        else:
+            what = _referred(spec) or ("resourceclaims" if claims and spec.get("resourceClaims") else "")
         if what:
             raise attributes.refuse(f'node "{node}" can not create pods that reference {what}')
 
@@ -221,6 +242,30 @@ def _referred(spec: Object) -> str:
         return "clustertrustbundles"
     if any(volume.get("persistentVolumeClaim") is not None for volume in volumes):
         return "persistentvolumeclaims"
+    return ""
+
+
+def _object_reference(spec: Object, *, claims: bool) -> str:
+    """Returns what a pod refers to in the API, empty for nothing (pkg/api/pod/util.go, 1.34).
+
+    Claims stand before volumes, where they were last up to 1.33.
+    """
+    if spec.get("serviceAccountName"):
+        return "serviceaccounts"
+    if any(True for _ in secret_names(spec)):
+        return "secrets"
+    if any(True for _ in config_map_names(spec)):
+        return "configmaps"
+    if claims and spec.get("resourceClaims"):
+        return "resourceclaims"
+    for volume in spec.get("volumes") or ():
+        for name, what in _REFERRING_VOLUMES.items():
+            if volume.get(name) is not None:
+                return what
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            for name, what in _REFERRING_SOURCES.items():
+                if source.get(name) is not None:
+                    return what
     return ""
 
 

@@ -301,6 +301,22 @@ def test_unknown_formats_are_warned_of():
     assert warnings(definition(root), features_of(FeatureGates(Version(33))).schemas) == []
 
 
+@pytest.mark.parametrize(("minor", "expected"), [(34, []), (35, []), (36, ["int33", "date", "odd"])])
+def test_a_release_looks_at_formats_of_other_types(minor: int, expected: list[str]):
+    """Up to 1.35 those of strings alone, since 1.36 those of all types, and without a type."""
+    root = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer", "format": "int33"},
+            "b": {"type": "boolean", "format": "date"},
+            "c": {"format": "odd", "x-kubernetes-int-or-string": True},
+        },
+    }
+    found = warnings(definition(root), features_of(FeatureGates(Version(minor))).schemas)
+
+    assert found == [f'unrecognized format "{name}"' for name in expected]
+
+
 @pytest.mark.parametrize(("version", "warns"), [("1.34.0", True), ("1.34.1", False), ("1.35", False)])
 def test_a_release_warns_of_formats_of_numbers(version: str, warns: bool):
     """A server with 133901 recognizes no format of an integer or of another number."""

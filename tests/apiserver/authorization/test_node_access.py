@@ -111,6 +111,26 @@ async def test_mirror_pods(kubelet):
     )
 
 
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ({"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}, "resourceclaims"),
+        ({"volumes": [{"name": "v", "csi": {"driver": "d.example.com"}}]}, "csidrivers (via CSI volumes)"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentvolumeclaims"),
+    ],
+)
+async def test_mirror_pods_refer_to_no_objects(api, kubelet, spec, what):
+    """Volumes of all kinds are looked at, and named as from 1.34 on."""
+    await api.delete("/api/v1/nodes/n1")
+    uid = (await api.post("/api/v1/nodes", {"metadata": {"name": "n1"}})).body["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid, "controller": True}
+    about = {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}], **spec}
+    refused = await kubelet.post(PODS, {"metadata": about, "spec": spec})
+
+    assert refused.body["message"].endswith(f'node "n1" can not create pods that reference {what}')
+
+
 async def test_slices_and_leases(api, kubelet):
     """Slices and the lease of the node are its own, those of others are not."""
 
