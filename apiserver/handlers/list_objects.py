@@ -151,10 +151,10 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
         revision = await store.refresh()
         _counted(scope).waits.observe(monotonic() - begun)
     else:
-        revision = where.revision if where else _parsed(scope, options, source)
+        revision = where.revision if where else 0 if read is Read.ANY else _parsed(scope, options, source)
     if cached.serves_list(options, source, selects=not wanted.is_all) and not cached.is_filled:
         await cached.check()
-    if not is_newest:
+    if not is_newest and (source is Source.STORE or revision > store.revision):
         told = scope.services.features.reads.tells_future_lists
         await reach(store, revision, source, exactly=exactly, told=told)
     limit = 0 if single or (source is Source.CACHE and options.resource_version == "0") else options.limit

@@ -71,12 +71,14 @@ async def selection(request: Request, registry: Registry, options: ListOptions) 
 
 def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selection:
     labels, fields = selectors(options)
+    name = chosen = ""
     if fields.terms:
         known = _known(registry, request.info.group)
         for term in fields.terms:
             if term.field not in known:
                 raise errors.bad_request(_unknown(registry, request.info.version, term.field))
-    name = fields.exact_match("metadata.name") or ""
+        name = fields.exact_match("metadata.name") or ""
+        chosen = fields.exact_match("metadata.namespace") or ""
     in_path = request.info.parts[1] if len(request.info.parts) > 1 else ""
     if in_path and fields.is_empty():
         fields = FieldSelector.parse(f"metadata.name={in_path}")
@@ -85,8 +87,7 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
     continues = bool(options.continue_token)
     namespace = ""
     if registry.resource.namespaced:  # a namespace is in itself, and in none
-        chosen = "" if continues else fields.exact_match("metadata.namespace")
-        namespace = request.info.namespace or chosen or ""
+        namespace = request.info.namespace or ("" if continues else chosen)
     is_all = labels.is_empty() and fields.is_empty()
     return Selection(registry, labels, fields, in_path or name, namespace or None, is_all, continues)
 

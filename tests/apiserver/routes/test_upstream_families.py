@@ -121,7 +121,7 @@ def _service(name, spec):
 
 
 async def test_comparisons_before_updates_are_counted_by_how_they_went(api):
-    """What managers own tells most changes from none; only where that is the same, all is compared."""
+    """Counts changes that managed fields tell apart, and those for which all has to be compared."""
     a = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1"}}
     await api.post(MAPS, a)
     before = await scraped(api)
@@ -159,7 +159,7 @@ async def test_verified_tokens_are_counted_by_whether_they_were_remembered(api):
 
 
 async def test_the_servers_own_requests_are_counted():
-    """What a server makes at its start are requests of its own, as upstream's over loopback are."""
+    """Counts what a server makes at its start as requests of its own, as upstream's over loopback are."""
     server = await open_server(service_cluster_ip_range="10.97.0.0/16")
     shown = await scraped(Caller(server, ADMIN))
     await close_server(server)
