@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
 
 class DeviceTaintEvictionController(Controller):
-    name = queue_name = "device-taint-eviction-controller"
+    name = "device-taint-eviction-controller"
     component = "device-taint-eviction-controller"
     default_workers = 8
 

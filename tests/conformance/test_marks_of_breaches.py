@@ -44,6 +44,11 @@ FLIPS = "kep-5004/staged-flips/implicit"
 FIRST = "kep-5004/staged-first/implicit/scheduler"
 BOARDS = 'cannot list resource "boardparameters" in API group "boards.example.com" at the cluster scope'
 AGAIN = "UnexpectedAdmissionError: Pod was rejected: Allocate failed due to {}, which is unexpected"
+SIDECAR = (
+    "InitContainerRestartPolicyForbidden: Pod was rejected: "
+    'Init container "sidecar" may not have a non-default restartPolicy'
+)
+CLAIM_CONTROLLER = '"system:serviceaccount:kube-system:resource-claim-controller"'
 NO_CPUS = "not enough cpus available to satisfy request: requested=2, available=1"
 NO_MEMORY = (
     "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
@@ -89,6 +94,18 @@ BREACHES = [
             "kubelet/node-1 1.34",
             f"{DEVICES} example.com/gpu, which is unexpected",
         ),
+    ),
+    *(
+        (
+            f"upgrade/sidecars-gate/{minor}",
+            failed("upgrade-sidecars-gate/before", f"kubelet/node {minor}", SIDECAR),
+        )
+        for minor in ("1.28", "1.29", "1.32")
+    ),
+    (
+        "classic/alone/controller-manager/1.27-1.28",
+        f"I17 authorised-as-meant: controller-manager was refused: User {CLAIM_CONTROLLER} cannot patch resource "
+        '"pods/status" in API group "" in the namespace "classic-alone"',
     ),
     (
         "known-bugs/k8s-126343/1.30.4",

@@ -89,7 +89,9 @@ def stored(version: Version) -> list[tuple[Resource, Entry]]:
         for resource in table.resources(group, known_version):
             if resource.gvk != resource.storage or "list" not in resource.verbs:
                 continue
-            obj = {name: each for name, each in full(resource.schema).items() if name != "metadata"}
+            # What is written of a secret as text is stored as data.
+            left_out = {"metadata", "stringData"}
+            obj = {name: each for name, each in full(resource.schema).items() if name not in left_out}
             place = {"namespace": "ns"} if resource.namespaced else {}
             head = {"kind": resource.kind, "apiVersion": resource.api_version}
             value = orjson.dumps({**head, "metadata": {"name": "x", "uid": "u", **place}, **obj, **head})
