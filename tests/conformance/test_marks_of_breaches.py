@@ -44,6 +44,7 @@ FLIPS = "kep-5004/staged-flips/implicit"
 FIRST = "kep-5004/staged-first/implicit/scheduler"
 BOARDS = 'cannot list resource "boardparameters" in API group "boards.example.com" at the cluster scope'
 AGAIN = "UnexpectedAdmissionError: Pod was rejected: Allocate failed due to {}, which is unexpected"
+SIDECARS_GATE = "upgrade/sidecars-gate"
 SIDECAR = (
     "InitContainerRestartPolicyForbidden: Pod was rejected: "
     'Init container "sidecar" may not have a non-default restartPolicy'
@@ -215,6 +216,11 @@ CHANGES = [
     ("kube-scheduler 1.34", "kube-controller-manager 1.34"),
     ("which uses it", "which uses it, but for 2 others"),
     ("cannot list", "cannot watch"),
+    ("cannot patch", "cannot update"),
+    ('"pods/status"', '"pods"'),
+    ("resource-claim-controller", "node-controller"),
+    ("/before ", "/after "),
+    ("InitContainerRestartPolicyForbidden: ", "OutOfpods: "),
     ('"boards.example.com"', '"resource.k8s.io"'),
     ("scheduler was refused", "controller-manager was refused"),
     ("I05 ", "I06 "),
