@@ -105,8 +105,10 @@ BREACHES = [
     ),
     (
         "classic/alone/controller-manager/1.27-1.28",
-        f"I17 authorised-as-meant: controller-manager was refused: User {CLAIM_CONTROLLER} cannot patch resource "
-        '"pods/status" in API group "" in the namespace "classic-alone"',
+        (
+            f"I17 authorised-as-meant: controller-manager was refused: User {CLAIM_CONTROLLER} cannot patch "
+            'resource "pods/status" in API group "" in the namespace "classic-alone"'
+        ),
     ),
     (
         "known-bugs/k8s-126343/1.30.4",
