@@ -85,9 +85,11 @@ class KnownBug:
             if fix.patch and first >= self.since[0]:
                 stretches.append(f"{first}-{fix._replace(patch=fix.patch - 1)}")
         oldest = min(self.fixed)
-        if self.since[0].minor < oldest.minor:
-            stretches.insert(0, f"{self.since[0]}-1.{oldest.minor - 1}")
-        return ", ".join(stretches)
+        unfixed = [patch for patch in self.since if patch.minor < oldest.minor]
+        whole = [patch for patch in unfixed if patch.patch or patch == unfixed[0]]  # others go on
+        ends = [*(patch.minor - 1 for patch in whole[1:]), oldest.minor - 1]
+        before = [f"{first}-1.{end}" for first, end in zip(whole, ends, strict=True)] if whole else []
+        return ", ".join(before + stretches)
 
 
 def _reached(releases: Sequence[Patch], version: Version) -> bool:

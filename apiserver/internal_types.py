@@ -85,6 +85,8 @@ def _coarse_difference(before: list[str], after: list[str]) -> str:
     """
     first = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
     if first is None:
+        if len(before) == len(after):
+            return ""
         first = min(len(before), len(after))
     shared = min(len(before), len(after)) - first
     last = next((at for at in range(shared) if before[-1 - at] != after[-1 - at]), shared)

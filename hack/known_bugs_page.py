@@ -40,7 +40,7 @@ def page() -> str:
     lines += map(_built, built)
     noted = [bug for bug in bugs if bug.note]
     lines += ["", "Where releases are not from a release note:", ""]
-    lines += [f"- {bug.id}: {bug.note}." for bug in noted]
+    lines += [f"- {bug.id}: {bug.note.rstrip('.')}." for bug in noted]
     left = [bug for bug in bugs if not bug.switch]
     lines += ["", f"## The {len(left)} that they do not have, and why", ""]
     lines += ["| id | component | what | affected | missing |", "| --- | --- | --- | --- | --- |"]

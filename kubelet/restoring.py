@@ -46,6 +46,7 @@ class Restored:
     contents: Contents
     refused: str = ""
     given_up: str = ""
+    exit_code: int | None = None  # of the process, which ends; None if it goes on
 
 
 def resource_managers(
@@ -95,7 +96,7 @@ def _tried(file: str, read: Callable[[], Contents]) -> Restored:
     try:
         return Restored(file, read())
     except CheckpointError as error:
-        return Restored(file, {}, refused=str(error))
+        return Restored(file, {}, refused=str(error), exit_code=error.exit_code)
     except device_checkpoint.CheckpointError as error:
         return Restored(file, {}, given_up=device_checkpoint.UNREADABLE.format(error=error))
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kubeskew.apimachinery.field import Unquoted, show
 from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.quantity import Quantity
 
 _OLDEST, _JSON_SINCE, _OMITS_ZERO_TIME = 31, 34, 34
@@ -170,8 +171,7 @@ def _go_imported(value: Any, type_: str) -> str:
     if type_ == "resource.Quantity":
         return _go_quantity(str(value or "0"))
     if type_ == "runtime.RawExtension" and value is not None:
-        raw = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-        listed = ", ".join(hex(byte) for byte in raw)
+        listed = ", ".join(hex(byte) for byte in text_of(value))
         return f"runtime.RawExtension{{Raw:[]uint8{{{listed}}}, Object:runtime.Object(nil)}}"
     if value is None:
         return _IMPORTED_STRUCTS.get(type_, _SCALARS.get(type_, '""'))

@@ -60,6 +60,18 @@ class RawObject(dict[str, Any]):
         return RawObject(orjson.loads(orjson.dumps(self)), self.text)
 
 
+def with_text(value: dict[str, Any], text: bytes) -> dict[str, Any]:
+    """Returns an object with the bytes that it was written as; without them if no store could read them.
+
+    Go keeps text that is no UTF-8 and halves of surrogate pairs; here they are U+FFFD, as in other fields.
+    """
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return value
+    return RawObject(value, text)
+
+
 # The places of such fields in a type: None is the field itself; "" stands for items of lists and maps.
 _Places = Mapping[str, "_Places | None"]
 
@@ -85,7 +97,7 @@ class RawFields:
         """Has the fields of `value` that mean what those of `before` do be written as these are."""
         known = {_sorted(item): item.text for item in self.of(before)}
         if known:
-            self._rewrite(value, lambda item: known.get(_sorted(item)) or _text(item))
+            self._rewrite(value, lambda item: known.get(_sorted(item)) or text_of(item))
 
     def keep_texts(self, value: Any, before: Any) -> None:
         """Has the fields of a patched `value` keep what an answer with `before` says of them."""
@@ -107,7 +119,7 @@ class RawFields:
         """Has the fields of `value` be as they are answered; returns whether any changes."""
         changed = any(compact(item.text) != item.text for item in self.of(value))
         if changed:
-            self._rewrite(value, lambda item: compact(_text(item)))
+            self._rewrite(value, lambda item: compact(text_of(item)))
         return changed
 
     def of(self, value: Any) -> Iterator[RawObject]:
@@ -120,7 +132,8 @@ class RawFields:
             holder[name] = RawObject(item if isinstance(item, RawObject) else orjson.loads(written), written)
 
 
-def _text(item: dict[str, Any]) -> bytes:
+def text_of(item: Any) -> bytes:
+    """Returns the JSON that a raw field was written as, as far as that is known."""
     return item.text if isinstance(item, RawObject) else orjson.dumps(item)
 
 
@@ -164,9 +177,10 @@ def dumps(value: Any) -> tuple[bytes, bool]:
         if isinstance(item, RawObject):
             tidy = tidy and _UNTIDY.search(item.text) is None
             return orjson.Fragment(item.text)
-        if isinstance(item, dict):
-            return dict(item)
-        return str(item) if isinstance(item, str) else int(item)
+        for plain_type in (dict, list, str, int):  # whose subclasses orjson would write by itself
+            if isinstance(item, plain_type):
+                return plain_type(item)
+        raise TypeError(f"{type(item).__name__} is no JSON")
 
     return orjson.dumps(value, default=written, option=orjson.OPT_PASSTHROUGH_SUBCLASS), tidy
 
@@ -226,9 +240,10 @@ def _keep(text: str, at: int, value: Any, places: _Places) -> int:
     if text[at] == "{" and isinstance(value, dict):
         return _keep_members(text, at, value, places if items is None else None, items)
     if text[at] == "[" and isinstance(value, list) and items is not None:
-        at = _after_space(text, at + 1)
-        for item in value:
-            at = _after_space(text, _keep(text, at, item, items))
+        at, index = _after_space(text, at + 1), 0
+        while text[at] != "]":  # a key that comes again has another list as its value
+            item = value[index] if index < len(value) else None
+            at, index = _after_space(text, _keep(text, at, item, items)), index + 1
             at = _after_space(text, at + 1) if text[at] == "," else at
         return at + 1
     return _scan(text, at)[1]
@@ -248,7 +263,7 @@ def _keep_members(
         else:
             start, at = at, _scan(text, at)[1]
             if places is not None and name in places and isinstance(item, dict):
-                value[name] = RawObject(item, text[start:at].encode("utf-8", "replace"))
+                value[name] = with_text(item, text[start:at].encode("utf-8", "replace"))
         at = _after_space(text, at)
         at = _after_space(text, at + 1) if text[at] == "," else at
     return at + 1

@@ -2,7 +2,7 @@
 
     findings:
     - id: quota-from-stale-cache       names the entry
-      invariant: I09                   I01 … I24, `assertion` of a scenario's step, `exception` in a component
+      invariant: I09                   I01 … I25, `assertion` of a scenario's step, `exception` in a component
       message: 'says that .* is used'  a regular expression, searched in the finding's message
       class: upstream                  defect | upstream | known:ID, the number of an issue or pull request;
                                      one that kubeskew has (`kubeskew bugs`) only where a component has it

@@ -220,8 +220,10 @@ class Run:
     async def _replace(self, reference: Object) -> None:
         job = await self._live(reference)
         if job is None:
-            self._tell("Warning", "FailedGet", f'Get job: jobs.batch "{reference["name"]}" not found')
-        elif not await self._delete(job):
+            why = f'jobs.batch "{reference["name"]}" not found'
+            self._tell("Warning", "FailedGet", f"Get job: {why}")
+            raise SyncError(why)
+        if not await self._delete(job):
             raise SyncError(f"could not replace job {reference['namespace']}/{reference['name']}")
 
     def _job(self, due: datetime) -> Object:

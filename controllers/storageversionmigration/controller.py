@@ -50,7 +50,7 @@ class Work(NamedTuple):
 
 
 class StorageVersionMigrationController(Controller):
-    name = queue_name = "storage-version-migrator-controller"
+    name = "storage-version-migrator-controller"
     component = "storage-version-migrator-controller"
     queue_name = "storage-version-migrator-controller"
 

@@ -8,6 +8,7 @@ Without the gate nothing is read or written.
 import logging
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
@@ -124,8 +125,9 @@ class PodAllocations:
             return
         allocated = self._allocated.state.allocated
         known = allocated.get(uid, {})
-        if whole:
-            self._allocated.state.pod_level[uid] = whole
+        pod_level = self._allocated.state.pod_level
+        known_whole = pod_level.get(uid)
+        _set(pod_level, uid, whole)
         allocated[uid] = {
             name: _with_zeros(asked) if self._zeros and name in known else asked
             for name, asked in resources.items()
@@ -134,9 +136,8 @@ class PodAllocations:
             self._allocated.save()
         except OSError as error:
             if not self._goes_on:
-                allocated[uid] = known
-                if not known:
-                    del allocated[uid]
+                _set(allocated, uid, known)
+                _set(pod_level, uid, known_whole)
                 raise
             log.error("cannot write what pod %s was given: %s", uid, error)
         self._given[uid] = resources, whole
@@ -190,6 +191,14 @@ def resources_of(pod: Object, form: AllocationForm) -> dict[str, Resources]:
     sidecars = [container for container in pod_spec.init_containers(pod) if is_sidecar(container)]
     containers = [*pod_spec.containers(pod), *(() if form in _ONE_FILE else sidecars)]
     return {container["name"]: dict(container.get("resources") or {}) for container in containers}
+
+
+def _set(resources: dict[str, Any], uid: str, given: Any) -> None:
+    """Has a pod be given something, or nothing."""
+    if given:
+        resources[uid] = given
+    else:
+        resources.pop(uid, None)
 
 
 def _with_requests(asked: Resources, given: Resources) -> Resources:

@@ -47,7 +47,7 @@ def select(
     budgets: Sequence[Object],
     *,
     unsorted: bool = False,
-    forgets_empty: bool = True,
+    forgets_empty: bool,
 ) -> Candidate | Status:
     """Returns the fewest, least important pods to remove from `node`, a clone (as `state` is), or why that
     does not help.
@@ -87,7 +87,7 @@ def select(
 
 
 def by_budget(
-    pods: Iterable[PodInfo], budgets: Sequence[Object], *, forgets_empty: bool = True
+    pods: Iterable[PodInfo], budgets: Sequence[Object], *, forgets_empty: bool
 ) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
     """Returns the pods whose eviction would violate a disruption budget, and the others, both in the order
     given.

@@ -59,6 +59,8 @@ def test_a_release_has_a_bug_from_the_patch_that_brought_it_to_the_one_before_it
         ("1.34.0", "1.34.2 1.35.0", "1.34.0-1.34.1"),
         ("1.34.0", "1.36.0", "1.34.0-1.35"),
         ("1.36.0", "", "since 1.36.0"),
+        ("1.26.10 1.27.7 1.28.0", "1.36.0", "1.26.10-1.26, 1.27.7-1.35"),
+        ("1.32.0 1.33.0 1.34.2", "1.35.0", "1.32.0-1.33, 1.34.2-1.34"),
     ],
 )
 def test_affected_releases_are_told_as_people_write_them(since: str, fixed: str, text: str):

@@ -183,6 +183,23 @@ async def test_lower_promises_are_withdrawn():
         assert "nominatedNodeName" not in (await cluster.read("middle"))["status"]
 
 
+@pytest.mark.parametrize(
+    ("forgets_empty", "selector", "violating"),
+    [
+        (True, {}, []),
+        (False, {}, ["a", "bare"]),
+        (True, {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, []),
+        (False, {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, ["bare"]),
+    ],
+)
+def test_empty_selectors_and_pods_without_labels(forgets_empty, selector, violating):
+    """By bug 141785 a budget with an empty selector protects no pod, and none protects one without labels."""
+    budget = {"metadata": {"namespace": "default"}, "spec": {"selector": selector}}
+    found, _ = by_budget([_pod("a", app="a"), _pod("bare")], [budget], forgets_empty=forgets_empty)
+
+    assert [pod.name for pod in found] == violating
+
+
 def test_violations_are_counted_in_order():
     """A budget that allows one disruption is violated by the second pod; pods in its books do not count."""
     budget = {
@@ -191,7 +208,7 @@ def test_violations_are_counted_in_order():
         "status": {"disruptionsAllowed": 1, "disruptedPods": {"gone": "2026-01-01T00:00:00Z"}},
     }
     pods = [_pod("gone", app="a"), _pod("x", app="a"), _pod("y", app="a"), _pod("z", app="b"), _pod("bare")]
-    violating, others = by_budget(pods, [budget])
+    violating, others = by_budget(pods, [budget], forgets_empty=False)
 
     assert [pod.name for pod in violating] == ["y"]
     assert [pod.name for pod in others] == ["gone", "x", "z", "bare"]

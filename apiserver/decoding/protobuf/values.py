@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from kubeskew.apimachinery.go_durations import duration_text
-from kubeskew.apimachinery.golang.raw_extensions import RAW, RawObject
+from kubeskew.apimachinery.golang.raw_extensions import RAW, with_text
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.decoding.json_values import load_repeated
@@ -148,7 +148,7 @@ def raw_json(data: bytes) -> Any:
 def raw_extension(data: bytes) -> Any:
     """Returns the same for a RawExtension, which keeps its bytes."""
     value = raw_json(data)
-    return RawObject(value, _field(data, 1, b"", BYTES)) if isinstance(value, dict) else value
+    return with_text(value, _field(data, 1, b"", BYTES)) if isinstance(value, dict) else value
 
 
 def schema_union(name: str, read_schema: Callable[[bytes], Any]) -> Codec:

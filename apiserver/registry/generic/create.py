@@ -20,7 +20,7 @@ from kubeskew.apiserver.registry.generic.commit import commit
 from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
-from kubeskew.apiserver.storage.encoding import dumps, loads
+from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.storage.failures import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
@@ -43,14 +43,14 @@ async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteR
     metadata = obj["metadata"]  # admission may have made it anew
     if metadata.get("name") or not metadata.get("generateName"):
         return await _create(registry, obj, write)
-    admitted = dumps(obj)  # much cheaper than a copy that is hardly ever needed
+    admitted = copied(obj)
     for _ in range(_NAME_ATTEMPTS - 1 if services.features.requests.retries_names else 0):
         try:
             return await _create(registry, obj, write)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
-        obj = loads(admitted)
+        obj = copied(admitted)
     return await _create(registry, obj, write)
 
 

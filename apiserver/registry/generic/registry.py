@@ -214,6 +214,7 @@ class Registry:
             subresource=write.subresource,
             service_ip_range=self.services.service_ip_range,
             request_group=write.group,
+            request_version=(write.requested or self.resource).version,
             authorize=self.services.authorizer.authorize,
             dry_run=write.dry_run,
             warn=write.warnings.extend,

@@ -53,6 +53,7 @@ class StrategyContext(NamedTuple):
     subresource: str = ""
     service_ip_range: str = "10.96.0.0/16"
     request_group: str = ""  # the group of the request: events are one resource under two groups
+    request_version: str = ""  # the version of what is sent
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
     dry_run: bool = False
     warn: Callable[[Iterable[str]], None] = lambda _: None  # whoever writes, even if that is refused

@@ -3,7 +3,6 @@
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
@@ -283,7 +283,7 @@ def raw_object(value: Any, path: str, rules: DRAFeatures, *, stored: bool) -> It
     if value is None:
         yield required(path)
         return
-    size = len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+    size = len(text_of(value))
     if rules.limits_sizes and not stored and size > MAX_PARAMETERS_BYTES:
         yield over_length(path, MAX_PARAMETERS_BYTES, rules)
     elif not isinstance(value, dict):

@@ -37,15 +37,18 @@ class AutoscalerStrategy(HandwrittenBuiltIn):
         return self._errors(new, old, ctx)
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
-        spec, before = _common_spec(obj), None if old is None else _common_spec(old)
+        # What is sent as v1 has values of 0 by known bug 137856, what is sent as v2 and stored as v1 has not.
+        zeros = ctx.features.workloads.zero_metric_values and ctx.request_version == "v1"
+        spec = _common_spec(obj, zero_values=zeros)
+        before = None if old is None else _common_spec(old, zero_values=zeros)
         bounds = horizontalpodautoscaler_validation.Bounds.of(spec, before, ctx.features.workloads)
         return list(horizontalpodautoscaler_validation.spec_errors(spec, bounds))
 
 
-def _common_spec(obj: Object) -> Object:
+def _common_spec(obj: Object, *, zero_values: bool) -> Object:
     """Returns the spec in the shape of v2, whatever version the server stores."""
     if obj.get("apiVersion") == "autoscaling/v1":
         obj = copy.deepcopy(obj)
-        to_v2(obj)
+        to_v2(obj, zero_values=zero_values)
     spec: Object = obj.get("spec") or {}
     return spec

@@ -46,15 +46,16 @@ def _no_key(kinds: list[str]) -> str:
 
 def _mismatch(certificate: bytes, key: bytes) -> str:
     from cryptography import x509  # slow to import, rarely needed
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     try:
         public = x509.load_der_x509_certificate(certificate).public_key()
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         return "x509: malformed certificate"
     try:
-        own = load_der_private_key(key, None).public_key()
-    except (ValueError, TypeError):
+        own = load_der_private_key(key, None, unsafe_skip_rsa_key_validation=True).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return "tls: failed to parse private key"
     if type(own) is not type(public):
         return "tls: private key type does not match public key type"
