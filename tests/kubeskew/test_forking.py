@@ -166,6 +166,7 @@ async def test_fork_servers_import_every_kind_and_start_no_thread(forked, tmp_pa
 
 async def test_the_environment_is_that_of_the_start(forked, tmp_path, monkeypatch):
     """Each has the environment that its start gives, not the one before it, however large it is."""
+    monkeypatch.delenv("KUBESKEW_STATE_DIR", raising=False)
     for number in range(4):
         monkeypatch.setenv(f"LARGE_{number}", "x" * 60_000)
     forked.prepare(["scheduler"], {})
