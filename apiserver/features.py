@@ -36,10 +36,9 @@ from kubeskew.apiserver.workload_features import WorkloadFeatures
 # Kinds whose changes were checked more than once until the release with the number: their strategy and
 # validation function called one another (pkg/registry/*/*/strategy.go, ValidateUpdate, 1.31 to 1.36).
 _CHECKED_ONCE_SINCE = {
-    "daemonsets.apps": 34, "replicasets.apps": 34, "persistentvolumeclaims": 35,
+    "persistentvolumeclaims": 35, "volumeattachments.storage.k8s.io": 35,
     "rolebindings.rbac.authorization.k8s.io": 35, "clusterrolebindings.rbac.authorization.k8s.io": 35,
     "clusterroles.rbac.authorization.k8s.io": 35, "roles.rbac.authorization.k8s.io": 35,
-    "replicationcontrollers": 35, "volumeattachments.storage.k8s.io": 35,
     "volumeattributesclasses.storage.k8s.io": 35, "networkpolicies.networking.k8s.io": 36,
     "csinodes.storage.k8s.io": 36,
 }  # fmt: skip

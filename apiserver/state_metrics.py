@@ -100,7 +100,9 @@ class StateMetrics:
         self._free_ports = families.gauges(f"{prefix}_available_ports", "Node ports that no service has.")
 
     def look(self) -> None:
-        """Brings the series up to date."""
+        """Brings the series up to date; those of what is gone end (upstream: DeleteStoreStats)."""
+        for gauges in (*self._objects, self._sizes, self._revision, self._unavailable):
+            gauges.clear()
         for resource in self._resources():
             self._count(resource)
         self._count_addresses()

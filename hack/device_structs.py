@@ -6,9 +6,9 @@ Field errors show whole structs of these types (apimachinery/golang/device_struc
 their names and order.
 """
 
+import argparse
 import json
 import re
-import sys
 from pathlib import Path
 
 GROUPS = {"resource": "", "core": "NodeSelector"}  # with the beginning of the names that are wanted
@@ -58,7 +58,9 @@ def _qualified(name: str, group: str) -> str:
 def main() -> None:
     origin: dict[str, str] = {}
     base, before, changes = Types(), Types(), {}
-    for release, tree in (argument.split("=", 1) for argument in sys.argv[1:]):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("trees", nargs="+", metavar="RELEASE=TREE", help="oldest release first")
+    for release, tree in (text.split("=", 1) for text in parser.parse_args().trees):
         minor = release.rpartition(".")[0]
         origin[minor] = release
         now = read(Path(tree))
@@ -73,4 +75,5 @@ def main() -> None:
     OUTPUT.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

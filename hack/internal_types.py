@@ -1,9 +1,10 @@
 """Writes the fields of upstream's internal types, which field errors and differences show.
 
-    hack/internal_types.py --output apiserver/internal_types.json 1.31=TREE 1.32=TREE …
+    hack/internal_types.py --output apiserver/internal_types.json 1.31.14=TREE 1.32.13=TREE …
 
 A TREE is the source of a release. The internal types (pkg/apis/GROUP/types.go) have no JSON names, so Go
-writes their own names, and every field of them. Types with JSON names (metav1, resource.k8s.io) are left out.
+writes their own names, and every field of them. Types with JSON names (metav1) are left out, and those of
+resource.k8s.io, which hack/device_structs.py reads.
 """
 
 import argparse
@@ -97,18 +98,18 @@ def history(releases: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--origin", default="{}", help="JSON: the patch release of each minor")
-    parser.add_argument("trees", nargs="+", metavar="MINOR=TREE")
+    parser.add_argument("trees", nargs="+", metavar="RELEASE=TREE", help="oldest release first")
     arguments = parser.parse_args()
     trees = dict(text.split("=", 1) for text in arguments.trees)
-    types = history({minor: types_of(Path(tree)) for minor, tree in trees.items()})
+    origin = {release.rpartition(".")[0]: release for release in trees}
+    types = history({release.rpartition(".")[0]: types_of(Path(tree)) for release, tree in trees.items()})
     about = (
         "Fields of upstream's internal types, in Go's order with their sort, from the first minor with them."
     )
     rows = ",\n".join(
         f"{json.dumps(name)}:{json.dumps(steps, separators=(',', ':'))}" for name, steps in types.items()
     )
-    head = f'"origin":{arguments.origin},\n"about":{json.dumps(about)}'
+    head = f'"origin":{json.dumps(origin)},\n"about":{json.dumps(about)}'
     arguments.output.write_text(f'{{{head},\n"types":{{\n{rows}\n}}}}\n')
 
 

@@ -177,9 +177,14 @@ def dumps(value: Any) -> tuple[bytes, bool]:
         if isinstance(item, RawObject):
             tidy = tidy and _UNTIDY.search(item.text) is None
             return orjson.Fragment(item.text)
-        for plain_type in (dict, list, str, int):  # whose subclasses orjson would write by itself
-            if isinstance(item, plain_type):
-                return plain_type(item)
+        if isinstance(item, dict):
+            return dict(item)
+        if isinstance(item, list):
+            return list(item)
+        if isinstance(item, str):
+            return str(item)
+        if isinstance(item, int):
+            return int(item)
         raise TypeError(f"{type(item).__name__} is no JSON")
 
     return orjson.dumps(value, default=written, option=orjson.OPT_PASSTHROUGH_SUBCLASS), tidy

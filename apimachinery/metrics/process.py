@@ -132,8 +132,9 @@ class ProcessMetrics:
 
 def _network() -> Iterator[tuple[str, str, int]]:
     """Yields what passed through the machine's network, as the library counts it."""
-    lines = (_PROC / "net" / "netstat").read_text().splitlines()
-    for names, values in zip(lines[::2], lines[1::2], strict=True):
+    file = _PROC / "net" / "netstat"
+    lines = file.read_text().splitlines() if file.exists() else []
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
         found = dict(zip(names.split(), values.split(), strict=True))
         if "InOctets" in found:
             yield "process_network_receive_bytes", "Bytes received.", int(found["InOctets"])

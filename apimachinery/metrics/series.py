@@ -108,6 +108,10 @@ class _Family(ABC, Generic[_S]):
         """Returns the series with these labels, of which the family may have fewer; others are empty."""
         return self.labels(*(labels.get(name, "") for name in self._labels))
 
+    def clear(self) -> None:
+        """Forgets the series, as those of what may be gone."""
+        self._series.clear()
+
     def has_label(self, name: str) -> bool:
         """Returns whether the family has a label."""
         return name in self._labels

@@ -108,6 +108,8 @@ class FlowMetrics:
             flows = [kinds[mutating] for kinds in self._series.values()]
             self._in_flight.at(request_kind=kind).value = sum(flow.executing for flow in flows)
             self._waiting.at(request_kind=kind).value = sum(flow.waiting for flow in flows)
+        for gauges in self._limits.values():
+            gauges.clear()
         for seats in levels:
             values = {
                 "nominal_limit": seats.nominal,

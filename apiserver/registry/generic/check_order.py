@@ -28,13 +28,7 @@ AS_NEW_AND_AS_CHANGE: Checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA_
 ONCE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 TWICE_AS_NEW: Checks = (*AS_NEW_AND_AS_CHANGE, Check.METADATA, Check.OWN_RULES)
 
-# Kinds that, once they check a change once, no longer look at its metadata as at those of a new object.
-_WITHOUT_METADATA = {
-    "daemonsets.apps", "replicasets.apps", "replicationcontrollers", "networkpolicies.networking.k8s.io",
-}  # fmt: skip
 
-
-def once(checks: Checks, resource: str) -> Checks:
+def once(checks: Checks) -> Checks:
     """Returns the checks of a kind's changes, each once."""
-    left_out = {Check.METADATA} if resource in _WITHOUT_METADATA else set()
-    return tuple(check for check in dict.fromkeys(checks) if check not in left_out)
+    return tuple(dict.fromkeys(checks))

@@ -132,7 +132,7 @@ class Strategy:
         """
         resource = ctx.resource.storage_resource
         if resource in ctx.features.requests.checked_once:
-            return once(self.update_checks, resource)
+            return once(self.update_checks)
         return self.update_checks
 
     def checks_metadata(self, ctx: StrategyContext) -> bool:

@@ -177,3 +177,18 @@ async def test_families_come_with_their_minor(minor, shown):
 
     assert ("apiserver_resource_objects" in found) is shown
     assert "apiserver_storage_objects" in found
+
+
+async def test_what_is_gone_is_shown_no_more(api):
+    """The series of an APIService and of a removed resource end with it."""
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    spec = {"group": "e.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    spec["service"] = {"name": "s", "namespace": "default"}
+    spec["insecureSkipTLSVerify"] = True
+    made = await api.post(services, {"metadata": {"name": "v1.e.example.com"}, "spec": spec})
+    assert made.status == 201
+    there = 'aggregator_unavailable_apiservice{name="v1.e.example.com"}'
+    assert there in (await scraped(api))["aggregator_unavailable_apiservice"]
+
+    await api.delete(f"{services}/v1.e.example.com")
+    assert there not in (await scraped(api)).get("aggregator_unavailable_apiservice", {})
