@@ -25,6 +25,9 @@ Of an open bug no release up to {newest} is known to have the fix: its pull requ
 a later one, or not. The newest release is affected, then, and `--bugs ID=off` shows how it is once it is
 fixed. Where no release is without the bug, the cells `open` and `fixed` are of one release, as it is and
 with the bug off.
+
+The second table has the bugs that no switch brings or takes away: no component here behaves so, but where
+the last column says that it does by its minor.
 """
 
 
@@ -42,7 +45,7 @@ def page() -> str:
     lines += ["", "Where releases are not from a release note:", ""]
     lines += [f"- {bug.id}: {bug.note.rstrip('.')}." for bug in noted]
     left = [bug for bug in bugs if not bug.switch]
-    lines += ["", f"## The {len(left)} that they do not have, and why", ""]
+    lines += ["", f"## The {len(left)} without a switch, and what is missing", ""]
     lines += ["| id | component | what | affected | missing |", "| --- | --- | --- | --- | --- |"]
     lines += [
         f"| {_link(bug)} | {bug.component} | {_cell(bug.title)} | {bug.affected} | {bug.missing} |"

@@ -35,6 +35,11 @@ class AllocatedState:
         """Returns whether a claim has the device or a share of it."""
         return device in self.devices or device in self.shared or device in self.consumed
 
+    def is_free(self, device: DeviceID, *, shares: bool) -> bool:
+        """Returns whether no claim has the device, nor a share of it; with `shares` it may have been shared,
+        as a shareable one may, and by known bug 140798 one that no longer is."""
+        return device not in self.devices and (shares or not self.uses(device))
+
 
 class AllocatedDevices:
     """Counts the users of each device as claims come and go; `state` is a live view of it."""

@@ -146,8 +146,8 @@ class _DeviceChecker:
                 yield self._by_constraint(index, constraint, device)
 
     def _in_use(self, request: RequestPlan, device: Device) -> str:
-        shared = not self._features.shares_overlooked and not device.shareable and self._state.uses(device.id)
-        if not request.admin_access and (shared or device.id in self._state.devices):
+        shares = self._features.shares_overlooked or device.shareable
+        if not request.admin_access and not self._state.is_free(device.id, shares=shares):
             return "in use"
         for choice in self._others:
             if choice.device is device and not device.shareable and not request.admin_access:

@@ -47,7 +47,11 @@ class FirstFit:
             device = known.device
             if device is None:
                 return None
-            if device.plain and not request.capacity and self._is_free(device):
+            if (
+                device.plain
+                and not request.capacity
+                and self._state.is_free(device.id, shares=self._shares_overlooked or device.shareable)
+            ):
                 return [ClaimSolution((Choice(request, device),), (request,))]
             start = known.position
         position, found = self._first(request, pools, node, start, expired)
@@ -68,7 +72,7 @@ class FirstFit:
             device = candidates[position]
             if device.id in allocated or not device.usable:
                 continue
-            if not self._shares_overlooked and not self._is_free(device):
+            if not self._shares_overlooked and not self._state.is_free(device.id, shares=device.shareable):
                 continue
             selected = device.verdicts.get(request.key)
             if selected is None:
@@ -99,12 +103,6 @@ class FirstFit:
         if self._paid_once and device.shareable and self._is_shared(device):
             return True
         return CounterUsage(self._counters, pools).take(device) is None
-
-    def _is_free(self, device: Device) -> bool:
-        """Returns whether no claim has the device, or, unless it is shareable, a share of it."""
-        if device.id in self._state.devices:
-            return False
-        return self._shares_overlooked or device.shareable or not self._state.uses(device.id)
 
     def _is_shared(self, device: Device) -> bool:
         state = self._state

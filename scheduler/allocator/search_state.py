@@ -48,9 +48,8 @@ class SearchState:
         users = self._users.get(device.id)
         if request.admin_access:
             return not users or claim not in users or not self._features.admin_once_per_claim
-        if users or device.id in self._state.devices:
-            return False
-        return self._features.shares_overlooked or device.shareable or not self._state.uses(device.id)
+        shares = self._features.shares_overlooked or device.shareable
+        return not users and self._state.is_free(device.id, shares=shares)
 
     def fits(self, request: RequestPlan, device: Device) -> bool:
         """Returns whether the device has the capacity that is asked for."""
