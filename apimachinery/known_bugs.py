@@ -60,6 +60,11 @@ class KnownBug:
     switch: str  # `MODULE:CLASS.FIELD` of the component's features; empty if it is not built
     missing: str  # what kubeskew lacks to behave so; empty if it does
     note: str  # where its releases are from, if not from a release note; what is uncertain
+    also: tuple[str, ...] = ()  # other kinds that run the same code, and are switched with it
+
+    def is_of(self, component: str) -> bool:
+        """Returns whether components of that kind have it."""
+        return component == self.component or component in self.also
 
     def affects(self, version: Version) -> bool:
         """Returns whether that release has the bug; previews of drafts were never released."""
@@ -121,6 +126,7 @@ def _bug(id_: str, row: Mapping[str, Any]) -> KnownBug:
         switch=row.get("switch", ""),
         missing=row.get("missing", ""),
         note=row.get("note", ""),
+        also=tuple(row.get("also", ())),
     )
 
 
@@ -138,7 +144,7 @@ def check_bugs(settings: Mapping[Any, Any], component: str = "") -> dict[str, bo
             raise BugError(f"{id_}: expected on or off, found {on!r}")
         if on and not bug.switch:
             raise BugError(f"{id_} cannot be switched on, for kubeskew does not behave so: {bug.missing}")
-        if component and component != bug.component:
+        if component and not bug.is_of(component):
             raise BugError(f"{id_} is a bug of the {bug.component}, not of the {component}")
     return dict(sorted(settings.items()))
 

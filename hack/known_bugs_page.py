@@ -55,7 +55,8 @@ def page() -> str:
 
 
 def _built(bug: KnownBug) -> str:
-    cells = [_link(bug), bug.component, _cell(bug.title), *_shown(bug), _releases(bug), ", ".join(bug.gates)]
+    components = ", ".join((bug.component, *bug.also))
+    cells = [_link(bug), components, _cell(bug.title), *_shown(bug), _releases(bug), ", ".join(bug.gates)]
     return f"| {' | '.join(cells)} |"
 
 

@@ -46,7 +46,7 @@ def initial_target(spec: ClusterSpec, name: str) -> Target:
     override = _override(spec, name)
     gates = {**spec.gates, **override.get("gates", {})}
     bugs = {**spec.bugs, **override.get("bugs", {})}
-    own = {id_: on for id_, on in bugs.items() if known_bugs()[id_].component == kind_of(name)}
+    own = {id_: on for id_, on in bugs.items() if known_bugs()[id_].is_of(kind_of(name))}
     return Target(override.get("version", spec.version), gates, own)
 
 
