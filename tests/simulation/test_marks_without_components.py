@@ -48,6 +48,7 @@ EVERYWHERE = (
     "storage/past-versions",
     "upgrade/cpu-manager-policy",
     "upgrade/init-container-devices",
+    "upgrade/sidecars-gate",
 )
 # What the file of a scenario says whose cluster has no kubelets, or has drivers.
 NO_NODES, DRIVERS = re.compile(r"\bnodes: *\[\]"), re.compile(r"\bdrivers:")
