@@ -57,7 +57,7 @@ def _raise(total: dict[str, _T], least: Mapping[str, _T]) -> None:
 
 HostPort = tuple[str, str, int]  # address, protocol, port
 
-_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wildcard of host ports
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, not listened on: upstream's DefaultBindAllHostIP
 
 
 def host_ports(spec: Mapping[str, Any], *, of_sidecars: bool = True) -> frozenset[HostPort]:

@@ -236,7 +236,8 @@ def _found(value: Any, places: _Places) -> Iterator[tuple[dict[str, Any], str, d
 
 
 def _after_space(text: str, at: int) -> int:
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
 
 
 def _keep(text: str, at: int, value: Any, places: _Places) -> int:

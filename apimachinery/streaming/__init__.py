@@ -3,7 +3,9 @@
 A codec (WebSocket here, SPDY/3.1 in the kubelet) works over a `Pipe`; none knows a socket.
 """
 
-from typing import Protocol
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 
 class Pipe(Protocol):
@@ -16,6 +18,17 @@ class Pipe(Protocol):
     async def write(self, data: bytes) -> None:
         """Sends bytes; waits while the other side is slow. Raises ConnectionError when it is gone."""
         ...
+
+
+async def until_one_ends(*directions: Coroutine[Any, Any, None]) -> None:
+    """Runs coroutines side by side until one ends, and cancels the others."""
+    tasks = [asyncio.ensure_future(direction) for direction in directions]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class PipeReader:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.streaming import Pipe
+from kubeskew.apimachinery.streaming import Pipe, until_one_ends
 from kubeskew.apiserver.http.request import BodyBrokenError
 from kubeskew.apiserver.nodes.answers import BackendResponse, read_answer
 
@@ -132,10 +132,4 @@ async def join_pipes(one: Pipe, other: Pipe) -> None:
             while data := await source.read():
                 await target.write(data)
 
-    tasks = [asyncio.ensure_future(carry(one, other)), asyncio.ensure_future(carry(other, one))]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    await until_one_ends(carry(one, other), carry(other, one))

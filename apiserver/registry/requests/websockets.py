@@ -8,11 +8,11 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/watch.go (HandleWS), responsewri
 hybi.go), 1.36.
 """
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
 
+from kubeskew.apimachinery.streaming import until_one_ends
 from kubeskew.apimachinery.streaming.websocket import Message, Opcode, WebSocket, accept_key
 from kubeskew.apiserver.authentication.tokens import WEBSOCKET_TOKEN
 from kubeskew.apiserver.http.request import Headers, Request, Response, Tunnel, Upgrade
@@ -23,7 +23,7 @@ _VERSION = "13"
 _BINARY, _BASE64 = "binary.k8s.io", "base64.binary.k8s.io"
 _READ = 2048  # bytes of a stream in one message
 
-Chunks = AsyncIterator[bytes]
+Chunks = AsyncGenerator[bytes, None]
 
 
 def watch_response(request: Request, response: Response) -> Response:
@@ -32,7 +32,7 @@ def watch_response(request: Request, response: Response) -> Response:
     The client has to name its origin, and may offer one protocol, which is then taken.
     """
     body = response.body
-    if not is_websocket(request) or not isinstance(body, AsyncIterator):
+    if not is_websocket(request) or not isinstance(body, AsyncGenerator):
         return response
     offered = _offered(request)
     refusal = _handshake_error(request)
@@ -49,7 +49,7 @@ def log_response(request: Request, response: Response) -> Response:
     One that offers no protocol gets bytes, and an empty name of a protocol.
     """
     body = response.body
-    if not is_websocket(request) or response.status == 204 or isinstance(body, Upgrade):
+    if not is_websocket(request) or response.status == 204 or not isinstance(body, bytes | AsyncGenerator):
         return response
     chosen = next((name for name in _offered(request) or [""] if name in {"", _BINARY, _BASE64}), None)
     refusal = _handshake_error(request)
@@ -87,13 +87,7 @@ def _accepted(
 
     async def talk(tunnel: Tunnel) -> None:
         socket = WebSocket(tunnel)
-        tasks = [asyncio.create_task(_send(socket, messages())), asyncio.create_task(_ignore(socket))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await until_one_ends(_send(socket, messages()), _ignore(socket))
         with suppress(ConnectionError):
             await socket.close()
 
@@ -114,7 +108,7 @@ async def _ignore(socket: WebSocket) -> None:
 
 
 async def _lines(body: Chunks) -> AsyncIterator[Message]:
-    async with aclosing(body) as chunks:  # type: ignore[type-var]
+    async with aclosing(body) as chunks:
         async for chunk in chunks:
             for line in chunk.splitlines(keepends=True):
                 yield Message(Opcode.TEXT, line)
@@ -127,7 +121,7 @@ async def _pieces(body: bytes | Chunks, *, as_text: bool) -> AsyncIterator[Messa
     yield message(b"")
     if isinstance(body, bytes):
         body = _only(body)
-    async with aclosing(body) as chunks:  # type: ignore[type-var]
+    async with aclosing(body) as chunks:
         async for chunk in chunks:
             for start in range(0, len(chunk), _READ):
                 yield message(chunk[start : start + _READ])
