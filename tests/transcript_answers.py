@@ -184,6 +184,11 @@ def differing(run: Run) -> list[str]:
     return found
 
 
+def unexplained(found: Iterable[str], pattern: str | None) -> list[str]:
+    """Returns the differences that the pattern does not speak of; all if there is none."""
+    return [difference for difference in found if pattern is None or not re.search(pattern, difference)]
+
+
 def _reduced(answer: Any, level: str) -> Any:
     """Returns the part of an answer that counts at this level."""
     if answer is None or level == "full":

@@ -1,16 +1,13 @@
 """Our controllers do with workloads, services and volumes as recorded ones of 1.20 and 1.36.3 did."""
 
 import asyncio
-import ssl
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
 from recorded import DATA
-from transcript_answers import differing
-from transcripts import Run, load
+from transcript_answers import differing, unexplained
+from transcripts import Run, load, run_all
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sessions"), pytest.mark.timeout(600)]
 
@@ -19,39 +16,28 @@ FILES = [
     *sorted((DATA / "real-1.36").glob("strict-*.golden.json")),
 ]
 RECORDED = {name: value for file in FILES for name, value in load(file).items()}
-_HASHES = "hashes of pod templates come from Go's print of the struct, which docs/fidelity.md leaves out"
-# Sequences that are not answered alike, with the reason. One of them that comes to pass fails.
+# Sequences that are not answered alike, with every difference; another one fails.
+# Hashes of pod templates come from Go's print of the struct, which docs/fidelity.md leaves out.
+_HASHES = r"expected '(.*)\b[0-9a-z]{8,10}\b(.*)', got '\1[0-9a-z]{8,10}\2'$"
 _NOT_ALIKE = {
     "deployment-creates-replicaset-and-pods": _HASHES,
     "deployment-rollout": _HASHES,
-    "service-defaults": "addresses and ports of services are random",
-    "scale-of-nothing": "since 1.33 a 404 for a missing Scale names the resource itself",
-    "nodes": "the controller that annotates nodes has its turn earlier or later",
+    # Addresses and ports are random.
+    "service-defaults": r"body\.spec\.(ports\[0\]\.nodePort|clusterIP|clusterIPs\[0\]): expected .*, got ",
+    # Since 1.33 a 404 for a missing Scale names the resource itself (the storage.go of each scale).
+    "scale-of-nothing": r"body\.(message: .*/scale\S* \"nope\" not found|details\.(kind|group): )",
+    # The controller that annotates nodes has its turn earlier or later, and is then a manager of fields.
+    "nodes": r"body\.metadata\.(annotations: .*node\.alpha\.kubernetes\.io/ttl|managedFields)",
 }
-SIDE_BY_SIDE = 6
-
-
-async def _run_all(state: Path, server: str) -> dict[str, Run]:
-    headers = {"Authorization": f"Bearer {(state / 'admin.token').read_text().strip()}"}
-    unchecked = ssl.create_default_context()
-    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
-    gate = asyncio.Semaphore(SIDE_BY_SIDE)
-    async with aiohttp.ClientSession(
-        headers=headers, connector=aiohttp.TCPConnector(ssl=unchecked), max_line_size=2**16
-    ) as http:
-
-        async def run(name: str) -> tuple[str, Run]:
-            async with gate:
-                return name, await Run(http, server, RECORDED[name]).go()
-
-        return dict(await asyncio.gather(*map(run, RECORDED)))
+_ALIKE_AT_TIMES = {"nodes"}
 
 
 @pytest.fixture(scope="module")
 def runs(unscheduled: Any) -> dict[str, Run]:
     """Every sequence run once, some side by side."""
     kubeconfig = yaml.safe_load(unscheduled.kubeconfig.read_text())
-    return asyncio.run(_run_all(unscheduled.state, kubeconfig["clusters"][0]["cluster"]["server"]))
+    token = (unscheduled.state / "admin.token").read_text().strip()
+    return asyncio.run(run_all(kubeconfig["clusters"][0]["cluster"]["server"], RECORDED, token))
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -59,4 +45,5 @@ def test_the_controllers_do_as_recorded(runs: dict[str, Run], name: str):
     """Controllers make, adopt, release, count and delete objects in the recorded order."""
     found = differing(runs[name])
 
-    assert name in _NOT_ALIKE or not found, found
+    assert bool(found) == (name in _NOT_ALIKE) or name in _ALIKE_AT_TIMES, found
+    assert unexplained(found, _NOT_ALIKE.get(name)) == []

@@ -1,15 +1,13 @@
 """Our server answers about devices and claims as a real kube-apiserver 1.36.3 did."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
-import aiohttp
 import pytest
 import pytest_asyncio
 from recorded import DATA
 from server_in_process import close_server, open_server
 from transcript_answers import differing
-from transcripts import Run, load
+from transcripts import Run, load, run_all
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
@@ -35,10 +33,7 @@ async def _run_all(file: str, tokens: str) -> dict[str, Run]:
     """Every sequence of a file run once, against one server on a socket."""
     server = await open_server(RELEASE, token_auth_file=tokens, **_options(file))
     await server.start()
-    async with aiohttp.ClientSession(headers={"Authorization": "Bearer secret"}) as http:
-        base = f"http://127.0.0.1:{server.port}"
-        runs = [Run(http, base, sequence).go() for sequence in RECORDED[file].values()]
-        done = dict(zip(RECORDED[file], await asyncio.gather(*runs), strict=True))
+    done = await run_all(f"http://127.0.0.1:{server.port}", RECORDED[file])
     await server.stop()
     await close_server(server)
     return done
