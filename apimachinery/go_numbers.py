@@ -42,10 +42,8 @@ def float_text(value: float) -> str:
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
     if value == 0:
         return "0" if math.copysign(1, value) > 0 else "-0"
-    digits, _, exponent = f"{value:.16e}".partition("e")
-    shortest = repr(value)
-    digits = re.sub(r"[^0-9]", "", shortest.partition("e")[0]).strip("0") or "0"
-    power = int(exponent)
+    shortest = Decimal(repr(value)).normalize()
+    digits, power = "".join(map(str, shortest.as_tuple().digits)), shortest.adjusted()
     sign = "-" if value < 0 else ""
     if power < -4 or power >= _EXPONENT_FROM:
         mantissa = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")

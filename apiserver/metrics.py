@@ -12,9 +12,9 @@ from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
-from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
 from kubeskew.apiserver.instrumentation.reads import ReadMetrics
+from kubeskew.apiserver.instrumentation.seats import SeatWaits
 from kubeskew.apiserver.instrumentation.strategies import StrategyMetrics
 from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
 
@@ -75,7 +75,7 @@ class RequestMetrics:
         self.reads = ReadMetrics(families)
         self.policies = PolicyMetrics(families)
         self.strategies = StrategyMetrics(families)
-        self.flows: FlowMetrics | None = None  # of a server with priority and fairness
+        self.seat_waits: SeatWaits | None = None  # of a server with priority and fairness
         self.aggregations = families.counters(
             "aggregator_discovery_aggregation_count_total", "How often discovery was aggregated."
         ).at()
@@ -198,6 +198,8 @@ class RequestMetrics:
 
     def render(self) -> bytes:
         """Returns the text that a scraper reads."""
+        for look in self.looks:
+            look()
         self.access.look()
         self.tokens.look()
         self.reads.look()
@@ -207,8 +209,6 @@ class RequestMetrics:
         for kind in self._rares.values():
             if kind.sli is not None and kind.duration is not None:
                 kind.sli.copy(kind.duration)
-        for look in self.looks:
-            look()
         return exposition(self.registry.collect(), self._version)
 
     def _fill_filters(self) -> None:
@@ -218,7 +218,7 @@ class RequestMetrics:
         """
         known, allowed = self.access.known, self.access.allowed
         seated = allowed + self.access.not_allowed
-        rejected = self.flows.rejections if self.flows is not None else 0
+        rejected = self.seat_waits.rejections if self.seat_waits is not None else 0
         passed = {
             "authentication": known + self.access.unknown,
             "audit": known,
@@ -228,8 +228,8 @@ class RequestMetrics:
         for name, count in passed.items():
             if count:
                 self._filters.at(filter=name).set_all(0, count)
-        if self.flows is not None and seated:
-            series, waits = self._filters.at(filter="priorityandfairness"), self.flows.waits
+        if self.seat_waits is not None and seated:
+            series, waits = self._filters.at(filter="priorityandfairness"), self.seat_waits.seconds
             series.set_all(0, seated - waits.count)
             series.add(waits)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.metrics.process import ProcessMetrics
+from kubeskew.apimachinery.metrics.queues import QueueMetrics
 from kubeskew.apiserver import bootstrap, hooks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain
 from kubeskew.apiserver.admission.policy.type_checking import TypeChecking
@@ -26,6 +27,7 @@ from kubeskew.apiserver.authentication.request_headers import RequestHeaderAuthe
 from kubeskew.apiserver.authentication.tokens import TokenFile
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.fairness.metrics import FlowMetrics
 from kubeskew.apiserver.faults import ServerFaults
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.filters.fairness import Fairness
@@ -34,7 +36,6 @@ from kubeskew.apiserver.health import HealthChecks
 from kubeskew.apiserver.http.request import Handler, Lifetime, Request, Response
 from kubeskew.apiserver.http.self_signed import serving_pair
 from kubeskew.apiserver.instrumentation.access import TokenMetrics
-from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.machine import ServerMachine, SystemServerMachine
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
@@ -115,9 +116,10 @@ class APIServer:
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         definitions = DefinitionControllers(self.services, self.dispatch)
         self.services.background.add("definitions", definitions.run)
-        local = LocalServices(self.services, self.dispatch)
+        queues = QueueMetrics(metrics.registry, environment.clock)
+        local = LocalServices(self.services, self.dispatch, queues)
         self.services.background.add("local APIServices", local.run)
-        availability = Availability(self.services, self.dispatch)
+        availability = Availability(self.services, self.dispatch, queues)
         self.services.background.add("availability of APIServices", availability.run)
         type_checking = TypeChecking(self.services, self.dispatch)
         self.services.background.add("type checking of policies", type_checking.run)
@@ -147,7 +149,9 @@ class APIServer:
     def _count_state(self) -> None:
         services = self.services
         ProcessMetrics(services.metrics.registry, services.environment)
-        state = StateMetrics(services.metrics.families, services, self.options.storage_url)
+        state = StateMetrics(
+            services.metrics.families, services.metrics.reads, services, self.options.storage_url
+        )
         services.metrics.looks.append(state.look)
 
     def _fairness(self) -> Fairness | None:
@@ -156,8 +160,9 @@ class APIServer:
         total = options.max_requests_inflight + options.max_mutating_requests_inflight
         if not total or not services.features.requests.fairness:
             return None
-        metrics = services.metrics.flows = FlowMetrics(services.metrics.families)
         clock = services.environment.clock
+        metrics = FlowMetrics(services.metrics.families, clock.monotonic())
+        services.metrics.seat_waits = metrics.waits
         fairness = Fairness(services.store, metrics, total, services.codec.current, clock)
         services.metrics.looks.append(fairness.look)
         return fairness

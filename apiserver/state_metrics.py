@@ -14,10 +14,11 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.metrics.series import Families
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.table import ComposedTable
-from kubeskew.apiserver.instrumentation.reads import of_resource
+from kubeskew.apiserver.instrumentation.reads import ReadMetrics, of_resource
 from kubeskew.apiserver.registry.core.service.allocation import NODE_PORTS, node_ports
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import known_object
+from kubeskew.apiserver.watch_cache_features import has_watch_cache
 
 _API_SERVICES = "apiservices.apiregistration.k8s.io"
 # Counters of what this server has no part for that could count: they stand at zero, as upstream's do where
@@ -50,8 +51,11 @@ class StateServices(Protocol):
 class StateMetrics:
     """Sets gauges and counters from the store before they are read."""
 
-    def __init__(self, families: Families, services: StateServices, storage_url: str) -> None:
+    def __init__(
+        self, families: Families, reads: ReadMetrics, services: StateServices, storage_url: str
+    ) -> None:
         self._services = services
+        self._reads = reads
         self._database = _file_of(storage_url)
         self._stored_bytes = families.gauges(
             "apiserver_storage_size_bytes", "Bytes of the storage that the server writes to."
@@ -114,11 +118,16 @@ class StateMetrics:
             self._unavailable.at(name=service["metadata"]["name"]).value = float(not available)
 
     def _resources(self) -> Iterator[str]:
-        """Yields the resources of the store that this server serves."""
+        """Yields the resources that this server stores, as others cannot be watched."""
         table = self._services.table
         versions = ((group, version) for group, found in table.groups() for version in found)
         yield from sorted(
-            {one.storage_resource for group, version in versions for one in table.resources(group, version)}
+            {
+                one.storage_resource
+                for group, version in versions
+                for one in table.resources(group, version)
+                if "watch" in one.verbs
+            }
         )
 
     def _count(self, resource: str) -> None:
@@ -130,8 +139,11 @@ class StateMetrics:
         for events in self._events:
             if resource in store.received:
                 of_resource(events, resource).value = store.received[resource]
-        of_resource(self._filled, resource).value = 1
-        of_resource(self._revision, resource).value = store.revision
+        if has_watch_cache(resource):
+            times, objects = store.fillings(resource)
+            of_resource(self._filled, resource).value = times
+            self._reads.filled(resource, times, objects)
+            of_resource(self._revision, resource).value = store.revision
 
     def _count_addresses(self) -> None:
         services = list(self._stored("services"))

@@ -29,6 +29,13 @@ from typing import NamedTuple
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apiserver.feature_fields import decided, gate, repaired, since, until
 
+_WITHOUT_CACHE = "events"  # pkg/kubeapiserver/default_storage_factory_builder.go
+
+
+def has_watch_cache(storage_resource: str) -> bool:
+    """Returns whether upstream has a watch cache of a resource; events have none."""
+    return storage_resource != _WITHOUT_CACHE
+
 
 class Source(Enum):
     """Names what answers a read."""

@@ -7,12 +7,13 @@ from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.metrics.facts import nearest
 from kubeskew.apimachinery.metrics.series import Counters, Histograms
+from kubeskew.apimachinery.versions import NEWEST_MINOR
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
 
-_BOUNDS = [float(f"1e{power}") for power in range(-8, 2)]
 _LABELS = ["name"]
 
 
@@ -24,12 +25,8 @@ class QueueMetrics:
         self.meters: dict[str, QueueMeter] = {}  # of each name the newest
         self.adds = Counters("workqueue_adds", "Items added.", _LABELS, registry)
         self.retries = Counters("workqueue_retries", "Items added for later.", _LABELS, registry)
-        self.waited = Histograms(
-            "workqueue_queue_duration_seconds", "Seconds that items waited.", _LABELS, _BOUNDS, registry
-        )
-        self.worked = Histograms(
-            "workqueue_work_duration_seconds", "Seconds of work on an item.", _LABELS, _BOUNDS, registry
-        )
+        self.waited = _seconds("workqueue_queue_duration_seconds", "Seconds that items waited.", registry)
+        self.worked = _seconds("workqueue_work_duration_seconds", "Seconds of work on an item.", registry)
         registry.register(self)
 
     def collect(self) -> "Iterator[Metric]":
@@ -53,6 +50,10 @@ class QueueMetrics:
             unfinished.add_metric([name], sum(ages))
             longest.add_metric([name], max(ages, default=0.0))
         yield from (depth, unfinished, longest)
+
+
+def _seconds(name: str, text: str, registry: "CollectorRegistry") -> Histograms:
+    return Histograms(name, text, _LABELS, nearest(name, NEWEST_MINOR).buckets, registry)
 
 
 class QueueMeter:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import RESOURCE, Remote
 from kubeskew.apiserver.aggregation.services import AggregationServices
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 _EVERY_SECONDS = 30.0
 _PROBE_SECONDS = 6.0
 _MAX_LIST = 4 << 20  # bytes of a server's own discovery
-_FOLLOWED = (RESOURCE, "services", "endpoints", "endpointslices.discovery.k8s.io")
+_BEHIND = ("services", "endpoints", "endpointslices.discovery.k8s.io")
 _PROBER = User("system:kube-aggregator", groups=(MASTERS_GROUP,))
 
 
@@ -50,12 +51,13 @@ LOCAL = AvailableCondition("True", "Local", "Local APIServices are always availa
 class Availability:
     """The duty of one server: to look when something changes, and every now and then."""
 
-    def __init__(self, services: AggregationServices, dispatch: Handler) -> None:
+    def __init__(self, services: AggregationServices, dispatch: Handler, queues: QueueMetrics) -> None:
         self._services = services
         self._dispatch = dispatch
-        self._wakeups = Wakeups()
+        self._wakeups = Wakeups(QueueMeter(queues, "RemoteAvailabilityController"))
         self._remote: set[str] = set()  # names of those that had a service when they were last looked at
-        for resource in _FOLLOWED:
+        services.store.follow(RESOURCE, self._wakeups.changed)
+        for resource in _BEHIND:
             services.store.follow(resource, self._wakeups.wake)
 
     async def run(self) -> None:

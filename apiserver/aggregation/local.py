@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE
 from kubeskew.apiserver.aggregation.services import AggregationServices
@@ -118,13 +119,13 @@ def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
 class LocalServices:
     """Creates what is missing, and lets go of what nothing stands for any more."""
 
-    def __init__(self, services: AggregationServices, dispatch: Handler) -> None:
+    def __init__(self, services: AggregationServices, dispatch: Handler, queues: QueueMetrics) -> None:
         self._services = services
         self._dispatch = dispatch
-        self._wakeups = Wakeups()
+        self._wakeups = Wakeups(QueueMeter(queues, "autoregister"))
         self._has_started = False
-        for resource in ("customresourcedefinitions.apiextensions.k8s.io", RESOURCE):
-            services.store.follow(resource, self._wakeups.wake)
+        services.store.follow("customresourcedefinitions.apiextensions.k8s.io", self._wakeups.wake)
+        services.store.follow(RESOURCE, self._wakeups.changed)
 
     async def run(self) -> None:
         """Follow the definitions; endless."""

@@ -5,7 +5,6 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 
 import logging
 from functools import partial
-from itertools import starmap
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.objects import Object
@@ -15,9 +14,9 @@ from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import PriorityLevel, PriorityLevels, RejectedError
+from kubeskew.apiserver.fairness.metrics import FlowMetrics, FlowSeries
 from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.instrumentation.flows import FlowMetrics, FlowSeries, Seats
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import stored_object
 from kubeskew.apiserver.user import User
@@ -42,7 +41,7 @@ class Fairness:
     ) -> None:
         self._metrics = metrics
         self._now = (clock or SystemClock()).monotonic
-        self._levels = PriorityLevels(total)
+        self._levels = PriorityLevels(total, self._now, metrics.ended)
         self._known: TwoGenerationCache[_Key, tuple[Flow, FlowSeries]] = TwoGenerationCache(_REMEMBERED)
         names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
         self._classifier = DerivedFromStore(store, names, self._configure, read)
@@ -67,9 +66,9 @@ class Fairness:
         return found
 
     def look(self) -> None:
-        """Tells the metrics what the levels hold now."""
+        """Has the metrics show what the levels hold now."""
         self._classifier.get()
-        self._metrics.look([*starmap(Seats, self._levels.limits())])
+        self._metrics.look(self._levels, self._now())
 
     async def serve(self, handler: Handler, request: Request) -> Response:
         """Returns the handler's answer once there is a seat, else 429; with the flow's headers."""
@@ -79,7 +78,7 @@ class Fairness:
         flow, counted = found
         if request.info.is_long_running:  # a watch only counts while it starts
             return _with_headers(await handler(request), flow)
-        level = self._levels.seat(flow.level)
+        level = self._levels.seat(flow.level, request.known_at)
         seated_at = request.known_at
         if level is None:
             try:
@@ -88,26 +87,30 @@ class Fairness:
                 return _with_headers(self._refused(request, flow, rejected), flow)
             seated_at = self._now()
         counted.dispatched += 1
+        counted.kind.count(seated_at, executing=1)
         try:
             return _with_headers(await handler(request), flow)
         finally:
-            self._levels.leave(level)
             request.answered_at = ended = self._now()
+            self._levels.leave(level, ended)
+            counted.kind.count(ended, executing=-1)
             counted.seconds.observe(ended - seated_at)
 
     async def _enter(self, request: Request, flow: Flow, counted: FlowSeries) -> PriorityLevel:
         """Returns the level once there is a seat; raises RejectedError."""
         distinguisher = {"ByUser": request.user.name, "ByNamespace": request.info.namespace}
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
-        counted.waiting += 1
         begun = self._now()
+        counted.waiting += 1
+        counted.kind.count(begun, waiting=1)
         try:
             level = await self._levels.enter(flow.level, name)
         finally:
             counted.waiting -= 1
+            counted.kind.count(self._now(), waiting=-1)
         waited = self._now() - begun
         counted.waits.observe(waited)
-        self._metrics.waits.observe(waited)
+        self._metrics.waits.seconds.observe(waited)
         return level
 
     def _refused(self, request: Request, flow: Flow, rejected: RejectedError) -> Response:
@@ -123,7 +126,7 @@ class Fairness:
         return (
             f'QS({flow.level}): rejecting request "{flow.schema}" {info.verb} {info.path} of {user.name} '
             f"because 1 seats are asked for, {level.running} seats are in use "
-            f"({level.running} are executing) and the limit is {level.seats}"
+            f"({level.running} are executing) and the limit is {level.limit}"
         )
 
 

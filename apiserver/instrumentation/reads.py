@@ -47,14 +47,22 @@ class Tally:
         self.fetched += fetched
         self.returned += returned
 
+    def plus(self, other: "Tally") -> "Tally":
+        """Returns the sum of both."""
+        summed = Tally()
+        summed.lists, summed.fetched = self.lists + other.lists, self.fetched + other.fetched
+        summed.returned = self.returned + other.returned
+        return summed
+
 
 class ListSeries:
     """Counts the lists of one resource: those that the watch cache answers, and those that the store does."""
 
-    __slots__ = ("cached", "consistent", "stored", "waits")
+    __slots__ = ("cached", "consistent", "filling", "stored", "waits")
 
     def __init__(self, waits: HistogramSeries) -> None:
         self.cached, self.stored = Tally(), Tally()
+        self.filling = Tally()  # of the watch cache, which lists the store as well
         self.consistent = 0  # lists of now that the cache answered
         self.waits = waits  # for the cache to be fresh
 
@@ -110,6 +118,11 @@ class ReadMetrics:
             found = self._lists[storage_resource] = ListSeries(HistogramSeries(self._waited.bounds))
         return found
 
+    def filled(self, storage_resource: str, times: int, objects: int) -> None:
+        """Takes over how often the watch cache of a resource was filled, each time by a list of the store."""
+        filling = self.lists(storage_resource).filling
+        filling.lists, filling.fetched, filling.returned = times, objects, objects
+
     def look(self) -> None:
         """Fills the families from what was noted."""
         for resource, counted in self._lists.items():
@@ -120,9 +133,10 @@ class ReadMetrics:
                 consistent.value = counted.consistent
             if counted.cached.lists:
                 self._cached.fill(resource, counted.cached)
-            if counted.stored.lists:
-                self._stored.fill(resource, counted.stored)
-                of_resource(self._evaluated, resource).value = counted.stored.fetched
+            lists = counted.stored.plus(counted.filling)
+            if lists.lists:
+                self._stored.fill(resource, lists)
+                of_resource(self._evaluated, resource).value = lists.fetched
         for watch in self._watches.values():
             watch.look()
 

@@ -200,6 +200,10 @@ class Store(Protocol):
         """Has `cached_since` begin at the newest revision, for a resource that gets a new watch cache."""
         ...
 
+    def fillings(self, resource: str) -> tuple[int, int]:
+        """Returns how often a watch cache of `resource` was filled, and with how many objects in all."""
+        ...
+
     def raise_horizon(self, resource: str, revision: int) -> None:
         """Compacts for `resource` what is older than `revision`, at which a custom resource came to be."""
         ...

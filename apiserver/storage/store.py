@@ -6,6 +6,7 @@ by `refresh`, which every consistent read calls, and by a tail, so that watches 
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -43,6 +44,9 @@ class CachedStore:
         self._compacted = 0
         self._horizons: dict[str, int] = {}
         self._refilled: dict[str, int] = {}
+        self._loads = 0  # how often memory was filled from the log
+        self._refills: Counter[str] = Counter()
+        self._filled_with: Counter[str] = Counter()  # objects, by resource
         self._changed: dict[str, int] = {}
         self._followers: dict[str, list[Callable[[Key], None]]] = {}
         self._loaded = 0  # the revision that memory was filled at
@@ -72,6 +76,8 @@ class CachedStore:
         before, self._indexes = self._indexes, {resource: ResourceIndex() for resource in by_resource}
         for resource, found in by_resource.items():
             self._indexes[resource].load(found)
+            self._filled_with[resource] += len(found)
+        self._loads += 1
         for resource, followers in self._followers.items():
             for indexes in (before.get(resource), self._indexes.get(resource)):
                 for entry in chain.from_iterable(indexes.following(None, None)) if indexes else ():
@@ -267,6 +273,11 @@ class CachedStore:
 
     def refill(self, resource: str) -> None:
         self._refilled[resource] = self._revision
+        self._refills[resource] += 1
+        self._filled_with[resource] += len(self.list(resource).entries)
+
+    def fillings(self, resource: str) -> tuple[int, int]:
+        return self._loads + self._refills[resource], self._filled_with[resource]
 
     def raise_horizon(self, resource: str, revision: int) -> None:
         self._horizons[resource] = max(revision, self._horizons.get(resource, 0))

@@ -20,9 +20,8 @@ from kubeskew.apiserver.http.parameters import EXACT, NOT_OLDER_THAN, ListOption
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError
-from kubeskew.apiserver.watch_cache_features import Read, Source, WatchCacheFeatures
+from kubeskew.apiserver.watch_cache_features import Read, Source, WatchCacheFeatures, has_watch_cache
 
-_WITHOUT_CACHE = "events"  # pkg/kubeapiserver/default_storage_factory_builder.go
 _MANY = 10_000  # changed keys, after which all objects are looked at again instead
 _GROWTH, _LONGEST = 0.06, 30  # of the time that clients are told to wait
 _ENOUGH = 60.0  # seconds after which it is the longest
@@ -66,8 +65,8 @@ class CachedReads:
 
     @property
     def exists(self) -> bool:
-        """Returns whether upstream has a watch cache of the resource; events have none."""
-        return self._resource.storage_resource != _WITHOUT_CACHE
+        """Returns whether upstream has a watch cache of the resource."""
+        return has_watch_cache(self._resource.storage_resource)
 
     def source(self, read: Read, *, limited: bool, single: bool) -> Source:
         """Returns what answers a list; `single`: one of a name, of which there is one object at most."""

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from loop_clock import LoopClock
 from server_in_process import MAPS, Caller, close_server, open_server
 
 from kubeskew.apimachinery.metrics.series import unseen_families
@@ -10,10 +11,10 @@ from kubeskew.apimachinery.process.verbosity import level_of
 from kubeskew.apiserver.fairness.classifying import Classifier
 from kubeskew.apiserver.fairness.defaults import schemas
 from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
+from kubeskew.apiserver.fairness.metrics import FlowMetrics
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.http.request import Peer, Request, text
 from kubeskew.apiserver.http.request_info import parse
-from kubeskew.apiserver.instrumentation.flows import FlowMetrics
 from kubeskew.apiserver.user import User
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
@@ -108,7 +109,7 @@ def test_classification(user, method, path, wanted):
 
 async def test_seats_and_queues():
     """Beyond its seats a level makes requests wait, and beyond its queues it rejects them."""
-    levels = PriorityLevels(4)
+    levels = PriorityLevels(4, LoopClock().monotonic)
     levels.configure({"a": level("a", 1, queues=1, length=1), "b": level("b", 1)})
     first = await levels.enter("a", "x")
     await levels.enter("a", "x")
@@ -120,14 +121,14 @@ async def test_seats_and_queues():
     await levels.enter("b", "x")
     with pytest.raises(RejectedError, match="concurrency-limit"):
         await levels.enter("b", "x")
-    levels.leave(first)
+    levels.leave(first, 0.0)
     await waiting
     assert levels.levels["a"].running == 2
 
 
 async def test_a_level_that_stops_queuing():
     """A request that waits in a level is rejected once the level is changed to reject instead of queue."""
-    levels = PriorityLevels(1)
+    levels = PriorityLevels(1, LoopClock().monotonic)
     levels.configure({"a": level("a", 1, queues=1, length=5)})
     taken = await levels.enter("a", "f")
     waiting = asyncio.create_task(levels.enter("a", "f"))
@@ -137,24 +138,51 @@ async def test_a_level_that_stops_queuing():
 
     with pytest.raises(RejectedError, match="cancelled"):
         await waiting
-    levels.leave(taken)
+    levels.leave(taken, 0.0)
     assert (await levels.enter("a", "f")).waiting == 0
 
 
+@pytest.mark.looptime
 async def test_lending():
-    """A level may use what another lends while that does not need it."""
-    levels = PriorityLevels(4)
-    levels.configure({"a": level("a", 1), "b": level("b", 1, lendable=100)})
-    for _ in range(4):
+    """A level has what another lends and has not used; who finds no seat waits for a next period."""
+    levels = PriorityLevels(4, LoopClock().monotonic)
+    levels.configure({name: level(name, 1, queues=1, length=9, lendable=100) for name in ("a", "b")})
+    assert [one.limit for one in levels.look().values()] == [2, 2]
+    begun = asyncio.get_running_loop().time()
+    await levels.enter("a", "x")
+    await levels.enter("a", "x")
+
+    await asyncio.gather(levels.enter("a", "x"), levels.enter("a", "x"))
+
+    assert 0 < asyncio.get_running_loop().time() - begun <= 10
+    assert [one.limit for one in levels.look().values()] == [4, 0]
+    with pytest.raises(RejectedError, match="time-out"):
         await levels.enter("a", "x")
-    with pytest.raises(RejectedError):
-        await levels.enter("a", "x")
+
+
+@pytest.mark.looptime
+async def test_lent_seats_go_back_to_who_needs_them():
+    """A level that lent its seats has them again in the period after it has asked for them."""
+    clock = LoopClock()
+    levels = PriorityLevels(4, clock.monotonic)
+    levels.configure({name: level(name, 1, queues=1, length=9, lendable=100) for name in ("a", "b")})
+    taken = [await levels.enter("a", "x") for _ in range(2)]
+    taken += await asyncio.gather(levels.enter("a", "x"), levels.enter("a", "x"))
+    assert levels.look()["a"].limit == 4
+    for one in taken:
+        levels.leave(one, clock.monotonic())
+    clock.ahead += 600.0
+    assert (levels.look()["a"].limit, levels.look()["b"].limit) == (4, 0)
+
+    await asyncio.gather(levels.enter("b", "x"), levels.enter("b", "x"))
+
+    assert levels.look()["b"].limit >= 2
 
 
 async def test_overload(call):
     """Whoever finds no seat gets 429 and is told when to come back; masters always get in."""
     services = call.server.services
-    fairness = Fairness(services.store, FlowMetrics(unseen_families()), 8)
+    fairness = Fairness(services.store, FlowMetrics(unseen_families(), 0.0), 8)
     free = asyncio.Event()
 
     async def handler(request):
@@ -197,20 +225,27 @@ async def test_at_verbosity_5_a_rejection_is_logged(call, caplog):
     )
     change = {"spec": {"priorityLevelConfiguration": {"name": "nothing"}}}
     await call.patch(f"{GROUP}/flowschemas/global-default", change)
-    fairness = Fairness(call.server.services.store, FlowMetrics(unseen_families()), 8)
+    fairness = Fairness(call.server.services.store, FlowMetrics(unseen_families(), 0.0), 8)
     made = Request.of("GET", "/api/v1/pods")
     made.user = User("somebody", groups=("system:authenticated",))
     made.info = parse("GET", "/api/v1/pods", {})
 
+    served = asyncio.Event()
+
     async def handler(request):
+        await served.wait()
         return text(200, "")
 
+    first = asyncio.create_task(fairness.serve(handler, made))  # where nothing runs, one request may
+    await asyncio.sleep(0)
     with caplog.at_level(level_of(5)):
         assert (await fairness.serve(handler, made)).status == 429
+    served.set()
+    assert (await first).status == 200
     [told] = caplog.messages
     assert told == (
         'QS(nothing): rejecting request "global-default" list /api/v1/pods of somebody because 1 seats are '
-        "asked for, 0 seats are in use (0 are executing) and the limit is 0"
+        "asked for, 1 seats are in use (1 are executing) and the limit is 0"
     )
 
 
@@ -235,16 +270,22 @@ async def test_rules(call):
     ]
 
 
-@pytest.mark.parametrize(("percent", "admitted"), [(None, 4), (0, 1), (100, 2), (200, 3)])
-async def test_a_level_borrows_within_its_limit(percent, admitted):
+@pytest.mark.parametrize(("percent", "most"), [(None, 4), (0, 1), (100, 2), (200, 3)])
+async def test_a_level_borrows_within_its_limit(percent, most):
     """borrowingLimitPercent bounds what a level takes of what others lend, in percent of its own seats."""
-    lender, borrower = level("lender", 3, lendable=100), level("borrower", 1)
+    clock = LoopClock()
+    lender, borrower = level("lender", 3, lendable=100), level("borrower", 1, queues=1, length=50)
     if percent is not None:
         borrower["spec"]["limited"]["borrowingLimitPercent"] = percent
-    levels = PriorityLevels(4)
+    levels = PriorityLevels(4, clock.monotonic)
     levels.configure({"lender": lender, "borrower": borrower})
-    for _ in range(admitted):
-        await levels.enter("borrower", "flow")
+    waiting = [asyncio.create_task(levels.enter("borrower", "flow")) for _ in range(20)]
+    await asyncio.sleep(0)
+    clock.ahead += 10.0
 
-    with pytest.raises(RejectedError, match="concurrency-limit"):
-        await levels.enter("borrower", "flow")
+    levels.look()
+
+    assert levels.levels["borrower"].running == most
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
