@@ -4,7 +4,8 @@ A plugin is one class in one module; `apiserver.admission.chain` lists them in u
 plugin may be called several times for one write (after a conflict), so it must be safe to repeat.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import types
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +15,7 @@ from kubeskew.apimachinery.errors import StatusError, forbidden
 from kubeskew.apimachinery.metrics.series import HistogramSeries, unseen_families
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.caching.gc_control import LARGE
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StepSeries
 from kubeskew.apiserver.user import User
@@ -139,13 +141,14 @@ class _Concerned(NamedTuple):
     """Holds the plugins that look at one kind of write, each with what times it, and what times them all."""
 
     steps: tuple[tuple[Step, str, bool, HistogramSeries], ...]
+    of_large: tuple[tuple[Step, str, bool, HistogramSeries], ...]  # the same for large objects
     admitted: StepSeries
 
 
 class _AdmissionStep:
     """Runs one step of the plugins, in order; of those only that look at such a write.
 
-    The clock stands still while none of them waits, so it is looked at only behind those that may.
+    A plugin that has not waited has taken no time: the clock is looked at behind the others only.
     """
 
     def __init__(self, kind: str, steps: Sequence[tuple[Plugin, Step]], meter: _Meter) -> None:
@@ -161,15 +164,24 @@ class _AdmissionStep:
             concerned = self._concerned[like] = self._find(attributes)
         now, refusing = self._now, ""
         begun = before = now()
+        steps = concerned.steps if attributes.size <= LARGE else concerned.of_large
         try:
-            for step, name, waits, timed in concerned.steps:
+            for step, name, waits, timed in steps:
                 refusing = name
-                await step(attributes)
-                if waits and (after := now()) != before:
-                    timed.observe(after - before)
-                    before = after
-                else:
+                if not waits:
+                    await step(attributes)
                     timed.counts[0] += 1
+                    continue
+                work = step(attributes).__await__()
+                try:
+                    first = next(work)
+                except StopIteration:
+                    timed.counts[0] += 1
+                    continue
+                await _rest(work, first)
+                after = now()
+                timed.observe(after - before)
+                before = after
         except StatusError:
             self._rejected(refusing, attributes.operation, before - begun, now() - before)
             raise
@@ -177,23 +189,41 @@ class _AdmissionStep:
 
     def _find(self, attributes: Attributes) -> _Concerned:
         operation, resource, kind = attributes.operation, attributes.resource, self._kind
-        steps = [
-            (
-                step if plugin.awaits else partial(_aside, step),
-                plugin.name,
-                plugin.waits or not plugin.awaits,
-                self._metrics.plugin(plugin.name, kind, operation),
-            )
-            for plugin, step in self._steps
-            if plugin.handles(operation, resource, attributes.subresource)
-        ]
-        return _Concerned(tuple(steps), self._metrics.step(kind, operation))
+        steps, of_large = [], []
+        for plugin, step in self._steps:
+            if plugin.handles(operation, resource, attributes.subresource):
+                timed = self._metrics.plugin(plugin.name, kind, operation)
+                steps.append((step, plugin.name, plugin.waits, timed))
+                aside = step if plugin.awaits else partial(_aside, step)
+                of_large.append((aside, plugin.name, plugin.waits or not plugin.awaits, timed))
+        return _Concerned(tuple(steps), tuple(of_large), self._metrics.step(kind, operation))
 
     def _rejected(self, name: str, operation: str, before: float, seconds: float) -> None:
         """Times what a plugin has refused; what is no plugin upstream has no name."""
         if name:
             self._metrics.plugin(name, self._kind, operation, rejected=True).observe(seconds)
             self._metrics.step(self._kind, operation, rejected=True).observe(before + seconds)
+
+
+@types.coroutine
+def _rest(work: Generator[Any, Any, None], wanted: Any) -> Generator[Any, Any, None]:
+    """Awaits the rest of work that waits for `wanted`."""
+    while True:
+        try:
+            yield wanted
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:
+            try:
+                wanted = work.throw(error)
+            except StopIteration:
+                return
+        else:
+            try:
+                wanted = work.send(None)
+            except StopIteration:
+                return
 
 
 async def _aside(step: Step, attributes: Attributes) -> None:

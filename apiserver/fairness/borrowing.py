@@ -16,37 +16,69 @@ Usage = tuple[int, int]  # requests that run, and that wait
 
 
 class Occupancy:
-    """Sums up for how long a level had so many requests running and so many waiting.
+    """Counts requests that run and that wait, and for how long there were so many of them.
 
-    Seconds are those of a monotonic clock. A state that lasted for no time at all is in the sum, too.
+    Seconds are those of a monotonic clock. A state that lasted for no time at all counts, too.
     """
 
-    __slots__ = ("_now", "_usage", "seconds")
+    __slots__ = ("_alone", "_beside", "_since", "running", "waiting")
 
     def __init__(self, now: float) -> None:
-        self._now = now
-        self._usage: Usage = 0, 0
-        self.seconds: dict[Usage, float] = {self._usage: 0.0}
+        self.running = self.waiting = 0
+        self._since = now
+        self._alone = [0.0]  # seconds in which nothing waited, by what ran
+        self._beside: dict[Usage, float] = {}  # seconds in which something waited
 
-    def change(self, now: float, usage: Usage) -> None:
-        """Notes that the level has these requests from now on."""
-        seconds = self.seconds
-        if now > self._now:
-            seconds[self._usage] += now - self._now
-            self._now = now
-        self._usage = usage
-        if usage not in seconds:
-            seconds[usage] = 0.0
+    def begin(self, now: float) -> None:
+        """Notes that one more runs. This and `end` are what each request costs."""
+        running = self.running
+        if self.waiting:
+            self._pass(now)
+        elif now > self._since:
+            self._alone[running] += now - self._since
+            self._since = now
+        self.running = running = running + 1
+        if running == len(self._alone):
+            self._alone.append(0.0)
+
+    def end(self, now: float) -> None:
+        """Notes that one fewer runs."""
+        running = self.running
+        if self.waiting:
+            self._pass(now)
+        elif now > self._since:
+            self._alone[running] += now - self._since
+            self._since = now
+        self.running = running - 1
+
+    def wait(self, now: float, change: int = 1) -> None:
+        """Notes that one more waits, or one fewer."""
+        self._pass(now)
+        self.waiting += change
+        if self.waiting:
+            self._beside.setdefault((self.running, self.waiting), 0.0)
+
+    def _pass(self, now: float) -> None:
+        """Adds the time that has passed to what there was."""
+        if now <= self._since:
+            return
+        lasted, self._since = now - self._since, now
+        if self.waiting:
+            usage = self.running, self.waiting
+            self._beside[usage] = self._beside.get(usage, 0.0) + lasted
+        else:
+            self._alone[self.running] += lasted
 
     def until(self, now: float) -> Mapping[Usage, float]:
-        """Returns the sums up to now."""
-        self.change(now, self._usage)
-        return self.seconds
+        """Returns the seconds of each state up to now."""
+        self._pass(now)
+        return {(running, 0): seconds for running, seconds in enumerate(self._alone)} | self._beside
 
     def restart(self, now: float) -> Mapping[Usage, float]:
-        """Returns the sums up to now, and begins anew."""
+        """Returns the seconds of each state up to now, and sums up anew."""
         ended = self.until(now)
-        self.seconds = {self._usage: 0.0}
+        self._alone = [0.0] * (self.running + 1)
+        self._beside = {(self.running, self.waiting): 0.0} if self.waiting else {}
         return ended
 
 

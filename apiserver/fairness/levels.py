@@ -40,20 +40,12 @@ class PriorityLevel:
     queues: list[deque[asyncio.Future[None]]] = field(default_factory=list)
     hand: int = 0
     length: int = 0
-    running: int = 0
-    waiting: int = 0
     next_queue: int = 0
 
     @property
     def room(self) -> int:
         """Returns how many requests its queues hold, at least one."""
         return max(1, self.length) * max(1, len(self.queues))
-
-    def count(self, now: float, *, running: int = 0, waiting: int = 0) -> None:
-        """Notes that so many more requests, or fewer, run and wait."""
-        self.running += running
-        self.waiting += waiting
-        self.occupancy.change(now, (self.running, self.waiting))
 
 
 PeriodEnded = Callable[[PriorityLevel, Mapping[Usage, float]], None]
@@ -113,7 +105,7 @@ class PriorityLevels:
             self._catch_up(now)
         level = self.levels[name]
         if level.bounds.exempt or _has_seat(level):
-            level.count(now, running=1)
+            level.occupancy.begin(now)
             return level
         return None
 
@@ -130,7 +122,7 @@ class PriorityLevels:
             raise RejectedError("queue-full")
         seat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(seat)
-        level.count(self._now(), waiting=1)
+        level.occupancy.wait(self._now())
         try:
             await self._turn(seat)
         except TimeoutError:
@@ -144,7 +136,7 @@ class PriorityLevels:
             raise
         finally:
             if not seat.done() or seat.cancelled():
-                level.count(self._now(), waiting=-1)
+                level.occupancy.wait(self._now(), -1)
                 seat.cancel()
             if seat in queue:
                 queue.remove(seat)
@@ -167,13 +159,14 @@ class PriorityLevels:
 
     def leave(self, level: PriorityLevel, now: float) -> None:
         """Give the seat back, to whoever has waited: queues take turns."""
-        level.count(now, running=-1)
-        if level.waiting:
+        level.occupancy.end(now)
+        if level.occupancy.waiting:
             self._wake(level, now)
 
     def _wake(self, level: PriorityLevel, now: float) -> None:
-        while level.waiting and _has_seat(level) and _next(level):
-            level.count(now, running=1, waiting=-1)
+        while level.occupancy.waiting and _has_seat(level) and _next(level):
+            level.occupancy.wait(now, -1)
+            level.occupancy.begin(now)
 
     def _catch_up(self, now: float) -> None:
         """Shares out the seats for every period that has ended; nothing has changed in all but the first."""
@@ -200,13 +193,13 @@ class PriorityLevels:
         for name, seats in self.allotment.seats.items():
             level = self.levels[name]
             level.limit, level.denominator = seats, seats or max(1, (self._total + 5) // 10)
-            if level.waiting:
+            if level.occupancy.waiting:
                 self._wake(level, now)
 
 
 def _has_seat(level: PriorityLevel) -> bool:
     """Returns whether one more may run; where nothing runs, one may in any case."""
-    return level.running < (level.limit or 1)
+    return level.occupancy.running < (level.limit or 1)
 
 
 def _next(level: PriorityLevel) -> bool:

@@ -13,23 +13,38 @@ from kubeskew.apiserver.instrumentation.seats import SeatWaits
 _PREFIX = "apiserver_flowcontrol_"
 _KINDS = ("readOnly", "mutating")
 _NANOSECONDS = 1_000_000_000
+NOTED_MAX = 4_096  # ends of requests
 _Ratios = Iterable[tuple[float, float]]  # each with its seconds
 
 
 class KindSeries:
-    """Counts the requests that write, or those that read: how many run and wait, and for how long so many."""
+    """Holds when requests that write, or that read, began and ended, until somebody looks.
 
-    __slots__ = ("executing", "occupancy", "waiting")
+    To note a moment costs a request less than to sum up.
+    """
+
+    __slots__ = ("begun", "ended", "occupancy")
 
     def __init__(self, now: float) -> None:
-        self.executing = self.waiting = 0
+        self.begun: list[float] = []
+        self.ended: list[float] = []
         self.occupancy = Occupancy(now)
 
-    def count(self, now: float, *, executing: int = 0, waiting: int = 0) -> None:
-        """Notes that so many more of them, or fewer, run and wait."""
-        self.executing += executing
-        self.waiting += waiting
-        self.occupancy.change(now, (self.executing, self.waiting))
+    def settle(self) -> Occupancy:
+        """Sums up what was noted, and returns the sums."""
+        moments = [(now, 1) for now in self.begun] + [(now, -1) for now in self.ended]
+        self.begun.clear()
+        self.ended.clear()
+        for now, change in sorted(moments, key=_moment):
+            if change > 0:
+                self.occupancy.begin(now)
+            else:
+                self.occupancy.end(now)
+        return self.occupancy
+
+
+def _moment(noted: tuple[float, int]) -> float:
+    return noted[0]
 
 
 class FlowSeries:
@@ -38,7 +53,7 @@ class FlowSeries:
     __slots__ = ("dispatched", "kind", "seconds", "waiting", "waits")
 
     def __init__(self, kind: KindSeries, seconds: Sequence[float], waits: Sequence[float]) -> None:
-        self.kind = kind
+        self.kind = kind  # of all requests that write, or read
         self.dispatched = 0  # that got their seats
         self.waiting = 0  # for a seat
         self.seconds = HistogramSeries(seconds)  # of those that have given it back
@@ -159,7 +174,7 @@ class FlowMetrics:
                 limited = of_level not in found or not found[of_level].bounds.exempt
                 self._fill({"priority_level": of_level, "flow_schema": schema}, kinds, waits=limited)
         for name, kind in zip(_KINDS, self._kinds, strict=True):
-            self._fill_kind(name, kind, levels, now)
+            self._fill_kind(name, kind.settle(), levels, now)
         for gauges in self._by_level.values():
             gauges.clear()
         for name, level in found.items():
@@ -197,10 +212,10 @@ class FlowMetrics:
         for name, value in values.items():
             self._by_level[name].at(priority_level=level.name).value = value
 
-    def _fill_kind(self, name: str, kind: KindSeries, levels: PriorityLevels, now: float) -> None:
-        self._in_flight.at(request_kind=name).value = kind.executing
+    def _fill_kind(self, name: str, kind: Occupancy, levels: PriorityLevels, now: float) -> None:
+        self._in_flight.at(request_kind=name).value = kind.running
         self._waiting.at(request_kind=name).value = kind.waiting
-        seconds = kind.occupancy.until(now)
+        seconds = kind.until(now)
         for phase, most in enumerate((levels.running_most, levels.waiting_most)):
             series = self._reads_and_writes.at(request_kind=name, phase="waiting" if phase else "executing")
             series.set_all(0, 0)

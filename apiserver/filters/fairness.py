@@ -14,7 +14,7 @@ from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import PriorityLevel, PriorityLevels, RejectedError
-from kubeskew.apiserver.fairness.metrics import FlowMetrics, FlowSeries
+from kubeskew.apiserver.fairness.metrics import NOTED_MAX, FlowMetrics, FlowSeries
 from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.storage.interfaces import Store
@@ -87,13 +87,16 @@ class Fairness:
                 return _with_headers(self._refused(request, flow, rejected), flow)
             seated_at = self._now()
         counted.dispatched += 1
-        counted.kind.count(seated_at, executing=1)
+        counted.kind.begun.append(seated_at)
         try:
             return _with_headers(await handler(request), flow)
         finally:
             request.answered_at = ended = self._now()
             self._levels.leave(level, ended)
-            counted.kind.count(ended, executing=-1)
+            noted = counted.kind.ended
+            noted.append(ended)
+            if len(noted) > NOTED_MAX:
+                counted.kind.settle()
             counted.seconds.observe(ended - seated_at)
 
     async def _enter(self, request: Request, flow: Flow, counted: FlowSeries) -> PriorityLevel:
@@ -102,12 +105,12 @@ class Fairness:
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
         begun = self._now()
         counted.waiting += 1
-        counted.kind.count(begun, waiting=1)
+        counted.kind.settle().wait(begun)
         try:
             level = await self._levels.enter(flow.level, name)
         finally:
             counted.waiting -= 1
-            counted.kind.count(self._now(), waiting=-1)
+            counted.kind.settle().wait(self._now(), -1)
         waited = self._now() - begun
         counted.waits.observe(waited)
         self._metrics.waits.seconds.observe(waited)
@@ -125,8 +128,8 @@ class Fairness:
         level = self._levels.levels[flow.level]
         return (
             f'QS({flow.level}): rejecting request "{flow.schema}" {info.verb} {info.path} of {user.name} '
-            f"because 1 seats are asked for, {level.running} seats are in use "
-            f"({level.running} are executing) and the limit is {level.limit}"
+            f"because 1 seats are asked for, {level.occupancy.running} seats are in use "
+            f"({level.occupancy.running} are executing) and the limit is {level.limit}"
         )
 
 

@@ -1,8 +1,9 @@
 """Counts what the Pod Security Standards decide (pod-security-admission/metrics/metrics.go, 1.36)."""
 
-from kubeskew.apimachinery.metrics.series import Families
+from kubeskew.apimachinery.metrics.series import Families, NumberSeries
 
 _OPERATIONS = ("create", "update")
+_Evaluation = tuple[str, tuple[str, str], tuple[str, str, str], bool]  # mode, level, where, whether allowed
 
 
 class PolicyMetrics:
@@ -12,6 +13,7 @@ class PolicyMetrics:
         self._evaluations = families.counters(
             "pod_security_evaluations_total", "Evaluations of pods, by decision."
         )
+        self._series: dict[_Evaluation, NumberSeries] = {}
         for operation in _OPERATIONS:
             self._evaluations.at(
                 **_labels("allow", "enforce", ("privileged", "latest"), operation, "pod", "")
@@ -25,11 +27,15 @@ class PolicyMetrics:
         self, mode: str, level: tuple[str, str], where: tuple[str, str, str], *, allowed: bool
     ) -> None:
         """Counts a decision; `where` has the request's operation, storage resource and subresource."""
-        operation, resource, subresource = where
-        known = {"pods": "pod", "namespaces": "namespace"}.get(resource, "controller")
-        decision = "allow" if allowed else "deny"
-        labels = _labels(decision, mode, level, operation.lower(), known, subresource)
-        self._evaluations.at(**labels).inc()
+        evaluation = mode, level, where, allowed
+        series = self._series.get(evaluation)
+        if series is None:
+            operation, resource, subresource = where
+            known = {"pods": "pod", "namespaces": "namespace"}.get(resource, "controller")
+            decision = "allow" if allowed else "deny"
+            labels = _labels(decision, mode, level, operation.lower(), known, subresource)
+            series = self._series[evaluation] = self._evaluations.at(**labels)
+        series.value += 1
 
 
 def _labels(

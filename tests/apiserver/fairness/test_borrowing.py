@@ -101,9 +101,9 @@ def test_what_no_allocation_can_reach(total):
 def test_demand_of_a_period():
     """Demand is what runs and waits: on average over time, at most, and smoothed downwards only."""
     occupancy = Occupancy(100.0)
-    occupancy.change(102.0, (1, 0))
-    occupancy.change(104.0, (1, 3))
-    occupancy.change(104.0, (1, 0))
+    occupancy.begin(102.0)
+    for change in (1, 1, 1, -1, -1, -1):
+        occupancy.wait(104.0, change)
     period = occupancy.restart(110.0)
 
     demand = Demand().after(period)

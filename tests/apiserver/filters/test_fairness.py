@@ -123,7 +123,7 @@ async def test_seats_and_queues():
         await levels.enter("b", "x")
     levels.leave(first, 0.0)
     await waiting
-    assert levels.levels["a"].running == 2
+    assert levels.levels["a"].occupancy.running == 2
 
 
 async def test_a_level_that_stops_queuing():
@@ -139,7 +139,7 @@ async def test_a_level_that_stops_queuing():
     with pytest.raises(RejectedError, match="cancelled"):
         await waiting
     levels.leave(taken, 0.0)
-    assert (await levels.enter("a", "f")).waiting == 0
+    assert (await levels.enter("a", "f")).occupancy.waiting == 0
 
 
 @pytest.mark.looptime
@@ -285,7 +285,7 @@ async def test_a_level_borrows_within_its_limit(percent, most):
 
     levels.look()
 
-    assert levels.levels["borrower"].running == most
+    assert levels.levels["borrower"].occupancy.running == most
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
