@@ -114,20 +114,24 @@ class APIServer:
         self.services.nodes = NodeConnections(options)
         self._count_state()
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
-        definitions = DefinitionControllers(self.services, self.dispatch)
-        self.services.background.add("definitions", definitions.run)
-        queues = QueueMetrics(metrics.registry, environment.clock)
-        local = LocalServices(self.services, self.dispatch, queues)
-        self.services.background.add("local APIServices", local.run)
-        availability = Availability(self.services, self.dispatch, queues)
-        self.services.background.add("availability of APIServices", availability.run)
-        type_checking = TypeChecking(self.services, self.dispatch)
-        self.services.background.add("type checking of policies", type_checking.run)
+        self._add_duties()
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
         self.listener = machine.listener(self.handle, environment.clock)
         self.port = options.secure_port
         self._add_checks()
+
+    def _add_duties(self) -> None:
+        services = self.services
+        queues = QueueMetrics(services.metrics.registry, services.environment.clock)
+        definitions = DefinitionControllers(services, self.dispatch)
+        services.background.add("definitions", definitions.run)
+        local = LocalServices(services, self.dispatch, queues)
+        services.background.add("local APIServices", local.run)
+        availability = Availability(services, self.dispatch, queues)
+        services.background.add("availability of APIServices", availability.run)
+        type_checking = TypeChecking(services, self.dispatch)
+        services.background.add("type checking of policies", type_checking.run)
 
     def _pipeline(self) -> Handler:
         options, services = self.options, self.services
