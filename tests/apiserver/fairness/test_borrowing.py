@@ -53,7 +53,7 @@ def test_levels_borrow_what_others_do_not_use(lender, borrower, seats):
 
 
 def test_exempt_levels_go_first():
-    """What an exempt level has used is taken from the others, down to what they never lend."""
+    """An exempt level takes what it has used from the others, down to what they never lend."""
     levels = [
         ("exempt", Bounds(0, 0, 10, exempt=True), Demand(most=7)),
         ("a", Bounds(5, 2, 15), Demand(most=5, smoothed=5.0)),
