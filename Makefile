@@ -26,16 +26,16 @@ explore: $(STAMP)  ## Every cell in simulations with faults, for ten minutes; ag
 
 # One alone: make planted PLANTED_FLAGS="--only lease-twice".
 planted: $(STAMP)  ## Plant defects, one at a time, and see an exploration find each
-	$(BIN)/python hack/planted.py $(PLANTED_FLAGS)
+	$(BIN)/python hack/checks/planted.py $(PLANTED_FLAGS)
 
 # One alone: make explored-bugs BUGS_FLAGS="--only k8s-134445".
 explored-bugs: $(STAMP)  ## Have explorations come upon known bugs, and see that fixed releases do not have them
-	$(BIN)/python hack/explored_bugs.py $(BUGS_FLAGS)
+	$(BIN)/python hack/checks/explored_bugs.py $(BUGS_FLAGS)
 
 schemas: $(STAMP)  ## Write docs/schemas and the pages made of the code anew, after a change of what they tell
-	$(BIN)/python hack/schemas.py
-	$(BIN)/python hack/known_bugs_page.py
-	$(BIN)/python hack/invariants_page.py
+	$(BIN)/python hack/documents/schemas.py
+	$(BIN)/python hack/documents/known_bugs_page.py
+	$(BIN)/python hack/documents/invariants_page.py
 
 # Documents and the pages of commands and operations; any warning is an error. Open report/site/index.html.
 site: $(STAMP)  ## Build the documentation into report/site, which works without network
@@ -58,21 +58,21 @@ test-people: $(STAMP) kubectl  ## What users do: click in a headless Chromium (D
 test-postgresql: $(STAMP)  ## Logs in PostgreSQL, which the suite starts
 	$(BIN)/pytest -q -m postgresql
 
-# Fuzzing every group of the API takes as long again: hack/test-random --slow -k fuzzing.
+# Fuzzing every group of the API takes as long again: hack/checks/test-random --slow -k fuzzing.
 test-slow: $(STAMP) kubectl  ## The long tests
 	$(BIN)/pytest -q -n 2 --dist loadgroup -m "slow and not postgresql and not random" --timeout 900
 
 # For longer: make test-random RANDOM_FLAGS="--seconds 600 --examples 1000"; --seed N repeats a round.
 test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time
-	hack/test-random $(RANDOM_FLAGS)
+	hack/checks/test-random $(RANDOM_FLAGS)
 
 # One alone: make mutants MUTANTS_FLAGS="--only scheduler".
 mutants: $(STAMP)  ## Plant defects, one at a time, and see the matrix find each
-	$(BIN)/python hack/mutants.py $(MUTANTS_FLAGS)
+	$(BIN)/python hack/checks/mutants.py $(MUTANTS_FLAGS)
 
 # Some alone: make twice TWICE_FLAGS="--only 'dra/*'".
 twice: $(STAMP)  ## Every simulated cell twice, with faults and without: the first step that differs
-	$(BIN)/python hack/twice.py $(TWICE_FLAGS)
+	$(BIN)/python hack/checks/twice.py $(TWICE_FLAGS)
 
 # Without the tests that start processes: what runs in those is not counted.
 coverage: $(STAMP)  ## Which lines and branches the tests reach; report/coverage/index.html
@@ -92,10 +92,10 @@ down: $(STAMP)  ## Stop it and remove its data
 	$(BIN)/kubeskew --state-dir $(STATE) down --purge
 
 kubectl: $(STAMP)  ## Fetch kubectl 1.20, 1.32 and 1.36 into .kubectl
-	hack/fetch-kubectl .kubectl
+	hack/tools/fetch-kubectl .kubectl
 
 node:  ## Install the JavaScript client of the tests into .node
-	hack/fetch-node-client .node
+	hack/tools/fetch-node-client .node
 
 bench: $(STAMP)  ## The table of numbers, measured on this machine
 	$(BIN)/python -m benchmarks

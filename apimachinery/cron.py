@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.apimachinery.go_formats import parse_duration
 
 
 class CronError(ValueError):

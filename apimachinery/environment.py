@@ -1,10 +1,23 @@
-"""Holds what surrounds a component: everything that it is given instead of looking for it."""
+"""The environment of a component: version, gates, clock, randomness, and how it announces what happens.
 
+A component is given all of this instead of looking for it. Announcements of starts, stops and faults go to
+the API server, for the log's time line.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
+
+COMPONENTS_PATH: Final = "/kubeskew/v1/components"
+DETAIL_MAX: Final = 1_000  # characters of an announcement's detail
+RETRY_SECONDS: Final = 0.2  # between attempts, while no server answers
+
+LastWords = Callable[[Sequence[Object]], None]  # posts announcements and blocks the process until it is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +28,16 @@ class Environment:
     gates: FeatureGates
     clock: Clock
     entropy: Entropy
+
+
+def announcement(environment: Environment, component: str, what: str, detail: str = "") -> Object:
+    """Returns the body of the announcement that `what` happened to a component; `detail` may be any text, of
+    which the server takes a line."""
+    line = "".join(char if char.isprintable() else " " for char in detail)[:DETAIL_MAX]
+    return {
+        **({"detail": line} if line else {}),
+        "component": component,
+        "what": what,
+        "version": str(environment.version),
+        "gates": environment.gates.flag(),
+    }

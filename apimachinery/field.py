@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kubeskew.apimachinery.go_numbers import as_written, float_text
-from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.go_formats import as_written, float_text, quoted
 
 _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # Go escapes them in JSON
 ROOT = "[]"  # a path without a name, as Go shows it

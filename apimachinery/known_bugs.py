@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apimachinery.versions import Version
 
 _TABLE = Path(__file__).parent / "data" / "known_bugs.json"
@@ -56,7 +56,7 @@ class KnownBug:
     since: tuple[Patch, ...]
     fixed: tuple[Patch, ...]
     gates: tuple[str, ...]  # without which it shows nothing
-    trigger: tuple[Mapping[str, Any], ...]  # objects that may meet it (known_bug_triggers.py)
+    trigger: tuple[Mapping[str, Any], ...]  # objects that may meet it (`kubeskew bugs -f FILE`)
     switch: str  # `MODULE:CLASS.FIELD` of the component's features; empty if it is not built
     missing: str  # what kubeskew lacks to behave so; empty if it does
     note: str  # where its releases are from, if not from a release note; what is uncertain

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.memo import remembered
 
 NameCheck = Callable[[str, bool], list[str]]
 

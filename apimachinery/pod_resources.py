@@ -1,14 +1,42 @@
-"""Computes what the containers of a pod need together, and which ports of the node they take.
+"""Computes what a pod's containers need together, which ports they take, and which resources are extended.
 
-Source: k8s.io/component-helpers/resource/helpers.go (PodRequests), 1.36.
+Extended resources are known from Kubernetes' own by their names.
+
+Sources: k8s.io/component-helpers/resource/helpers.go (PodRequests), k8s.io/kubernetes/pkg/apis/core/v1/helper
+and pkg/scheduler/util (IsDRAExtendedResourceName), 1.36.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from kubeskew.apimachinery import names
+from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.quantity import Quantity
 
+IMPLICIT = "deviceclass.resource.kubernetes.io/"  # and the name of a DeviceClass: its implicit resource
+REQUESTS = "requests."  # prefix of a resource in a quota
 _T = TypeVar("_T", int, Quantity)
+
+
+def is_native(name: str) -> bool:
+    """Returns whether a resource is Kubernetes' own: unprefixed, or of a domain below kubernetes.io."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+@remembered(4096)
+def is_extended_resource(name: str) -> bool:
+    """Returns whether a device plugin may provide a container's resource (IsExtendedResourceName).
+
+    The name must be qualified also with `requests.` before it, as quotas write it.
+    """
+    if is_native(name) or name.startswith(REQUESTS):
+        return False
+    return not names.qualified_name(f"{REQUESTS}{name}")
+
+
+def is_dra_extended_resource(name: str) -> bool:
+    """Returns whether DRA may provide a container's resource, by an explicit or an implicit name."""
+    return name.startswith(IMPLICIT) or is_extended_resource(name)
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ A quantity keeps the format it was written in. As upstream it has two representa
 decimal exponent where that is enough, else a big decimal; they differ in nothing but what happens when the
 answer of `value` or `milli_value` overflows 64 bits (recorded answers of 1.36, kept as they are).
 
-Source: k8s.io/apimachinery/pkg/api/resource, 1.36.
+Source: k8s.io/apimachinery/pkg/api/resource (with math.go and scale_int.go), 1.36.
 """
 
 import re
@@ -13,9 +13,12 @@ from enum import StrEnum
 from functools import total_ordering
 from typing import Any
 
-from kubeskew.apimachinery import quantity_arithmetic as arithmetic
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.memo import remembered
 
+INT64_MAX = (1 << 63) - 1
+# Powers of ten that upstream multiplies by at once; it multiplies by others step by step.
+_MULTIPLIED_ONCE = frozenset({1, 2, 3, 6, 9})
+FAR_APART = 10_000  # decimal places beyond which the smaller operand of a sum is dropped
 WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_SUFFIX = "unable to parse quantity's suffix"
 WRONG_NUMBER = "unable to parse numeric part of quantity"
@@ -33,6 +36,72 @@ _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 _NANO, _MILLI = -9, -3
 _INT64_DIGITS = 18  # digits that certainly fit 64 bits
+
+
+def without_factor(number: int, factor: int) -> tuple[int, int]:
+    """Returns `number` without its factors of `factor`, and how many there were."""
+    times = 0
+    while number and number % factor == 0:
+        number //= factor
+        times += 1
+    return number, times
+
+
+def power(places: int) -> int:
+    """Returns ten to a power that is not negative."""
+    return int(10**places)
+
+
+def fits(number: int) -> bool:
+    """Returns whether 64 bits hold `number`."""
+    return -INT64_MAX - 1 <= number <= INT64_MAX
+
+
+def wrap(number: int, bits: int = 64) -> int:
+    """Returns `number` as a signed machine integer that overflowed."""
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def times_power(number: int, places: int) -> int | None:
+    """Returns `number * 10**places` if that fits 64 bits."""
+    if number == 0:
+        return 0
+    if places >= 19:
+        return None
+    grown: int = number * 10**places
+    return grown if fits(grown) else None
+
+
+def times_power_wrapped(number: int, places: int) -> int:
+    """Returns the same as upstream without its check for overflow: wrapped where it multiplies once, else
+    0."""
+    grown = times_power(number, places)
+    if grown is not None:
+        return grown
+    return wrap(number * power(places)) if places in _MULTIPLIED_ONCE else 0
+
+
+def divide_away(number: int, places: int) -> int:
+    """Returns `number / 10**places`, with fractions rounded away from zero."""
+    if places >= 20:
+        return (number > 0) - (number < 0)
+    magnitude: int = -(-abs(number) // 10**places)
+    return magnitude if number > 0 else -magnitude
+
+
+def wide_scaled(unscaled: int, places: int) -> int:
+    """`unscaled / 10**places` as upstream's 64-bit arithmetic gives it, overflow included."""
+    if places == 0:
+        return wrap(unscaled)
+    if places < 0:
+        return 0 if places <= -64 else wrap(wrap(unscaled) * power(-places))
+    if unscaled < INT64_MAX and places < 19:
+        number, divisor = wrap(unscaled), power(places)
+        magnitude, rest = divmod(abs(number), divisor)
+        return (magnitude if number >= 0 else -magnitude) + (rest != 0)
+    whole, rest = divmod(unscaled, power(min(places, FAR_APART)))
+    return wrap(whole) + (rest != 0)
 
 
 class QuantityError(ValueError):
@@ -110,17 +179,17 @@ class Quantity:
         """Returns the number in units of `10**scale`, rounded up (fractions of negative narrow numbers
         away from zero)."""
         if self.wide:
-            return arithmetic.wide_scaled(self.unscaled, scale - self.exponent)
+            return wide_scaled(self.unscaled, scale - self.exponent)
         shift = self.exponent - scale
         if shift < 0:
-            return arithmetic.divide_away(self.unscaled, -shift)
-        return arithmetic.times_power_wrapped(self.unscaled, shift)
+            return divide_away(self.unscaled, -shift)
+        return times_power_wrapped(self.unscaled, shift)
 
     def as_int64(self) -> int | None:
         """Returns the exact whole number if the narrow representation has one, else None."""
         if self.wide or self.exponent < 0:
             return None
-        return arithmetic.times_power(self.unscaled, self.exponent)
+        return times_power(self.unscaled, self.exponent)
 
     def decimal(self) -> Decimal:
         """Returns the exact number."""
@@ -142,7 +211,7 @@ class Quantity:
             left, right = (self.unscaled, other.unscaled)
             if self.sign() != other.sign():
                 left, right = self.sign(), other.sign()
-        elif abs(self.exponent - other.exponent) > arithmetic.FAR_APART:
+        elif abs(self.exponent - other.exponent) > FAR_APART:
             further = self.sign() * (1 if self.exponent > other.exponent else -1)
             left, right = further, 0
         else:
@@ -171,7 +240,7 @@ class Quantity:
 
     def __mul__(self, factor: int) -> "Quantity":
         product = self.unscaled * factor
-        return Quantity(product, self.exponent, self.format, wide=self.wide or not arithmetic.fits(product))
+        return Quantity(product, self.exponent, self.format, wide=self.wide or not fits(product))
 
 
 ZERO = Quantity(0, text="0")
@@ -204,8 +273,8 @@ def _read_suffix(suffix: str) -> tuple[int, int, Format]:
             exponent = int(suffix[1:])
         except ValueError:
             raise QuantityError(WRONG_SUFFIX) from None
-        if abs(exponent) <= arithmetic.INT64_MAX:
-            return 10, arithmetic.wrap(exponent, 32), Format.DECIMAL_EXPONENT
+        if abs(exponent) <= INT64_MAX:
+            return 10, wrap(exponent, 32), Format.DECIMAL_EXPONENT
     raise QuantityError(WRONG_SUFFIX)
 
 
@@ -243,15 +312,15 @@ def _wide(number: int, places: int, base: int, exponent: int, fmt: Format, negat
     else:
         number <<= exponent
     if number and scale < _NANO:
-        number = 1 if _NANO - scale > arithmetic.FAR_APART else -(-number // 10 ** (_NANO - scale))
+        number = 1 if _NANO - scale > FAR_APART else -(-number // 10 ** (_NANO - scale))
         scale = _NANO
-    elif number and scale <= arithmetic.FAR_APART:
+    elif number and scale <= FAR_APART:
         number *= 10 ** (scale - _NANO)
         scale = _NANO
     if fmt is Format.BINARY_SI:
         one = 10**-_NANO
-        if number > arithmetic.INT64_MAX * one:
-            number, scale = arithmetic.INT64_MAX, 0
+        if number > INT64_MAX * one:
+            number, scale = INT64_MAX, 0
         elif 0 < number < one:
             fmt = Format.DECIMAL_SI
     return Quantity(-number if negative else number, scale, fmt, wide=True)
@@ -263,9 +332,9 @@ def _write(quantity: Quantity) -> str:
     if quantity.format is Format.BINARY_SI:
         whole = _whole(quantity)
         if whole is not None and not -1024 < whole < 1024:
-            amount, times = arithmetic.without_factor(whole, 1024)
+            amount, times = without_factor(whole, 1024)
             return f"{amount}{_BINARY_SUFFIX.get(times * 10, '')}"
-    amount, times = arithmetic.without_factor(quantity.unscaled, 10)
+    amount, times = without_factor(quantity.unscaled, 10)
     exponent = quantity.exponent + times
     amount *= 10 ** (exponent % 3)
     exponent -= exponent % 3
@@ -278,7 +347,7 @@ def _write(quantity: Quantity) -> str:
 def _whole(quantity: Quantity) -> int | None:
     """Returns the exact integer, None if there is a fraction (or the number is absurdly large)."""
     if quantity.exponent >= 0:
-        within = quantity.exponent <= arithmetic.FAR_APART
+        within = quantity.exponent <= FAR_APART
         return int(quantity.unscaled * 10**quantity.exponent) if within else None
     whole, rest = divmod(quantity.unscaled, 10**-quantity.exponent)
     return None if rest else whole
@@ -291,12 +360,12 @@ def _sum(left: Quantity, right: Quantity) -> Quantity:
         return Quantity(left.unscaled, left.exponent, fmt)
     if narrow and left.is_zero():
         return Quantity(right.unscaled, right.exponent, fmt)
-    if abs(left.exponent - right.exponent) > arithmetic.FAR_APART:
+    if abs(left.exponent - right.exponent) > FAR_APART:
         larger = max(left, right, key=lambda quantity: (not quantity.is_zero(), quantity.exponent))
         return Quantity(larger.unscaled, larger.exponent, fmt, wide=True)
     ours, theirs, exponent = _aligned(left, right)
-    fits = narrow and arithmetic.fits(ours) and arithmetic.fits(theirs) and arithmetic.fits(ours + theirs)
-    return Quantity(ours + theirs, exponent, fmt, wide=not fits)
+    stays = narrow and fits(ours) and fits(theirs) and fits(ours + theirs)
+    return Quantity(ours + theirs, exponent, fmt, wide=not stays)
 
 
 def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:

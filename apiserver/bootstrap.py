@@ -1,27 +1,31 @@
-"""Makes the objects that a new cluster needs, and later anew those that it cannot be without.
+"""Objects that a new cluster needs, and those that are made again whenever they are missing.
 
 Objects that exist already are left alone.
 
-Source: k8s.io/kubernetes pkg/controlplane (controllers systemnamespaces, kubernetesservice) and
-pkg/registry/{scheduling,rbac}/rest, 1.36.
+Sources: k8s.io/kubernetes/pkg/controlplane/controller/clusterauthenticationtrust, 1.36; k8s.io/kubernetes
+pkg/controlplane (controllers systemnamespaces, kubernetesservice) and pkg/registry/{scheduling,rbac}/rest,
+1.36.
 """
 
 import asyncio
 import ipaddress
 import itertools
+import json
 import logging
+import re
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 import orjson
 
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver import extension_authentication
 from kubeskew.apiserver.aggregation.local import built_in
-from kubeskew.apiserver.authorization.default_roles import DefaultRoles
-from kubeskew.apiserver.authorization.reconciling import must_be_replaced, reconciled
+from kubeskew.apiserver.authorization.default_roles import DefaultRoles, must_be_replaced, reconciled
 from kubeskew.apiserver.fairness import defaults
+from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.http import request_info
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.options import ServerOptions
@@ -30,6 +34,9 @@ from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import known_object
 from kubeskew.apiserver.user import SERVER
 
+NAME = "extension-apiserver-authentication"
+_CLIENTS, _PROXIES = "client-ca-file", "requestheader-client-ca-file"
+_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 log = logging.getLogger(__name__)
 
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
@@ -50,6 +57,52 @@ _PORT_NAME = "https"
 _ATTEMPTS = 3  # at an object that other servers write, too
 KEEPING_SECONDS = 10.0  # between two looks at what has to be there
 _NAMESPACE_TURNS = 6  # every so many looks also at namespaces, flow schemas and priority levels
+
+
+def data_of(options: ServerOptions, environment: Environment) -> dict[str, str]:
+    """Returns the server's own part of the ConfigMap; the lists are JSON."""
+    data = {}
+    if options.client_ca_file:
+        data[_CLIENTS] = Path(options.client_ca_file).read_text()
+    if options.requestheader_client_ca_file:
+        data[_PROXIES] = Path(options.requestheader_client_ca_file).read_text()
+        lists = {
+            "requestheader-username-headers": options.requestheader_username_headers,
+            "requestheader-group-headers": options.requestheader_group_headers,
+            "requestheader-extra-headers-prefix": options.requestheader_extra_headers_prefix,
+            "requestheader-allowed-names": options.requestheader_allowed_names,
+        }
+        if features_of(environment.gates).accounts.request_header_uid:
+            lists["requestheader-uid-headers"] = options.requestheader_uid_headers
+        data |= {name: json.dumps(list(values), separators=(",", ":")) for name, values in lists.items()}
+    return data
+
+
+def combined(expected: Object, stored: Object) -> Object | None:
+    """Returns the stored map with what this server knows; None if that is nothing new.
+
+    Authorities of other servers stay, and what they said of headers counts where this one says nothing.
+    """
+    old, new = stored.get("data") or {}, expected["data"]
+    data = {**old, **new}
+    for name in (_CLIENTS, _PROXIES):
+        blocks = _BLOCK.findall(old.get(name, ""))
+        missing = [block for block in _BLOCK.findall(new.get(name, "")) if block not in blocks]
+        if name in old:
+            data[name] = old[name] if not missing else "".join(f"{block}\n" for block in [*blocks, *missing])
+    for name in sorted(set(old) & set(new) - {_CLIENTS, _PROXIES}):
+        before = _list(old[name])
+        values = [*before, *(value for value in _list(new[name]) if value not in before)]
+        data[name] = json.dumps(values, separators=(",", ":"))
+    return {**stored, "data": data} if data != old else None
+
+
+def _list(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return found if isinstance(found, list) else []
 
 
 async def run(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> bool:
@@ -154,8 +207,8 @@ def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Requ
     new: Object | None = None
     if obj["kind"] in {"Endpoints", "EndpointSlice"}:
         new = obj
-    elif stored is not None and obj["kind"] == "ConfigMap" and name == extension_authentication.NAME:
-        new = extension_authentication.combined(obj, stored)
+    elif stored is not None and obj["kind"] == "ConfigMap" and name == NAME:
+        new = combined(obj, stored)
     elif stored is not None and obj["apiVersion"].startswith("rbac.authorization.k8s.io/"):
         if must_be_replaced(obj, stored):
             yield _request("DELETE", f"{path}/{name}", None), "NotFound"
@@ -220,8 +273,8 @@ def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[
     tracking = _object("v1", "ConfigMap", "kube-apiserver-legacy-service-account-token-tracking")
     tracking["data"] = {"since": services.environment.clock.now().date().isoformat()}
     yield "/api/v1/namespaces/kube-system/configmaps", tracking
-    if data := extension_authentication.data_of(options, services.environment):
-        config = _object("v1", "ConfigMap", extension_authentication.NAME)
+    if data := data_of(options, services.environment):
+        config = _object("v1", "ConfigMap", NAME)
         yield "/api/v1/namespaces/kube-system/configmaps", {**config, "data": data}
 
 

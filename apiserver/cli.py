@@ -19,7 +19,7 @@ from kubeskew.apimachinery.process.component import (
     version_option,
 )
 from kubeskew.apimachinery.process.machine import machine_given
-from kubeskew.apimachinery.process.running import end_on_signals, stop_on_signals
+from kubeskew.apimachinery.process.runtime import end_on_signals, stop_on_signals
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import gate_conflict
 from kubeskew.apiserver.options import ServerOptions
@@ -195,7 +195,7 @@ def apiserver(
     """
     _trust_nobody()
     from kubeskew.apimachinery.catalogue import parse_runtime_config
-    from kubeskew.apimachinery.catalogue.runtime_config import check_runtime_config
+    from kubeskew.apimachinery.catalogue.served_resources import check_runtime_config
 
     feature_gates = parse_gates(emulated_version, gates, bugs)
     check_own_bugs(feature_gates, "apiserver")
@@ -219,7 +219,7 @@ def apiserver(
 
 def _storage_url(url: str, file: str | None) -> str:
     """Returns the URL of the log, by one of the flags for it."""
-    from kubeskew.apiserver.storage.failures import StorageError
+    from kubeskew.apiserver.storage.interfaces import StorageError
     from kubeskew.apiserver.storage.urls import backend_of
 
     if bool(url) == bool(file):
@@ -286,7 +286,7 @@ def _path(path: str | None) -> str:
 async def _main(options: ServerOptions, environment: Environment, machine: "ServerMachine") -> None:
     from kubeskew.apiserver.http.self_signed import CertificateFilesError
     from kubeskew.apiserver.server import serve
-    from kubeskew.apiserver.storage.failures import StorageError
+    from kubeskew.apiserver.storage.interfaces import StorageError
 
     stop = asyncio.Event()
     end_on_signals(

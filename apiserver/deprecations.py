@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.resource import CustomResource
 
 
 class _End(NamedTuple):

@@ -11,14 +11,11 @@ from pathlib import Path
 
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.faults.calls import Call
-from kubeskew.apimachinery.faults.fault import Fault
-from kubeskew.apimachinery.faults.injecting import CRASHED, FIRED
-from kubeskew.apimachinery.faults.process import ProcessFaults
+from kubeskew.apimachinery.faults.fault import Call, Fault
+from kubeskew.apimachinery.faults.injector import CRASHED, FIRED, ProcessFaults
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import ConnectionDroppedError, Handler, Request, Response
-from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.interfaces import Log, StorageError
 from kubeskew.apiserver.storage.records import Change, ComponentEvent, Event
 
 Append = Callable[[Change], Awaitable[Event]]

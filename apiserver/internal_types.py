@@ -1,8 +1,8 @@
 """Shows objects as upstream's internal types, which field errors and differences print.
 
 The internal types have no JSON names: Go writes its own names, every field, and null for what is absent.
-Their fields are data (`internal_types.json`, made by hack/internal_types.py); releases older than the data
-have the fields of its first. Differences of 1.34 and later are those of
+Their fields are data (`internal_types.json`, made by hack/catalogue/internal_types.py); releases older than
+the data have the fields of its first. Differences of 1.34 and later are those of
 k8s.io/apimachinery/pkg/util/diff/diff.go: lines of indented JSON, as difflib compares them.
 """
 
@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kubeskew.apimachinery.go_numbers import as_written
+from kubeskew.apimachinery.go_formats import as_written
 from kubeskew.apimachinery.objects import Object
 
 _FILE = Path(__file__).with_name("internal_types.json")

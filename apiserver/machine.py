@@ -7,7 +7,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine
 from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Handler
-from kubeskew.apiserver.storage.opening import SQLStorage, Storage
+from kubeskew.apiserver.storage.factory import SQLStorage, Storage
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.options import ServerOptions

@@ -11,12 +11,16 @@ from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, Numb
 from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.instrumentation.access import AccessMetrics, TokenMetrics
-from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
-from kubeskew.apiserver.instrumentation.reads import ReadMetrics
-from kubeskew.apiserver.instrumentation.seats import SeatWaits
-from kubeskew.apiserver.instrumentation.strategies import StrategyMetrics
-from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StoreMetrics
+from kubeskew.apiserver.instrumentation import (
+    AccessMetrics,
+    AdmissionMetrics,
+    PolicyMetrics,
+    ReadMetrics,
+    SeatWaits,
+    StoreMetrics,
+    StrategyMetrics,
+    TokenMetrics,
+)
 
 _NEWEST = Version(NEWEST_MINOR)
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")

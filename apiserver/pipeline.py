@@ -5,12 +5,12 @@ from collections.abc import Callable
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apiserver.authentication import Authenticator
 from kubeskew.apiserver.authorization import Authorizer
-from kubeskew.apiserver.filters.auditing import with_audit, with_audit_id
-from kubeskew.apiserver.filters.authenticating import with_authentication
-from kubeskew.apiserver.filters.authorizing import with_authorization
+from kubeskew.apiserver.filters.audit import with_audit, with_audit_id
+from kubeskew.apiserver.filters.authentication import with_authentication
+from kubeskew.apiserver.filters.authorization import with_authorization
 from kubeskew.apiserver.filters.deadlines import with_deadline
 from kubeskew.apiserver.filters.fairness import Fairness, with_fairness
-from kubeskew.apiserver.filters.impersonating import with_impersonation
+from kubeskew.apiserver.filters.impersonation import with_impersonation
 from kubeskew.apiserver.filters.in_flight import with_max_in_flight
 from kubeskew.apiserver.filters.recovery import with_panic_recovery
 from kubeskew.apiserver.filters.request_infos import with_request_info

@@ -10,8 +10,8 @@ from pathlib import Path
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.metrics.process import ProcessMetrics
-from kubeskew.apimachinery.metrics.queues import QueueMetrics
-from kubeskew.apiserver import bootstrap, hooks, pipeline
+from kubeskew.apimachinery.metrics.series import QueueMetrics
+from kubeskew.apiserver import bootstrap, health_checks, pipeline
 from kubeskew.apiserver.admission.chain import admission_chain
 from kubeskew.apiserver.admission.policy.type_checking import TypeChecking
 from kubeskew.apiserver.aggregation.availability import Availability
@@ -21,33 +21,36 @@ from kubeskew.apiserver.apiextensions.controllers import DefinitionControllers
 from kubeskew.apiserver.apiextensions.table import composed
 from kubeskew.apiserver.authentication import TokenSource
 from kubeskew.apiserver.authentication.accounts import AccountTokens
-from kubeskew.apiserver.authentication.authorities import Authorities
-from kubeskew.apiserver.authentication.certificates import CertificateAuthenticator
-from kubeskew.apiserver.authentication.request_headers import RequestHeaderAuthenticator, RequestHeaders
+from kubeskew.apiserver.authentication.certificates import (
+    Authorities,
+    CertificateAuthenticator,
+    RequestHeaderAuthenticator,
+    RequestHeaders,
+)
 from kubeskew.apiserver.authentication.tokens import TokenFile
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.background import Wakeups
 from kubeskew.apiserver.fairness.metrics import FlowMetrics
 from kubeskew.apiserver.faults import ServerFaults
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
-from kubeskew.apiserver.health import HealthChecks
+from kubeskew.apiserver.health_checks import HealthChecks
 from kubeskew.apiserver.http.request import Handler, Lifetime, Request, Response
 from kubeskew.apiserver.http.self_signed import serving_pair
-from kubeskew.apiserver.instrumentation.access import TokenMetrics
+from kubeskew.apiserver.instrumentation import TokenMetrics
 from kubeskew.apiserver.machine import ServerMachine, SystemServerMachine
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.registry.codec import Codec
 from kubeskew.apiserver.routes.paths import Paths
-from kubeskew.apiserver.serviceaccount.keys import AccountKeys
+from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.state_metrics import StateMetrics
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.storage.records import ComponentEvent
-from kubeskew.apiserver.wakeups import Wakeups
 from kubeskew.apiserver.webhooks.client import WebhookClient
 from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 
@@ -178,7 +181,7 @@ class APIServer:
         health.add("etcd", lambda: event_log.healthy)
         health.add("etcd-readiness", lambda: event_log.healthy, ("readyz",))
         health.add("informer-sync", lambda: self._bootstrapped, ("readyz",))
-        for name in hooks.check_names(self.services.features.hooks):
+        for name in health_checks.check_names(self.services.features.hooks):
             health.add(name, lambda: self._bootstrapped)
         health.add("shutdown", lambda: not lifetime.stopping.is_set(), ("readyz",))
 

@@ -17,21 +17,20 @@ from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Background
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.list_cache import ListCache
-from kubeskew.apiserver.caching.store_cache import DerivedFromStore
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore, TwoGenerationCache
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.health import HealthChecks
+from kubeskew.apiserver.health_checks import HealthChecks
 from kubeskew.apiserver.http.request import Lifetime
-from kubeskew.apiserver.instrumentation.policies import PolicyMetrics
+from kubeskew.apiserver.instrumentation import PolicyMetrics
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Codec, Form
-from kubeskew.apiserver.registry.core.resourcequota.used import write_used
+from kubeskew.apiserver.registry.core.resourcequota import write_used
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest
-from kubeskew.apiserver.serviceaccount.keys import AccountKeys
+from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER

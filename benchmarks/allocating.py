@@ -16,8 +16,8 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.claims import allocated_devices
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
+from kubeskew.scheduler.allocator.pools import SliceIndex
+from kubeskew.scheduler.plugins.dynamicresources.taint_rules import DeviceClasses
 
 DRIVER = "gpu.example.com"
 _PROFILES = {"1g": (1, 7), "2g": (2, 3), "3g": (4, 2), "4g": (4, 1), "7g": (8, 1)}  # slices, placements

@@ -8,8 +8,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.cluster.autoscaling.manifests import Manifests
-from kubeskew.cluster.autoscaling.run import Source, scale_up
-from kubeskew.scheduler.autoscaling.templates import NodeTemplate
+from kubeskew.cluster.autoscaling.simulator import Source, scale_up
+from kubeskew.scheduler.autoscaling.snapshot import NodeTemplate
 
 DRIVER = "gpu.example.com"
 _GROUPS = 100

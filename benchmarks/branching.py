@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.storage import AUTHOR, UID, creation, open_store, url_in
 from kubeskew.apiserver.storage.records import FORKED, STORE, Change, ComponentEvent, Key, Verb
-from kubeskew.apiserver.storage.sqlite.branching import branch
+from kubeskew.apiserver.storage.sqlite.maintenance import branch
 from kubeskew.apiserver.storage.store import CachedStore
 
 EVENTS, OBJECTS, SIZE, AT_ONCE = 100_000, 10_000, 1500, 1000

@@ -19,7 +19,7 @@ from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.scheduler import SchedulerService
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from benchmarks.connection import Connection
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.cluster import creation, launching
+from kubeskew.cluster import creation, launcher
 from kubeskew.cluster.config import ClusterSpec
-from kubeskew.cluster.credentials import write_credentials
-from kubeskew.cluster.environment import environment
+from kubeskew.cluster.creation import write_credentials
 from kubeskew.cluster.ports import HeldPorts
+from kubeskew.cluster.processes import environment
 from kubeskew.cluster.state import StateDir
 
 
@@ -70,7 +70,7 @@ async def running_processes(
         with _ended(running):
             for process, arguments in extra_arguments.items():
                 started = time.perf_counter()
-                known = launching.arguments(directory, state, state.processes[process])
+                known = launcher.arguments(directory, state, state.processes[process])
                 running[process] = _started([*known, *arguments])
                 if process == "apiserver":
                     server = Server(ports[process], token, directory.ca, running[process].pid, 0.0)

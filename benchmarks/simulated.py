@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from benchmarks.row import Row
 from kubeskew.conformance import matrix
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.runs import simulate
 
 CELL = "kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35"
 RUNS = 10

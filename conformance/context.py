@@ -1,4 +1,4 @@
-"""The context of one running cell."""
+"""The context of one running cell, in which results of operations are bound to names for later operations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,14 +8,16 @@ from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
 from kubeskew.apimachinery.client.refs import NODES, PODS, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
-from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.assertion_trees import mismatches
+from kubeskew.conformance.bindings import bind, evaluate
+from kubeskew.conformance.chainsaw import expression
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.aspects import claim_names
 from kubeskew.conformance.evidence.disturbances import PodSnapshot
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.conformance.results import OperationResult, StepResult
-from kubeskew.conformance.scenario import Step
+from kubeskew.conformance.scenario import Operation, Step
 
 Made = tuple[Ref, str, str]  # the namespace and name of something that was created
 DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0, "exec": 30.0}
@@ -134,3 +136,18 @@ class CellContext:
             ]
             note = PodSnapshot(pod, nodes.get(node), own, revision, records)
             self.noted.setdefault(pod["metadata"]["uid"], note)
+
+
+def bind_outputs(
+    ctx: CellContext, operation: Operation, found: Any, results: Mapping[str, Any] | None = None
+) -> None:
+    """Bind `outputs: [{name, value: (expression of what was found)}]` for later steps.
+
+    One that has a `match` binds only if what was found is so. `results` are names that are bound here alone.
+    """
+    for output in operation.body.get("outputs") or []:
+        bindings = {**ctx.bindings, **results} if results else ctx.bindings
+        if output.get("match") and any(mismatches(output["match"], found, bindings)):
+            continue
+        text = expression(output["value"])
+        ctx.bindings[output["name"]] = evaluate(text, bindings, found) if text else output["value"]

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.faults.reports import FaultReport
+from kubeskew.apimachinery.faults.fault import FaultReport
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
-from kubeskew.conformance.invariants.violation import Violation
-from kubeskew.conformance.storage.node_files import KeptNode
+from kubeskew.conformance.invariants.invariant import Violation
+from kubeskew.conformance.storage.nodes import KeptNode
 
 
 class ClusterControl(Protocol):

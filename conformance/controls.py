@@ -7,28 +7,27 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
-from kubeskew.apimachinery.component_names import all_names, meant
-from kubeskew.apimachinery.faults.reports import FaultReport
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.faults.fault import FaultReport
+from kubeskew.apimachinery.known_names import all_names, did_you_mean, meant
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
-from kubeskew.apiserver.storage.opening import Reader
+from kubeskew.apiserver.storage.factory import Reader
 from kubeskew.apiserver.storage.records import Entry
-from kubeskew.cluster import config, node_changes
+from kubeskew.cluster import config, kubelet_files
+from kubeskew.cluster.change_plan import release
 from kubeskew.cluster.cluster import Cluster
-from kubeskew.cluster.component_logs import lines_behind
 from kubeskew.cluster.faults import ClusterFaults
-from kubeskew.cluster.planning import release
 from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.processes import log_lines_behind
 from kubeskew.cluster.state import Process, StateDir
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
-from kubeskew.conformance.evidence.reading import evidence, rows
-from kubeskew.conformance.invariants.judging import judge
-from kubeskew.conformance.invariants.violation import Violation
-from kubeskew.conformance.storage.node_files import KeptNode, kept_nodes
+from kubeskew.conformance.evidence.rows import evidence, rows
+from kubeskew.conformance.invariants.invariant import Violation
+from kubeskew.conformance.invariants.judgement import judge
+from kubeskew.conformance.storage.nodes import KeptNode, kept_nodes
 
 
 class LocalControl:
@@ -124,14 +123,14 @@ class LocalControl:
 
     async def remove_kubelet_files(self, node: str, names: Sequence[str]) -> None:
         with self._cluster.changing() as state:
-            node_changes.remove_files(self._directory, state, node, names)
+            kubelet_files.remove_kubelet_files(self._directory, state, node, names)
 
     async def configure_kubelet(self, node: str, settings: Mapping[str, Any]) -> None:
         with self._cluster.changing() as state:
-            node_changes.configure(self._directory, state, node, settings)
+            kubelet_files.configure_kubelet(self._directory, state, node, settings)
 
     async def kubelet_file(self, node: str, name: str) -> str | None:
-        path = node_changes.kubelet_file(self._directory, self._directory.load(), node, name)
+        path = kubelet_files.kubelet_file(self._directory, self._directory.load(), node, name)
         return path.read_text(errors="replace") if path.is_file() else None
 
     async def kept_nodes(self) -> Sequence[KeptNode]:
@@ -179,7 +178,7 @@ class LocalControl:
         self, component: str, offsets: Mapping[str, int]
     ) -> Mapping[str, tuple[str, int]]:
         names = [process.name for process in self._processes(component)]
-        return {name: lines_behind(self._directory.log(name), offsets.get(name, 0)) for name in names}
+        return {name: log_lines_behind(self._directory.log(name), offsets.get(name, 0)) for name in names}
 
     def _processes(self, component: str) -> Sequence[Process]:
         """Returns the processes that a component lives in. Raises ScenarioError if there are none."""

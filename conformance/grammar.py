@@ -1,19 +1,43 @@
-"""The keys that scenario files may have, by where they stand.
+"""The keys that scenario files may have, by where they stand, and the YAML of scenarios and profiles.
 
 A key that is not here is refused when the file is read: what is misspelt must not be left undone in silence.
+Mistakes in the YAML are the scenario's.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from kubeskew.apimachinery.faults.reading import KEYS as FAULT_KEYS
-from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.conformance.chainsaw import unsupported
+import yaml
+
+from kubeskew.apimachinery.faults.syntax import KEYS as FAULT_KEYS
+from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.yaml_files import explain, load_checked
+from kubeskew.conformance import chainsaw
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.kubelet.drivers.switches import SWITCHES
 
 IGNORES_READ_ERRORS = "ignoreStoreReadErrorWithClusterBreakingPotential"  # metav1.DeleteOptions
+
+
+def documents(text: str, source: str) -> list[Any]:
+    """The documents of a text, without the empty ones. Raises ScenarioError that names `source`."""
+    try:
+        return [value for value in load_checked(text) if value is not None]
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{source}: {explain(error)}") from error
+
+
+def read(path: Path) -> list[Any]:
+    """The documents of a file. Raises ScenarioError with the file, and the line where something is wrong."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ScenarioError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"cannot read {path}: it is not UTF-8") from error
+    return documents(text, str(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +294,7 @@ OUTPUT_KEYS = ("name", "value", "match")
 EXPECT_KEYS = ("match", "check")
 
 # Keys of Chainsaw's Test, of which those that a place does not know are not done there.
-_CHAINSAWS = frozenset(key for keys in unsupported.KEYS.values() for key in keys)
+_CHAINSAWS = frozenset(key for keys in chainsaw.KEYS.values() for key in keys)
 
 
 def check_keys(value: Any, known: Iterable[str], where: str) -> Mapping[str, Any]:
@@ -281,7 +305,7 @@ def check_keys(value: Any, known: Iterable[str], where: str) -> Mapping[str, Any
     for key in value:
         if key not in names:
             if key in _CHAINSAWS:
-                instead = f": {unsupported.INSTEAD[key]}" if key in unsupported.INSTEAD else ""
+                instead = f": {chainsaw.INSTEAD[key]}" if key in chainsaw.INSTEAD else ""
                 what = f"Chainsaw's key {key} is not supported here{instead}"
             else:
                 what = f"unknown key {key}"

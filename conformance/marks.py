@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeskew.apimachinery.known_bugs import KnownBug, check_bugs, known_bugs
-from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.conformance.chainsaw.expressions import expression
+from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.conformance.chainsaw import expression
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import EXEMPTION_KEYS, EXPECTED_FAILURE_KEYS, check_keys
 from kubeskew.conformance.invariants.findings import DEFECT, KnownFinding, known_findings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.scrubbing import GeneratedNames
+from kubeskew.conformance.evidence.comparison import GeneratedNames
 from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN, CellResult, StepResult, StepVerdict
 
 RECORD = Path(__file__).parent / "outcomes.json"

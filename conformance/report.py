@@ -1,20 +1,142 @@
-"""Reports of a run: a page to read, JSON to process, JUnit for test systems."""
+"""Reports of a run: a page to read, JSON to process, JUnit for test systems.
+
+A report has the commands that repeat the run and its cells. From a dimension of subsets it finds the members
+that a step cannot do without: with all 2^4 ways to leave components out, a step that fails without the
+scheduler fails in eight cells; what one wants to know is `{scheduler}`. Cells are as `report.json` has them,
+so that reports can be merged.
+"""
 
 import json
 import os
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.conformance.failing_sets import Subsets, failing_sets
 from kubeskew.conformance.reporting import junit, page
-from kubeskew.conformance.reporting.repeating import Repeating
-from kubeskew.conformance.results import OUTCOMES, CellResult, OperationResult, StepResult, StepVerdict
-from kubeskew.conformance.resuming import FORMAT_VERSION, REPORT
+from kubeskew.conformance.results import (
+    FAILED,
+    NOT_RUN,
+    OUTCOMES,
+    CellResult,
+    OperationResult,
+    StepResult,
+    StepVerdict,
+)
+from kubeskew.conformance.resumption import FORMAT_VERSION, REPORT
+from kubeskew.conformance.scenario import Scenario, value_name
+
+
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """A dimension of a scenario whose values are all subsets of some members."""
+
+    scenario: str
+    name: str  # of the dimension
+    values: int  # how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class FailingSets:
+    """The minimal sets of members without which a step fails; it holds without any part of such a set.
+
+    `cells` is the name of the cells compared, with the dimension's value left open.
+    """
+
+    cells: str
+    step: str
+    without: Sequence[tuple[str, ...]]
+
+
+def subsets_of(scenarios: Iterable[Scenario]) -> list[Subsets]:
+    """Returns the dimensions of subsets that these scenarios have."""
+    return [
+        Subsets(scenario.name, dimension.name, len(dimension.values))
+        for scenario in scenarios
+        for dimension in scenario.parameters
+        if dimension.members
+    ]
+
+
+def failing_sets(dimensions: Iterable[Subsets], cells: Sequence[Mapping[str, Any]]) -> list[FailingSets]:
+    """For every dimension of subsets, group of cells that differ in it alone, and step that fails in some.
+
+    Groups of which not all ran tell nothing of what is minimal, nor do steps that some cell did not run.
+    """
+    return [
+        FailingSets(name, step["name"], minimal)
+        for dimension in dimensions
+        for name, group in _groups(dimension, cells).items()
+        if len(group) == dimension.values
+        for step in group[0]["steps"]
+        if all(_was_run(cell, step["name"]) for cell in group)
+        if (minimal := list(_minimal(_failing(group, step["name"], dimension))))
+    ]
+
+
+def _groups(dimension: Subsets, cells: Sequence[Mapping[str, Any]]) -> Mapping[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        if cell["scenario"] == dimension.scenario and not cell["error"]:
+            values = {**cell["parameters"], dimension.name: "*"}
+            name = "/".join([dimension.scenario, *map(value_name, values.values())])
+            groups.setdefault(name, []).append(cell)
+    return groups
+
+
+def _failing(group: Sequence[Mapping[str, Any]], step: str, dimension: Subsets) -> list[tuple[str, ...]]:
+    return [
+        tuple(cell["parameters"][dimension.name]["out"])
+        for cell in group
+        if any(each["name"] == step and _failed(each) for each in cell["steps"])
+    ]
+
+
+def _failed(step: Mapping[str, Any]) -> bool:
+    """Returns whether an operation failed, be it as upstream's."""
+    return any(operation["result"] == FAILED for operation in step["operations"])
+
+
+def _was_run(cell: Mapping[str, Any], step: str) -> bool:
+    """Returns whether the cell tells anything of the step."""
+    return any(other["name"] == step and other["result"] != NOT_RUN for other in cell["steps"])
+
+
+def _minimal(sets: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    for each in sorted(sets, key=lambda each: (len(each), each)):
+        if not any(set(other) < set(each) for other in sets):
+            yield each
+
+
+@dataclass(frozen=True, slots=True)
+class Repeating:
+    """The command that repeats the run; and what that of a cell needs: files of scenarios, and flags."""
+
+    command: Sequence[str]
+    places: Mapping[str, str]
+    flags: Sequence[str] = ()
+
+    def run(self) -> str:
+        return shlex.join([*self.command, *self.flags])
+
+    def cell(self, cell: CellResult) -> str:
+        place = self.places.get(cell.scenario, cell.scenario)
+        words = [*self.command[:2], place, "--only", cell.name]
+        words += [] if cell.seed is None else ["--simulate", "--seed", str(cell.seed)]
+        return shlex.join([*words, *self.flags])
+
+    def file(self, cell: CellResult) -> str | None:
+        """Returns the file of a cell's scenario, from the working directory if it is below; None for one that
+        comes along."""
+        place = self.places.get(cell.scenario)
+        if place is None:
+            return None
+        path, here = Path(place), Path.cwd()
+        return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 @dataclass(frozen=True, slots=True)

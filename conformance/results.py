@@ -4,13 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.conformance.evidence.component_runs import ComponentRun
-from kubeskew.conformance.evidence.divergence import Divergence
-from kubeskew.conformance.evidence.fault_moments import FaultMoment
-from kubeskew.conformance.evidence.lives import PodLife
+from kubeskew.conformance.evidence.comparison import Divergence, Record
+from kubeskew.conformance.evidence.components import ComponentRun, FaultMoment
+from kubeskew.conformance.evidence.lives import ObjectLife, PodLife
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.evidence.object_lives import ObjectLife
-from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure
 
 PASSED = "passed"

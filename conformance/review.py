@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.conformance.evidence.transitions import (
+from kubeskew.conformance.evidence.components import (
     ComponentPath,
     Transitions,
     component_paths,
     gates_by_hand,
     transitions,
 )
-from kubeskew.conformance.report import Run
-from kubeskew.conformance.reporting.repeating import Repeating
+from kubeskew.conformance.report import Repeating, Run
 from kubeskew.conformance.results import (
     EXPECTED,
     FAILED,

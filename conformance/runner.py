@@ -1,48 +1,43 @@
-"""Runs one cell: cluster, namespace, steps in order, and the evidence of how it went."""
+"""Runs one cell: cluster, namespace, steps in order, and the evidence of how it went.
+
+A step performs its operations in order, the blocks that follow, and gathers the evidence of failures.
+"""
 
 import traceback
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.conformance.bindings import bind
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.control import ClusterControl
-from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.component_runs import component_runs
-from kubeskew.conformance.evidence.fault_moments import fault_moments
-from kubeskew.conformance.evidence.lives import pod_lives
+from kubeskew.conformance.errors import ScenarioError, StepError, UnboundError
+from kubeskew.conformance.evidence.comparison import record
+from kubeskew.conformance.evidence.components import component_runs, fault_moments
+from kubeskew.conformance.evidence.lives import object_lives, pod_lives
 from kubeskew.conformance.evidence.log import Logged
-from kubeskew.conformance.evidence.object_lives import object_lives
-from kubeskew.conformance.evidence.record import record
 from kubeskew.conformance.kinds import Kinds
 from kubeskew.conformance.operations import (
-    auditing,
-    branching,
+    autoscaler_simulation,
     checks,
     cluster,
     commands,
-    disturbance,
-    executing,
     faults,
-    kubelets,
+    kubectl_output,
     logs,
-    measuring,
     metrics,
     objects,
-    preparing,
-    removing,
-    requesting,
-    showing,
-    simulating,
 )
-from kubeskew.conformance.performing import Perform, missing, perform_block, perform_step, unbind
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
-from kubeskew.conformance.scenario import INVARIANTS, Cell, Step
+from kubeskew.conformance.scenario import INVARIANTS, Cell, Operation, Step
 
+Perform = Callable[[CellContext, Operation], Awaitable[None]]
 # What runs each operation of conformance/grammar.py.
 RUN: Mapping[str, Perform] = {
     "apply": objects.apply,
@@ -53,22 +48,22 @@ RUN: Mapping[str, Perform] = {
     "assert": checks.assert_,
     "error": checks.error,
     "wait": checks.wait,
-    "undisturbed": disturbance.undisturbed,
-    "prepared": preparing.prepared,
-    "request": requesting.request,
-    "observe": measuring.observe,
-    "audit": auditing.audit,
-    "migrate": auditing.migrate,
+    "undisturbed": checks.undisturbed,
+    "prepared": checks.prepared,
+    "request": objects.request,
+    "observe": metrics.observe,
+    "audit": cluster.audit,
+    "migrate": cluster.migrate,
     "metric": metrics.metric,
     "podLogs": logs.pod_logs,
-    "exec": executing.exec_,
+    "exec": commands.exec_,
     "logs": logs.logs,
-    "simulate": simulating.simulate,
+    "simulate": autoscaler_simulation.simulate,
     "script": commands.script,
     "command": commands.command,
-    "get": showing.get,
-    "describe": showing.describe,
-    "events": showing.events,
+    "get": kubectl_output.get,
+    "describe": kubectl_output.describe,
+    "events": kubectl_output.events,
     "sleep": commands.sleep,
     "upgrade": cluster.upgrade,
     "downgrade": cluster.downgrade,
@@ -76,14 +71,136 @@ RUN: Mapping[str, Perform] = {
     "gates": cluster.gates,
     "restart": cluster.restart,
     "kill": cluster.kill,
-    "fork": branching.fork,
-    "compare": branching.compare,
+    "fork": cluster.fork,
+    "compare": cluster.compare,
     "driver": cluster.driver,
-    "kubelet": kubelets.kubelet,
+    "kubelet": cluster.kubelet,
     "fault": faults.fault,
 }
 
 _LOG_LINES = 100  # of each process of a cell that failed
+
+
+def missing(ctx: CellContext, step: Step, before: Sequence[tuple[Step, StepResult]]) -> str:
+    """Returns what keeps a step from being run: a step it needs, or a name that nothing was bound to.
+
+    Empty if nothing does. Of a step that is repeated, the last time before counts.
+    """
+    if (step.branch or step.compares) and not ctx.branches:
+        return "the cluster was not forked"
+    own = [pair for pair in before if pair[0].branch in ("", step.branch)]
+    for name in step.needs:
+        needed = next((result for other, result in reversed(own) if other.is_called(name)), None)
+        if needed is not None and (needed.not_run or needed.failed):
+            return f"it needs the step {name!r}, which {'was not run' if needed.not_run else 'failed'}"
+    for name in step.required_names():
+        if name not in ctx.bindings:
+            return f"nothing was bound to ${name}"
+    return ""
+
+
+def unbind(ctx: CellContext, operations: Sequence[Operation]) -> None:
+    """Forget what these operations would have bound anew: what it was before is not what is meant."""
+    for operation in operations:
+        for name in operation.outputs:
+            ctx.bindings.pop(name, None)
+
+
+async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform]) -> StepResult:
+    """Run the operations until one fails; then collect the events since the step began.
+
+    A component's coming or going bears the revision that was the newest then, which may be the step's first:
+    those that were there when it began are not its own.
+    """
+    result = StepResult(step.name)
+    ctx.begin_step(result)
+    ctx.step_timeouts = step.timeouts
+    since = await ctx.control.revision()
+    before = len([event for event in await ctx.control.events(since) if event["revision"] == since])
+    result.revisions = (since, since)
+    ctx.bindings.update(step.loop)
+    for name, value in step.bindings.items():
+        ctx.bindings[name] = bind(value, ctx.bindings)
+    await perform_block(ctx, step.operations, "try", result, run)
+    if result.failed:
+        events = [*await ctx.control.events(since)]
+        old = before if events and events[0]["revision"] == since else 0
+        result.events = [event for event in events[old:] if _is_evidence(event)]
+        await perform_block(ctx, step.catch, "catch", result, run)
+    await perform_block(ctx, step.finally_, "finally", result, run)
+    result.revisions = (since, await ctx.control.revision())
+    return result
+
+
+async def perform_block(
+    ctx: CellContext,
+    operations: Sequence[Operation],
+    block: str,
+    into: StepResult,
+    run: Mapping[str, Perform],
+) -> None:
+    """Run operations until one fails that does not let the others go on; those behind it are not run.
+
+    Of a test without a header, only a `try` ends so: what shows or cleans up goes on, as in Chainsaw.
+    """
+    stopped = ""
+    for operation in operations:
+        outcome = OperationResult(operation.title, operation.kind, 0.0, block=block, about=operation.about)
+        into.operations.append(outcome)
+        unbound = [name for name in operation.names() if name not in ctx.bindings]
+        if stopped or unbound:
+            outcome.not_run = stopped or f"nothing was bound to ${unbound[0]}"
+            unbind(ctx, [operation])
+            continue
+        ctx.outcome = outcome
+        await _perform(ctx, operation, outcome, run[operation.kind])
+        if outcome.failed:
+            unbind(ctx, [operation])
+            if not operation.continue_on_error:
+                into.stops = True
+                stopped = "" if ctx.is_chainsaw and block != "try" else f"{operation.title} failed"
+
+
+async def _perform(ctx: CellContext, operation: Operation, outcome: OperationResult, run: Perform) -> None:
+    """Do it, and note how it failed, if it did."""
+    started = ctx.clock.monotonic()
+    try:
+        if operation.through:
+            ctx = ctx.through(bind(operation.through, ctx.bindings))
+        if operation.user is not None:
+            ctx = ctx.as_user(bind(dict(operation.user), ctx.bindings))
+        own = ctx.binding(operation.bindings) if operation.bindings else ctx
+        await run(own, operation)
+        if own is not ctx:
+            ctx.bindings.update(
+                {name: own.bindings[name] for name in operation.outputs if name in own.bindings}
+            )
+    except Exception as error:  # a defect of ours is the step's failure, and no reason to leave things behind
+        outcome.expected, outcome.found, outcome.broken = failure_of(error, operation)
+    outcome.seconds = ctx.clock.monotonic() - started
+
+
+def failure_of(error: Exception, operation: Operation) -> tuple[str, str, bool]:
+    """Returns what an operation that raised it was expected to do, what was found instead, and whether the
+    scenario or kubeskew is broken: then it is no failure that upstream could have."""
+    if isinstance(error, StepError):
+        return error.expected, error.found, False
+    if isinstance(error, StatusError):
+        return "no error of the API", f"{error.code} {error.message}", False
+    if isinstance(error, CONNECTION_ERRORS):
+        return "an answer of the API server", str(error) or type(error).__name__, False
+    if isinstance(error, ClusterError | UserError):
+        return f"{operation.kind} to be done", str(error), False
+    if isinstance(error, UnboundError):
+        return "an earlier step to bind the name", str(error), True
+    if isinstance(error, ScenarioError):
+        return "a scenario that can be run", str(error), True
+    return f"{operation.kind} to be done", "".join(traceback.format_exception(error)).strip(), True
+
+
+def _is_evidence(event: Mapping[str, Any]) -> bool:
+    """Returns whether an event is evidence; the renewing of leases goes on whatever happens."""
+    return not (event.get("verb") == "update" and str(event.get("object")).startswith("leases."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +419,11 @@ async def _run_steps(
                 if not outcome.not_run:
                     ctx.step_timeouts = step.timeouts
                     if removes:
-                        outcome.operations += await removing.remove(ctx, ctx.made.pop())
+                        outcome.operations += await objects.remove(ctx, ctx.made.pop())
                     await _clean_up(ctx, step, outcome, run)
             ctx.step_timeouts = {}
             if removes and ctx.done:
-                ctx.done[-1][1].operations.extend(await removing.remove(ctx, ctx.made.pop()))
+                ctx.done[-1][1].operations.extend(await objects.remove(ctx, ctx.made.pop()))
     finally:
         result.observations |= ctx.compared
         for name, branch in branches.items():

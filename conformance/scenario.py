@@ -1,4 +1,4 @@
-"""Scenarios as data: what a file says, not yet bound to a cell's parameters. `loading.py` reads files."""
+"""Scenarios as data: what a file says, not yet bound to a cell's parameters. `loader.py` reads files."""
 
 import itertools
 import re
@@ -9,7 +9,7 @@ from typing import Any
 from kubeskew.apimachinery.known_bugs import KnownBugs
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.bindings import bind, evaluate, names_in
-from kubeskew.conformance.chainsaw.expressions import bound_below
+from kubeskew.conformance.chainsaw import bound_below
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import OPERATIONS, RESULT_NAMES
 from kubeskew.conformance.invariants.findings import KnownFinding

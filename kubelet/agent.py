@@ -1,6 +1,6 @@
-"""One node's kubelet.
+"""One node's kubelet: registration, heartbeats, pods and devices, and whether the node is ready.
 
-Composes registration, heartbeats, pods and devices, and says whether the node is ready.
+The sockets that it serves are for device plugins, and for agents that monitor the devices of pods.
 """
 
 import asyncio
@@ -16,45 +16,69 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.faults.injecting import Injector
+from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
-from kubeskew.kubelet.allocation.state import PodAllocations
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.allocation import PodAllocations
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
-from kubeskew.kubelet.deviceplugins import checkpoint
+from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
+from kubeskew.kubelet.deviceplugins.plugin_server import DevicePluginServer
 from kubeskew.kubelet.dra.node import NodeDRA
-from kubeskew.kubelet.features import features_of
-from kubeskew.kubelet.journal.writing import JournalledFiles
+from kubeskew.kubelet.features import KubeletFeatures, features_of
+from kubeskew.kubelet.journal import JournalledFiles
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node.cached import CachedNode
-from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.node.layout import NodeLayout
-from kubeskew.kubelet.node.lease import NodeLease
+from kubeskew.kubelet.node.config import NodeConfig, NodeLayout
 from kubeskew.kubelet.node.object import event_subject, host_ip
-from kubeskew.kubelet.node.status import NodeStatusReporter
+from kubeskew.kubelet.node.status import CachedNode, NodeLease, NodeStatusReporter, StartLimiter
 from kubeskew.kubelet.plugins.manager import PluginManager
-from kubeskew.kubelet.pods.backoff import CrashBackoff
-from kubeskew.kubelet.pods.pod_manager import PodManager
-from kubeskew.kubelet.pods.services import NodeServices
-from kubeskew.kubelet.pods.static_pods import StaticPods
+from kubeskew.kubelet.podresources import FindClaim, Lister, PodResourcesServer, PodsProvider
+from kubeskew.kubelet.pods.pod_manager import PodManager, StaticPods
+from kubeskew.kubelet.pods.services import CrashBackoff, NodeServices
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
-from kubeskew.kubelet.restoring import resource_managers
+from kubeskew.kubelet.restoration import resource_managers
 from kubeskew.kubelet.server.access import Access, AccessOptions
-from kubeskew.kubelet.server.listening import Listener
-from kubeskew.kubelet.server.routes import Routes
-from kubeskew.kubelet.server.view import NodeView
-from kubeskew.kubelet.sockets import NodeSockets
-from kubeskew.kubelet.start_limiter import StartLimiter
+from kubeskew.kubelet.server.server import Listener, Routes
+from kubeskew.kubelet.server.stats import NodeView
 from kubeskew.kubelet.status.pod_status import owned_fields
 from kubeskew.kubelet.status.status_manager import StatusWriter
 
 log = logging.getLogger(__name__)
+
+
+class NodeSockets:
+    """The sockets of one node. `device_plugins` also takes the plugins of its type from the registry."""
+
+    def __init__(
+        self,
+        layout: NodeLayout,
+        features: KubeletFeatures,
+        clock: Clock,
+        metrics: KubeletMetrics,
+        plugins: DevicePluginManager,
+        pods: PodsProvider,
+        find_claim: FindClaim,
+    ) -> None:
+        apart = features.device_plugins_apart
+        self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics, tells_apart=apart)
+        lister = Lister(features, plugins, find_claim)
+        self._pod_resources = PodResourcesServer(layout.pod_resources, pods, lister, features, clock, metrics)
+
+    async def start(self) -> None:
+        """Starts to serve; if a socket cannot be made, the node only lacks its service."""
+        for server in (self.device_plugins, self._pod_resources):
+            try:
+                await server.start()
+            except OSError as error:
+                log.error("%s", error)
+
+    async def stop(self) -> None:
+        await asyncio.gather(self.device_plugins.stop(), self._pod_resources.stop())
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +205,7 @@ class NodeAgent:
             capacity_changed=lambda: self._reporter.wake(),
             health_changed=lambda uids: self._pods.wake(uids),
         )
-        directory = self._layout.kubelet / checkpoint.DIRECTORY
+        directory = self._layout.kubelet / pod_devices.DIRECTORY
         return DevicePluginManager(directory, self._clock, self._features, metrics, surroundings, self._files)
 
     def _resource_managers(self) -> ResourceManagers:

@@ -126,7 +126,7 @@ def kubelet(
     """
     from kubeskew.kubelet.host import Host
     from kubeskew.kubelet.node.config import NodesFileError, load_nodes
-    from kubeskew.kubelet.server.listening import Credentials
+    from kubeskew.kubelet.server.server import Credentials
 
     credentials = None
     if tls_cert_file and tls_private_key_file and client_ca_file:

@@ -6,17 +6,17 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from kubeskew.apimachinery.client.component_faults import ComponentFaults
+from kubeskew.apimachinery.client.faults import ComponentFaults
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
-from kubeskew.apimachinery.client.typed import decoder
+from kubeskew.apimachinery.golang.known_fields import decoder
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.kubelet.agent import NodeAgent, ServerSettings
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig, NodesFileError, load_nodes
+from kubeskew.kubelet.node.status import StartLimiter
 from kubeskew.kubelet.server.access import AccessOptions
-from kubeskew.kubelet.server.listening import Credentials
-from kubeskew.kubelet.start_limiter import StartLimiter
+from kubeskew.kubelet.server.server import Credentials
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.apimachinery.go_formats import parse_duration
 from kubeskew.apimachinery.process.component import (
     ComponentContext,
     ComponentOptions,

@@ -18,8 +18,8 @@ from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.reviews import FAILURES
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.metricsserver.access import Access, Trust, read_trust
-from kubeskew.metricsserver.kubelets import Kubelets
-from kubeskew.metricsserver.serving import Answers, Listener
+from kubeskew.metricsserver.handlers import Answers, Listener
+from kubeskew.metricsserver.scraper import Kubelets
 from kubeskew.metricsserver.storage import Storage
 
 log = logging.getLogger(__name__)

@@ -1,18 +1,63 @@
 """Keeps the last two points of each node and container, between which usage is a rate.
 
-Source: metrics-server, pkg/storage/{node,pod}.go.
+A point has the counters of a node or a container that its kubelet reported at one time.
+
+Source: metrics-server, pkg/storage/{types,node,pod}.go.
 """
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kubeskew.metricsserver.points import Batch, PodName, Point, Usage, UsageError, usage_between
+PodName = tuple[str, str]  # namespace, name
+_BILLION = 1_000_000_000
+
+
+class Point(NamedTuple):
+    """Holds one measurement. Times are nanoseconds since 1970; `cpu` is nano core seconds since the start."""
+
+    started: int = 0
+    at: int = 0
+    cpu: int = 0
+    memory: int = 0
+
+
+class Usage(NamedTuple):
+    """Holds what was used between two points: nano cores, bytes, and both of the period in nanoseconds."""
+
+    cpu: int
+    memory: int
+    at: int
+    window: int
+
+
+class UsageError(ValueError):
+    """Two points that cannot be of one run of a node or container."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Holds the points of nodes by name, and of pods' containers by pod and name."""
+
+    nodes: dict[str, Point] = field(default_factory=dict)
+    pods: dict[PodName, dict[str, Point]] = field(default_factory=dict)
+
+
+def usage_between(before: Point, last: Point) -> Usage:
+    """Returns the usage from one point to the next. Raises UsageError."""
+    if last.started < before.started:
+        raise UsageError("unexpected decrease in startTime of node/container")
+    if last.cpu < before.cpu:
+        raise UsageError("unexpected decrease in cumulative CPU usage value")
+    window = last.at - before.at
+    return Usage(int((last.cpu - before.cpu) / (window / _BILLION)), last.memory, last.at, window)
+
 
 log = logging.getLogger(__name__)
 
 _FRESH_SECONDS = 10.0  # of a container that runs for less, nothing can be said yet
-_BILLION = 1_000_000_000
+
 _Points = dict[str, Point]
 
 

@@ -16,8 +16,7 @@ from kubeskew.apimachinery.process.component import (
     common_options,
     run_component,
 )
-from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
-from kubeskew.scheduler.configuration.settings import LeaderElection, SchedulerSettings
+from kubeskew.scheduler.settings import ConfigurationError, LeaderElection, SchedulerSettings, parse_duration
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -73,7 +72,7 @@ def scheduler(
 
 
 def _read(config: Path) -> SchedulerSettings:
-    from kubeskew.scheduler.configuration.reading import read_file  # only a file needs YAML
+    from kubeskew.scheduler.configuration import read_file  # only a file needs YAML
 
     try:
         return read_file(config)
@@ -99,9 +98,8 @@ def _with_flags(election: LeaderElection, flags: dict[str, Any]) -> LeaderElecti
 async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
     """Schedules while leading, until `ctx.stop` is set."""
     from kubeskew.scheduler.framework.profile import ProfileError
-    from kubeskew.scheduler.metrics.resources import PATH, resource_registry
-    from kubeskew.scheduler.scheduler import SchedulerService
-    from kubeskew.scheduler.terms import Terms
+    from kubeskew.scheduler.resource_metrics import PATH, resource_registry
+    from kubeskew.scheduler.scheduler import SchedulerService, Terms
 
     host = ctx.identity.partition("_")[0]
 

@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubeskew.apimachinery.client.informer import Informer
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
-from kubeskew.scheduler.framework.filtering import NodeFilter
-from kubeskew.scheduler.framework.nominator import Nominator
-from kubeskew.scheduler.metrics.metrics import Metrics
+from kubeskew.scheduler.framework.filters import NodeFilter, Nominator
+from kubeskew.scheduler.metrics import Metrics
 
 
 @dataclass(slots=True)

@@ -1,24 +1,55 @@
-"""Finds the nodes where a pod can go, and the best of them: PreFilter, Filter and Score over the nodes.
-Never waits."""
+"""The nodes where a pod can go, and the best of them: PreFilter, Filter and Score over as many nodes as are
+enough. It never waits.
 
-from collections.abc import Callable, Mapping, Sequence
+Source: k8s.io/kubernetes/pkg/scheduler/schedule_one.go, numFeasibleNodesToFind, 1.36.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apimachinery.process.go_panic import Panic
+from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.diagnosis import Diagnosis
 from kubeskew.scheduler.features.placement import PlacementFeatures
-from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.filtering import NodeFilter
+from kubeskew.scheduler.framework.filters import NodeFilter
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
-from kubeskew.scheduler.framework.status import SUCCESS, Code, Status
-from kubeskew.scheduler.sampling import NodeSampler
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Diagnosis, Status
 
+_ALL_UP_TO = 100  # nodes; in smaller clusters every node is checked
+_MIN_PERCENT = 5
 Observe = Callable[[str, Status, float], None]
 
 NO_NODES = "no nodes available to schedule pods"
+
+
+class NodeSampler:
+    """Goes round the nodes, so that each gets its turn."""
+
+    def __init__(self) -> None:
+        self._start = 0
+        self._length = 0
+
+    @staticmethod
+    def wanted(nodes: int, percent: int = 0) -> int:
+        """Returns how many feasible nodes end the search in a cluster of that size; 0 percent depends on
+        it."""
+        if nodes < _ALL_UP_TO:
+            return max(nodes, 1)
+        percent = percent or max(50 - nodes // 125, _MIN_PERCENT)
+        return max(nodes * percent // 100, _ALL_UP_TO)
+
+    def in_turn(self, nodes: Sequence[NodeInfo]) -> Iterator[NodeInfo]:
+        self._length = len(nodes)
+        start = self._start % self._length if nodes else 0
+        yield from nodes[start:]
+        yield from nodes[:start]
+
+    def looked_at(self, number: int) -> None:
+        """Has the next search begin after these."""
+        if self._length:
+            self._start = (self._start + number) % self._length
 
 
 class NodeFinder:

@@ -1,15 +1,26 @@
-"""Makes profiles from settings: the plugins of every scheduler name."""
+"""Makes profiles from settings: which plugins each scheduler name runs at which extension point, the defaults
+as the configuration file changes them.
 
-from collections.abc import Mapping, Sequence
+Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1/default_plugins.go, mergePlugins, and
+framework/runtime/framework.go, expandMultiPointPlugins, 1.36.
+"""
 
-from kubeskew.scheduler.configuration import merging
-from kubeskew.scheduler.configuration.durations import ConfigurationError
-from kubeskew.scheduler.configuration.settings import EXTENSION_POINTS, PluginRef, ProfileSettings
+from collections.abc import Iterable, Mapping, Sequence
+
 from kubeskew.scheduler.framework import interfaces
 from kubeskew.scheduler.framework.interfaces import Plugin
 from kubeskew.scheduler.framework.profile import Profile, ProfileError
 from kubeskew.scheduler.plugins.registry import REGISTRY, PluginContext, default_plugins
+from kubeskew.scheduler.settings import (
+    EXTENSION_POINTS,
+    MULTI_POINT,
+    ConfigurationError,
+    PluginRef,
+    PluginSet,
+    ProfileSettings,
+)
 
+_NONE = PluginSet()
 _PROTOCOLS: Mapping[str, type] = {
     "preEnqueue": interfaces.PreEnqueue,
     "queueSort": interfaces.QueueSort,
@@ -26,12 +37,60 @@ _PROTOCOLS: Mapping[str, type] = {
 }
 
 
+def merged(defaults: Sequence[PluginRef], custom: PluginSet) -> list[PluginRef]:
+    """Returns the default plugins without the disabled ones; one that is enabled again replaces its
+    default."""
+    again = {plugin.name: plugin for plugin in custom.enabled}
+    kept = [
+        again.get(plugin.name, plugin)
+        for plugin in defaults
+        if plugin.name not in custom.disabled and "*" not in custom.disabled
+    ]
+    names = {plugin.name for plugin in kept}
+    return [*kept, *(plugin for plugin in custom.enabled if plugin.name not in names)]
+
+
+def multi_point(defaults: Sequence[PluginRef], plugins: Mapping[str, PluginSet]) -> list[PluginRef]:
+    """Returns the plugins that act wherever they can."""
+    return merged(defaults, plugins.get(MULTI_POINT, _NONE))
+
+
+def points_of(
+    everywhere: Sequence[PluginRef], plugins: Mapping[str, PluginSet], able: Mapping[str, Iterable[str]]
+) -> dict[str, list[PluginRef]]:
+    """Returns the plugins of each extension point, in order; `able` says which can act at a point.
+
+    What is enabled for one point replaces the same plugin of `multiPoint` and comes first.
+    """
+    result = {}
+    for point in EXTENSION_POINTS:
+        here = plugins.get(point, _NONE)
+        can = frozenset(able[point])
+        names = {plugin.name for plugin in everywhere}
+        override = [plugin for plugin in here.enabled if plugin.name in names]
+        replaced = {plugin.name for plugin in override}
+        general = [
+            plugin
+            for plugin in everywhere
+            if plugin.name in can
+            and plugin.name not in replaced
+            and plugin.name not in here.disabled
+            and "*" not in here.disabled
+        ]
+        result[point] = [
+            *override,
+            *general,
+            *(plugin for plugin in here.enabled if plugin.name not in names),
+        ]
+    return result
+
+
 def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0) -> Profile:
     """Returns the profile of `settings`; raises ProfileError.
 
     `percentage` of nodes to score applies if the profile has none itself.
     """
-    everywhere = merging.multi_point(default_plugins(context.features), settings.plugins)
+    everywhere = multi_point(default_plugins(context.features), settings.plugins)
     made: dict[str, Plugin] = {}
     for name in _wanted(everywhere, settings):
         make = REGISTRY.get(name)
@@ -45,7 +104,7 @@ def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0
         point: [name for name, plugin in made.items() if interfaces.acts(plugin, kind)]
         for point, kind in _PROTOCOLS.items()
     }
-    points = merging.points(everywhere, settings.plugins, able)
+    points = points_of(everywhere, settings.plugins, able)
     weights = {plugin.name: plugin.weight or 1 for plugin in points["score"]}
     order = {point: [plugin.name for plugin in points[point]] for point in EXTENSION_POINTS}
     used = {name for names in order.values() for name in names}

@@ -15,22 +15,19 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.verbosity import structured, tell
+from kubeskew.apimachinery.process.runtime import structured, tell
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.cooperative import in_turns
-from kubeskew.scheduler.diagnosis import Diagnosis
 from kubeskew.scheduler.features.placement import PlacementFeatures
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
-from kubeskew.scheduler.framework.filtering import NodeFilter
+from kubeskew.scheduler.framework.filters import NodeFilter
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
-from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
-from kubeskew.scheduler.metrics.metrics import Metrics
-from kubeskew.scheduler.placement import NO_NODES, NodeFinder
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
-from kubeskew.scheduler.queue.unschedulable_pods import QueuedPod
-from kubeskew.scheduler.sampling import NodeSampler
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Diagnosis, Status, failed
+from kubeskew.scheduler.metrics import Metrics
+from kubeskew.scheduler.placement import NO_NODES, NodeFinder, NodeSampler
+from kubeskew.scheduler.queue import QueuedPod, SchedulingQueue
 
 log = logging.getLogger(__name__)
 

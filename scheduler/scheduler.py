@@ -1,38 +1,42 @@
-"""A whole scheduler over one API client: informers, cache, queue, plugins and the loop."""
+"""A whole scheduler over one API client: informers, cache, queue, plugins and the loop, and its terms, from a
+fresh start until its lease is lost.
+
+Upstream's process ends when it loses the lease (cmd/kube-scheduler/app/server.go, OnStoppedLeading), and the
+next one knows nothing of its queue, its backoffs and what it assumed. Nor does the next term here.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.process.go_panic import Panic, raised
+from kubeskew.apimachinery.process.runtime import Panic, raised
 from kubeskew.scheduler import profiles, volumes
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.configuration.settings import SchedulerSettings
 from kubeskew.scheduler.event_handlers import ClusterInformers
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
-from kubeskew.scheduler.framework.event_labels import EventLabels
-from kubeskew.scheduler.framework.filtering import NodeFilter
-from kubeskew.scheduler.framework.nominator import Nominator
+from kubeskew.scheduler.framework.events import EventLabels
+from kubeskew.scheduler.framework.filters import NodeFilter, Nominator
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.metrics.metrics import Metrics
+from kubeskew.scheduler.metrics import Metrics
 from kubeskew.scheduler.plugins.dynamicresources.classic.dra_manager import ClassicState
 from kubeskew.scheduler.plugins.dynamicresources.dra_manager import DynamicState
-from kubeskew.scheduler.plugins.dynamicresources.drafted.dra_manager import DraftedState
+from kubeskew.scheduler.plugins.dynamicresources.drafted import DraftedState
 from kubeskew.scheduler.plugins.registry import PluginContext
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
-from kubeskew.scheduler.reporting import FailureHandler
+from kubeskew.scheduler.pod_status import FailureHandler
+from kubeskew.scheduler.queue import SchedulingQueue
 from kubeskew.scheduler.schedule_one import Scheduler
+from kubeskew.scheduler.settings import SchedulerSettings
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Metric
 
 AnyState = DynamicState | ClassicState | DraftedState
 
@@ -204,3 +208,36 @@ class SchedulerService:
     async def stop(self) -> None:
         await asyncio.gather(*(recorder.close() for recorder in self._recorders.values()))
         await self._informers.stop()
+
+
+class Terms:
+    """The scheduler of the current term, as `service`; its metrics are those of a collector."""
+
+    def __init__(self, make: Callable[["CollectorRegistry"], SchedulerService], stop: asyncio.Event) -> None:
+        """`make` makes a scheduler whose metrics are in a registry; `stop` is set when the process ends.
+
+        Raises what `make` raises.
+        """
+        self._make = make
+        self._stop = stop
+        self._begin()
+
+    def _begin(self) -> None:
+        from prometheus_client import CollectorRegistry
+
+        self._registry = CollectorRegistry()
+        self.service = self._make(self._registry)
+
+    def collect(self) -> Iterator["Metric"]:
+        """Yields the metrics of the current term, which count from its start."""
+        yield from self._registry.collect()
+
+    describe = collect
+
+    async def lead(self, ended: asyncio.Event) -> None:
+        """Schedules until `ended` is set; when the lease was lost, the next term begins with nothing."""
+        await self.service.lead(ended)
+        if not self._stop.is_set():
+            await self.service.stop()
+            self._begin()
+            self.service.start()

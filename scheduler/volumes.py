@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding, 1.36.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import (
     CSI_NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -15,13 +15,13 @@ from kubeskew.apimachinery.client.refs import (
     Ref,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.node_selectors import selector_matches
+from kubeskew.apimachinery.selectors.nodes import selector_matches
 from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, annotation, class_of
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.queue import SchedulingQueue
 
 _WATCHED = {
     PERSISTENT_VOLUME_CLAIMS: EventResource.CLAIM,

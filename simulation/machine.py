@@ -1,35 +1,94 @@
-"""The machine that processes of a simulation run on."""
+"""The machine that processes of a simulation run on, with its ports and credentials.
+
+Ports are given one after the other, and credentials are the same every time.
+"""
 
 import asyncio
+import hashlib
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.transport import Transport
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, repeatable
+from kubeskew.apimachinery.environment import LastWords
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.health_checks import Health
-from kubeskew.apimachinery.process.verbosity import level_of
+from kubeskew.apimachinery.process.runtime import level_of
 from kubeskew.apiserver.http.request import Handler
-from kubeskew.apiserver.storage.opening import MemoryStorage
+from kubeskew.apiserver.storage.factory import MemoryStorage
 from kubeskew.apiserver.storage.records import ComponentEvent
-from kubeskew.cluster.state import StateDir
-from kubeskew.simulation.health_listener import HealthListener
-from kubeskew.simulation.network import APIListener, Network, dial_in
+from kubeskew.cluster.creation import write_credentials
+from kubeskew.cluster.state import State, StateDir
+from kubeskew.simulation.network import APIListener, HealthListener, Network, dial_in
 from kubeskew.simulation.processes import START, Process, SimulatedProcesses, write_log
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.machine import Listener
 
+_FIRST_PORT = 16443
 HOST = "simulation"
+
+
+class CountedPorts:
+    """`cluster.ports.Ports` that nobody else can have."""
+
+    def __init__(self) -> None:
+        self._next = _FIRST_PORT
+
+    def choose(self, taken: Iterable[int]) -> int:
+        used = set(taken)
+        while self._next in used:
+            self._next += 1
+        self._next += 1
+        return self._next - 1
+
+    def keep(self, port: int) -> None:
+        """Does nothing: nobody else chooses."""
+
+    def is_free(self, port: int) -> bool:
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Does nothing: no port is held."""
+
+
+class CountedKeys:
+    """`cluster.pki.Keys` out of a counter: of clusters that nobody can reach."""
+
+    repeatable = True
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def _draw(self) -> bytes:
+        self._drawn += 1
+        return hashlib.sha256(f"simulation {self._drawn}".encode()).digest()
+
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        return ec.derive_private_key(int.from_bytes(self._draw()[:31], "big"), ec.SECP256R1())
+
+    def serial(self) -> int:
+        return int.from_bytes(self._draw()[:16], "big")
+
+    def token(self) -> str:
+        return self._draw().hex()
+
+
+def write_repeatable_credentials(directory: StateDir, state: State, now: datetime) -> None:
+    """Writes the credentials that every cluster of these nodes and drivers has."""
+    write_credentials(directory, state, now, CountedKeys())
 
 
 class LoopClock:

@@ -1,36 +1,76 @@
-"""Carries requests between the processes of one simulation, as values: nothing is written or parsed."""
+"""The network of a simulation: it carries requests between processes as values, not as bytes.
+
+Components serve their health in it, and a cluster's supervisor asks them how they are.
+"""
 
 import asyncio
 import contextlib
 import contextvars
 import errno
 import hashlib
+import json
 import re
 import warnings
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
 
-from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.rest import Dial
-from kubeskew.apimachinery.client.transport import Request, Transport, split_lines
+from kubeskew.apimachinery.client.transport import Request, Transport, failing_over, split_lines
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.process.health_checks import WAIT, Health
+from kubeskew.apimachinery.process.listeners import answer, until_ready
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Handler, Peer, Response, Upgrade
 from kubeskew.apiserver.http.request import Request as ServerRequest
-from kubeskew.simulation.health_listener import HealthListener
+from kubeskew.cluster.state import StateDir
 from kubeskew.simulation.processes import CURRENT, Process
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.options import ServerOptions
 
 _PORT = re.compile(r":(\d+)$")
+_PROBE_SECONDS = 5.0
+
+
+class HealthListener:
+    """Serves the health of a component on a port; a context, which gives the port."""
+
+    def __init__(self, listeners: "dict[int, HealthListener]", health: Health, port: int) -> None:
+        self._listeners = listeners
+        self._port = port
+        self.health = health
+        self.process = CURRENT.get()
+
+    async def __aenter__(self) -> int:
+        self._listeners[self._port] = self
+        if self.process is not None:
+            self.process.ended[self._end] = None
+        return self._port
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if self._listeners.get(self._port) is self:
+            del self._listeners[self._port]
+
+    async def get(self, target: str) -> tuple[int, str]:
+        """Returns status and text of the answer to a GET."""
+        url = urlsplit(target)
+        query = parse_qs(url.query)
+        if url.path == "/readyz" and WAIT in query:
+            await until_ready(self.health, query[WAIT][0])
+        found = answer(self.health, url.path, query.get("name[]", ()))
+        body = found.body
+        return found.status, body.decode() if isinstance(body, bytes) else found.text or ""
 
 
 class Network:
@@ -390,3 +430,65 @@ def dial_in(network: Network) -> Dial:
         return failing_over([NetworkTransport(network, port, peer, max_requests) for port in ports])
 
     return dial
+
+
+class ProbeTransport:
+    """`cluster.probes.Transport` over the network, with the credentials in a state directory."""
+
+    def __init__(self, network: Network, directory: StateDir) -> None:
+        self._network = network
+        token = directory.token.read_text().strip()
+        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "kubeskew/0.1"}
+
+    async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
+        parts = urlsplit(url)
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                if parts.scheme == "http":
+                    return await self._health(parts.port or 0, target)
+                return await self._ask(parts.port or 0, Request(method, target, *self._message(body)))
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return 0, str(error)
+
+    def _message(self, body: Any) -> tuple[Mapping[str, str], bytes | None, float]:
+        if body is None:
+            return self._headers, None, _PROBE_SECONDS
+        headers = {**self._headers, "Content-Type": "application/json"}
+        return headers, json.dumps(body).encode(), _PROBE_SECONDS
+
+    async def _ask(self, port: int, request: Request) -> tuple[int, str]:
+        answer = await NetworkTransport(self._network, port, None, 1)(request)
+        return answer.status, (await answer.body()).decode()
+
+    async def _health(self, port: int, target: str) -> tuple[int, str]:
+        listener = self._network.healths.get(port)
+        if listener is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('127.0.0.1', {port})")
+        if listener.process is None:
+            return await listener.get(target)
+        return await _until_gone(listener.process, listener.get(target))
+
+    async def close(self) -> None:
+        """Does nothing: there are no connections."""
+
+
+async def _until_gone(process: Process, work: Coroutine[Any, Any, tuple[int, str]]) -> tuple[int, str]:
+    """Returns what `work` of a process returns. Raises ConnectionResetError if the process ends before."""
+    found: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+
+    def gone() -> None:
+        if not found.done():
+            found.set_exception(ConnectionResetError("Connection reset by peer"))
+
+    async def settle() -> None:
+        result = await work
+        if not found.done():
+            found.set_result(result)
+
+    process.ended[gone] = None
+    process.spawn(settle())
+    try:
+        return await found
+    finally:
+        process.ended.pop(gone, None)

@@ -17,10 +17,9 @@ from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.cluster import config
 from kubeskew.conformance.controls import LocalControl
-from kubeskew.simulation.collecting import collecting_in_turns
 from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.processes import Process
-from kubeskew.simulation.running import STATE, digest, process_logs, running_site
+from kubeskew.simulation.runs import STATE, collecting_in_turns, digest, process_logs, running_site
 
 T = TypeVar("T")
 

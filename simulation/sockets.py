@@ -16,7 +16,7 @@ from typing import Any
 
 from grpc import StatusCode
 
-from kubeskew.kubelet.protocols.errors import RpcError, closing
+from kubeskew.kubelet.protocols.grpc_calls import RpcError, closing
 from kubeskew.kubelet.protocols.message_sockets import Answer, Answers
 from kubeskew.simulation.processes import CURRENT, Process
 

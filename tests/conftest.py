@@ -15,7 +15,7 @@ from randomness import examples
 
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy
-from kubeskew.apimachinery.process.running import settle_memory
+from kubeskew.apimachinery.process.runtime import settle_memory
 
 # Everybody's `make test` tries the same examples, however slow the machine; `make test-random` others.
 settings.register_profile(

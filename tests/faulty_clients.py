@@ -4,13 +4,13 @@ from typing import Any
 
 from fake_server import FakeServer
 
-from kubeskew.apimachinery.client.faulty import FaultyTransport
+from kubeskew.apimachinery.client.faults import FaultyTransport
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.faults.deciding import Progress
+from kubeskew.apimachinery.faults.decisions import Progress
 from kubeskew.apimachinery.faults.fault import Fault
-from kubeskew.apimachinery.faults.injecting import Injector
-from kubeskew.apimachinery.faults.reading import read
+from kubeskew.apimachinery.faults.injector import Injector
+from kubeskew.apimachinery.faults.syntax import read
 
 
 class Notes:

@@ -1,10 +1,10 @@
 """The API catalogue: which types, fields and resources a release has, and what each server serves of them.
 
 `catalogue_for(version, gates, runtime_config)` is what everyone calls. The data are in `data/catalogue.json`,
-made by `hack/generate_catalogue.py`; loading waits for the first use.
+made by `hack/catalogue/generate_catalogue.py`; loading waits for the first use.
 """
 
-from kubeskew.apimachinery.catalogue.serving import parse_runtime_config
+from kubeskew.apimachinery.catalogue.served_resources import parse_runtime_config
 from kubeskew.apimachinery.catalogue.table import Catalogue, catalogue_for
 
 __all__ = ["Catalogue", "catalogue_for", "parse_runtime_config"]

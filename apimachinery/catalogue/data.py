@@ -1,7 +1,7 @@
 """The catalogue's data files, and the one question asked of them: what holds at a release?
 
 A history is a list of `[first, last, value]`; a value that never changed stands alone. A preview release's
-file says what it changes of the catalogue of a minor, its base (its shape: `hack/catalogue_preview.py`).
+file says what it changes of the catalogue of a minor, its base (see `hack/catalogue/catalogue_preview.py`).
 """
 
 from functools import cache
@@ -28,7 +28,7 @@ class Release(NamedTuple):
 
 @cache
 def load() -> _Document:
-    """The whole document (its shape: `hack/catalogue_assembly.py`); read once per process."""
+    """The whole document (its shape: `hack/catalogue/catalogue_assembly.py`); read once per process."""
     document: _Document = orjson.loads(CATALOGUE.read_bytes())
     return document
 

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
-from kubeskew.apimachinery.catalogue.serving import is_served, version_order
+from kubeskew.apimachinery.catalogue.served_resources import is_served, version_order
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Resource, Subresource

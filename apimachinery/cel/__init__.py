@@ -39,16 +39,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.cel import authorizer, mutations, types
-    from kubeskew.apimachinery.cel.declarations import Declared
+    from kubeskew.apimachinery.cel.declarations import Declared, escape, unescape
     from kubeskew.apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
     from kubeskew.apimachinery.cel.errors import CELError, CompileError, EvaluationError
-    from kubeskew.apimachinery.cel.names import escape, unescape
     from kubeskew.apimachinery.cel.program import Program
     from kubeskew.apimachinery.cel.program import compile_expression as compile  # noqa: A004  # said as `cel.compile`
-    from kubeskew.apimachinery.cel.schemas import declare
+    from kubeskew.apimachinery.cel.schemas import declare, to_json, to_value
     from kubeskew.apimachinery.cel.types import Type
     from kubeskew.apimachinery.cel.values import Lazy
-    from kubeskew.apimachinery.cel.views import to_json, to_value
 
 __all__ = [
     "BINDINGS",
@@ -90,10 +88,10 @@ _MODULES = {
     "compile": "program",
     "declare": "schemas",
     "environment": "environments",
-    "escape": "names",
-    "to_json": "views",
-    "to_value": "views",
-    "unescape": "names",
+    "escape": "declarations",
+    "to_json": "schemas",
+    "to_value": "schemas",
+    "unescape": "declarations",
 }
 _RENAMED = {"compile": "compile_expression"}
 

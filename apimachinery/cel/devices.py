@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from kubeskew.apimachinery.cel import types
-from kubeskew.apimachinery.cel.costs.estimates import CallEstimate, fixed
+from kubeskew.apimachinery.cel.costs import CallEstimate, fixed
 from kubeskew.apimachinery.cel.declarations import Declared, declared_map
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.environments import BINDINGS, Environment, Library, environment
@@ -16,8 +16,7 @@ from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
 from kubeskew.apimachinery.cel.library.kubernetes import SEMVERS
 from kubeskew.apimachinery.cel.overloads import overload
 from kubeskew.apimachinery.cel.program import Program, compile_expression
-from kubeskew.apimachinery.cel.semver import Semver
-from kubeskew.apimachinery.cel.values import equal, type_name
+from kubeskew.apimachinery.cel.values import Semver, equal, type_name
 from kubeskew.apimachinery.quantity import Quantity
 
 _SINGLE = ("bool", "int", "string", "version")

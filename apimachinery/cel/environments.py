@@ -13,10 +13,10 @@ from typing import Any
 
 from kubeskew.apimachinery.cel import mutations, types
 from kubeskew.apimachinery.cel.authorizer import AUTHORIZER, AUTHORIZER_SELECTORS
-from kubeskew.apimachinery.cel.costs.estimator import Overrides
 from kubeskew.apimachinery.cel.declarations import Declared, declared_of
+from kubeskew.apimachinery.cel.estimator import Overrides
 from kubeskew.apimachinery.cel.library import kubernetes, lists
-from kubeskew.apimachinery.cel.library.formats import FORMATS
+from kubeskew.apimachinery.cel.library.kubernetes import FORMATS
 from kubeskew.apimachinery.cel.library.network import MISSING_INNER_NETWORKS, NETWORKS
 from kubeskew.apimachinery.cel.library.standard import STANDARD
 from kubeskew.apimachinery.cel.library.strings import REGEX, strings

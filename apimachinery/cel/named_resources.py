@@ -11,7 +11,7 @@ from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.environments import Environment, Library, environment
 from kubeskew.apimachinery.cel.library.kubernetes import STRICT_SEMVERS
 from kubeskew.apimachinery.cel.program import Program, compile_expression
-from kubeskew.apimachinery.cel.semver import Semver
+from kubeskew.apimachinery.cel.values import Semver
 from kubeskew.apimachinery.quantity import Quantity
 
 _COST_LIMIT = 1_000_000

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kubeskew.apimachinery.cel import allowance
-from kubeskew.apimachinery.cel.checker import validators
-from kubeskew.apimachinery.cel.checker.checker import Checked, Checker
-from kubeskew.apimachinery.cel.costs.estimator import Estimator
+from kubeskew.apimachinery.cel import allowance, checker
+from kubeskew.apimachinery.cel.checker import Checked, Checker
 from kubeskew.apimachinery.cel.declarations import Declared, size_at
 from kubeskew.apimachinery.cel.environments import LIMIT, Environment
 from kubeskew.apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
-from kubeskew.apimachinery.cel.interpreter.interpreter import Interpreter
-from kubeskew.apimachinery.cel.interpreter.steps import Frame
+from kubeskew.apimachinery.cel.estimator import Estimator
+from kubeskew.apimachinery.cel.interpreter import Frame, Interpreter
 from kubeskew.apimachinery.cel.parser.syntax import parse
 from kubeskew.apimachinery.cel.types import ANY, Type
 
@@ -130,11 +128,11 @@ def _check(expression: str, environment: Environment) -> Checked:
 
 
 def _invalid(checked: Checked, environment: Environment) -> Iterator[Issue]:
-    yield from validators.mixed_aggregates(checked)
-    yield from validators.wrong_versions(checked)
+    yield from checker.mixed_aggregates(checked)
+    yield from checker.wrong_versions(checked)
     if environment.validated:
-        yield from validators.wrong_literals(checked)
-        yield from validators.wrong_formats(checked)
+        yield from checker.wrong_literals(checked)
+        yield from checker.wrong_formats(checked)
 
 
 def _compiled(expression: str, environment: Environment) -> Program | CompileError:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kubeskew.apimachinery.client.failure_log import FailureLog
 from kubeskew.apimachinery.client.refs import LEASES
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, FailureLog
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object

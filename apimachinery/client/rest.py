@@ -2,9 +2,14 @@
 
 A connection that breaks raises `aiohttp.ClientError` (or `OSError`, `TimeoutError`): see `CONNECTION_ERRORS`.
 Requests that the server refused for load (429, 503 with Retry-After) are sent again. Reads are also repeated
-when the connection was reset, because servers restart often here.
+when the connection was reset, because servers restart often here. A `FailureLog` logs failures of what is
+retried: each when it is new, and then now and then.
+
+An answer that is no success may come from something in front of the API server. The newest revision that
+answers and watch events have named is kept.
 """
 
+import logging
 import platform
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import lru_cache
@@ -15,19 +20,29 @@ from urllib.parse import quote, quote_plus
 import aiohttp
 import orjson
 
-from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig, load_kubeconfig
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.refusals import failure, retry_after
-from kubeskew.apimachinery.client.revisions import SeenRevisions
-from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
-from kubeskew.apimachinery.client.typed import Decode, as_is
+from kubeskew.apimachinery.client.transport import (
+    MAX_REQUESTS,
+    HTTPTransport,
+    Request,
+    Response,
+    Transport,
+    failing_over,
+)
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.golang import raw_extensions
+from kubeskew.apimachinery.golang.known_fields import Decode, as_is
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 
+_REPEAT_SECONDS = 30.0  # the longest wait of client-go's reflectors, which log every attempt
+# Reasons for answers that carry no Status (client-go, NewGenericServerResponse).
+_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
+            405: "MethodNotAllowed", 406: "NotAcceptable", 409: "Conflict", 410: "Gone",
+            415: "UnsupportedMediaType", 422: "Invalid", 429: "TooManyRequests",
+            503: "ServiceUnavailable", 504: "Timeout"}  # fmt: skip
 _escaped = lru_cache(maxsize=1024)(quote_plus)  # few names and selectors come again and again
 
 Dial = Callable[[Kubeconfig, int], Transport]
@@ -46,6 +61,65 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _MAX_RETRIES = 10  # client-go rest.Request.maxRetries
 _RESET_RETRY_SECONDS = 0.05
 _REQUEST_TIMEOUT_SECONDS = 60.0
+
+
+class FailureLog:
+    """Logs errors of one activity; the same text again only after half a minute, or after a success."""
+
+    def __init__(self, log: logging.Logger, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._last = ""
+        self._at = 0.0
+
+    def failed(self, text: str) -> None:
+        """Logs a failure, unless the same was logged just before."""
+        now = self._clock.monotonic()
+        if text != self._last or now - self._at >= _REPEAT_SECONDS:
+            self._last, self._at = text, now
+            self._log.error("%s", text)
+
+    def succeeded(self) -> None:
+        """Has the next failure logged, whatever it is."""
+        self._last = ""
+
+
+def retry_after(response: Response) -> float | None:
+    """Returns the seconds of Retry-After, if the answer has it (429 and 5xx, as client-go)."""
+    if response.status != 429 and response.status < 500:
+        return None
+    text = response.headers.get("Retry-After") or ""
+    return float(text) if text.isdigit() else None
+
+
+async def failure(response: Response) -> StatusError:
+    """Returns the error that a refusal is, and closes it."""
+    try:
+        content = await response.body()
+    finally:
+        await response.close()
+    try:
+        status = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return StatusError.from_status(status)
+    text = content.decode(errors="replace").strip() or "unknown"
+    return StatusError(response.status, _REASONS.get(response.status, "InternalError"), text)
+
+
+class SeenRevisions:
+    """The resourceVersions that a client has seen; a server's revisions count all its writes."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    def note(self, obj: Any) -> None:
+        """Notes the resourceVersion of an object or a list, if it has one."""
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        text = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+        if isinstance(text, str) and text.isdecimal():
+            self.newest = max(self.newest, int(text))
 
 
 def user_agent(component: str, version: Version) -> str:

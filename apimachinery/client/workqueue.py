@@ -1,6 +1,7 @@
 """Work queues: one worker at a time works on an item, and once however often it was added meanwhile.
 
-Semantics of k8s.io/client-go/util/workqueue (rate limiting per item: exponential from 5 ms, capped).
+Semantics of k8s.io/client-go/util/workqueue (rate limiting per item: exponential from 5 ms, capped). Rate
+limits are those of golang.org/x/time/rate, which client-go's limits stand on.
 """
 
 import asyncio
@@ -9,12 +10,43 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.metrics.queues import QueueMeter
+from kubeskew.apimachinery.metrics.series import QueueMeter
 
 Item = TypeVar("Item", bound=Hashable)
 
 BASE_DELAY_SECONDS = 0.005
 MAX_DELAY_SECONDS = 1000.0
+
+
+class RateLimit:
+    """A bucket of `burst` tokens that fills by `rate` tokens a second; each use takes one."""
+
+    def __init__(self, clock: Clock, rate: float, burst: int) -> None:
+        self._clock = clock
+        self._rate = rate
+        self._burst = burst
+        self._tokens = float(burst)
+        self._filled_at = clock.monotonic()
+
+    def allows(self) -> bool:
+        """Takes a token if there is one; returns whether there was."""
+        self._fill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    async def wait(self) -> None:
+        """Takes a token, and returns when it has come; who waits first is first."""
+        self._fill()
+        self._tokens -= 1
+        if self._tokens < 0:
+            await self._clock.sleep(-self._tokens / self._rate)
+
+    def _fill(self) -> None:
+        now = self._clock.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
+        self._filled_at = now
 
 
 class ShutDown(Exception):  # noqa: N818 - a state, not an error

@@ -1,13 +1,149 @@
-"""Faults as data: on which calls, at which of them, and what then goes wrong."""
+"""Faults as data: on which calls, at which of them, what then goes wrong, and how far a fault has come.
 
+Calls are requests, events of watches and commits of an API server. Names in faults are checked against the
+API's, with a suggestion of the one that may have been meant. A report also says why a fault may not have
+fired.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
-from kubeskew.apimachinery.faults.calls import COMMITS, PLUGIN_CALLS, WRITES, Call
+import orjson
 
+from kubeskew.apimachinery.known_names import did_you_mean
+
+COMMITS = ("create", "update", "delete")  # as the log names them
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+VERBS = ("get", "list", "watch", *WRITES)
+# Those of a kubelet to a driver on its node, by the name of the method (k8s.io/kubelet/pkg/apis/dra).
+PLUGIN_CALLS = ("NodePrepareResources", "NodeUnprepareResources")
+PLUGINS = "plugins"  # what they are calls of
+
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
 ANY = "*"
 # Written periodically, whatever happens: only a selector that names them, or `*`, selects them.
 PERIODIC = ("leases", "events")
+_SHOWN = 12  # kinds of calls
+
+
+@cache
+def _rows() -> tuple[dict[str, Any], ...]:
+    from kubeskew.apimachinery.catalogue import data  # loaded only where faults are used
+
+    return tuple(data.resource_rows())
+
+
+@cache
+def plurals() -> frozenset[str]:
+    """Returns the resources of all releases."""
+    return frozenset(row["r"] for row in _rows())
+
+
+@cache
+def _by_kind() -> dict[str, str]:
+    return {row["k"].lower(): row["r"] for row in _rows()}
+
+
+def missing_resource(plural: str) -> str:
+    """Returns what is wrong with a resource's name, empty if nothing is.
+
+    A resource of a custom group is not known here: with its group it is taken as it is written.
+    """
+    if plural in plurals():
+        return ""
+    known = _by_kind().get(plural.lower())
+    return f"there is no resource {plural}" + (
+        f"; did you mean {known}?" if known else did_you_mean(plural, plurals())
+    )
+
+
+class Call(NamedTuple):
+    """A request for a resource, an event of a watch if `event` names its type, or a commit."""
+
+    verb: str
+    resource: str  # plural
+    group: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    user: str = ""
+    event: str = ""  # ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+    commit: bool = False  # an API server writes to its store, whatever asked for it
+
+    @property
+    def kind(self) -> str:
+        """Returns verb and resource, by which a fault can be put there: `update resourceclaims/status`, and
+        `update widgets.example.com` of one that needs its group, because no release has it."""
+        resource = self.resource
+        if self.group and resource not in plurals():
+            resource = f"{resource}.{self.group}"
+        if self.subresource:
+            resource = f"{resource}/{self.subresource}"
+        if self.commit:
+            return f"commit: {self.verb} {resource}"
+        return f"{self.event} event of {resource}" if self.event else f"{self.verb} {resource}"
+
+    def __str__(self) -> str:
+        place = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.kind} {place}" if place else self.kind
+
+
+def call_of(method: str, target: str, body: bytes | None = None, user: str = "") -> Call | None:
+    """Returns the call that a request makes; None if its path names no resource.
+
+    Of a create, the object's name stands in the `body`. Source: k8s.io/apiserver/pkg/endpoints/request/
+    requestinfo.go, 1.36, as far as clients use it.
+    """
+    path, _, query = target.partition("?")
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[0] == "api" and len(parts) > 2:
+        group, rest = "", parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, rest = parts[1], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
+    resource, name, subresource = [*rest, "", ""][:3]
+    verb = _VERBS.get(method, method.lower())
+    if not name and verb == "get":
+        verb = "watch" if "watch=true" in query.split("&") or "watch=1" in query.split("&") else "list"
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    elif not name and verb == "create":
+        name = _name_in(body)
+    return Call(verb, resource, group, subresource, namespace, name, user)
+
+
+def _name_in(body: bytes | None) -> str:
+    """Returns the name of the object in a body, empty if it has none yet or is not JSON."""
+    try:
+        value = orjson.loads(body or b"")
+    except orjson.JSONDecodeError:
+        return ""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def event_of(watch: Call, line: bytes) -> Call:
+    """Returns the event that a line of a watch tells; `watch` is the request."""
+    try:
+        value = orjson.loads(line)
+        kind, metadata = str(value["type"]), value["object"].get("metadata") or {}
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return watch._replace(event="ERROR")
+    return watch._replace(
+        event=kind, namespace=metadata.get("namespace") or "", name=metadata.get("name") or ""
+    )
 
 
 class Kind(StrEnum):
@@ -155,3 +291,50 @@ def _ordinal(when: Timing) -> str:
     if when.probability != 1.0:
         parts.append(f"with probability {when.probability:g}")
     return f"{', '.join(parts)}: " if parts else "each: "
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReport:
+    """A fault, how many calls it selected, how often it fired, and what its component called since."""
+
+    fault: Fault
+    matched: int = 0
+    fired: int = 0
+    seen: Mapping[str, int] = field(default_factory=dict)  # calls by verb and resource
+
+    @property
+    def missed(self) -> bool:
+        """Decides whether it should have fired, and has not."""
+        return not self.fired and not self.fault.optional
+
+    @property
+    def state(self) -> str:
+        """Returns a word for tables."""
+        return "fired" if self.fired else "armed"
+
+    def as_json(self) -> dict[str, Any]:
+        fault = self.fault
+        return {
+            "id": fault.id,
+            "component": fault.component,
+            "fault": str(fault).removeprefix(f"{fault.component}: "),
+            "fired": self.fired,
+            "calls": self.matched,
+            "state": self.state,
+        }
+
+    def missing(self) -> str:
+        """Returns the sentence about a fault that never fired, with the calls there were instead."""
+        calls = f"{self.matched} call{'' if self.matched == 1 else 's'}" if self.matched else "no call"
+        return (
+            f"fault {self.fault.id} never fired ({self.fault}); it selected {calls}. "
+            f"{self.fault.component} made since: {self._calls()}"
+        )
+
+    def _calls(self) -> str:
+        resource = self.fault.where.resource
+        known = [(kind, count) for kind, count in self.seen.items() if count]
+        known.sort(key=lambda pair: (not resource or resource not in pair[0], -pair[1], pair[0]))
+        shown = [f"{count} {kind}" for kind, count in known[:_SHOWN]]
+        more = len(known) - len(shown)
+        return ", ".join(shown) + (f" and {more} other kinds" if more else "") if shown else "no calls"

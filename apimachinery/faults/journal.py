@@ -1,7 +1,8 @@
 """Files of faults: the plan of a cluster, and per component a journal of how far its faults have come.
 
 `plan.json` is written by whoever steers the cluster. Each component appends to a journal of its own, before
-anything comes of a fault: so it holds over a SIGKILL, and tells of a component that is dead. Its lines:
+anything comes of a fault: so it holds over a SIGKILL, and says how far a component came that is dead. Its
+lines:
 
     {"applied": 7, "seen": {"update pods/status": 3}}             the plan of revision 7 is in effect
     {"id": "lost", "set": 6, "matched": 4, "fired": 1, "since": 1764000000.0}
@@ -17,12 +18,40 @@ from urllib.parse import quote
 
 import orjson
 
-from kubeskew.apimachinery.faults.deciding import Progress
+from kubeskew.apimachinery.faults.decisions import Progress
 from kubeskew.apimachinery.faults.fault import Fault
-from kubeskew.apimachinery.faults.plan import FaultPlan, PlannedFault
-from kubeskew.apimachinery.faults.reading import read
+from kubeskew.apimachinery.faults.syntax import read
+from kubeskew.apimachinery.known_names import names_of
 
 PLAN = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """A fault of the plan. `generation` is the revision of the plan at which it was set."""
+
+    generation: int
+    fault: Fault
+    body: dict[str, Any]  # as it was written
+
+    def as_json(self) -> dict[str, Any]:
+        return {"set": self.generation, "fault": self.body}
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """All faults of a cluster. `revision` grows with each change."""
+
+    revision: int = 0
+    entries: tuple[PlannedFault, ...] = ()
+
+    def of(self, component: str) -> Sequence[PlannedFault]:
+        """Returns the faults of a component, also those that were put into it together with another."""
+        names = names_of(component)
+        return [entry for entry in self.entries if entry.fault.component in names]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"revision": self.revision, "faults": [entry.as_json() for entry in self.entries]}
 
 
 def load_plan(directory: Path) -> FaultPlan:

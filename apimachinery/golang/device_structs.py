@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from kubeskew.apimachinery.field import Unquoted, show
-from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.quantity import Quantity
 

@@ -1,20 +1,24 @@
 """Drops the fields of an object that a Go struct does not have, and leaves all else as it is.
 
-That is what a typed client does when it decodes: an object that it puts back has lost them. A schema becomes
-nested closures once; an object without unknown fields costs one walk along its structs, and is returned as
-it is.
+The typed client of a release decodes objects so. An older component that puts an object back thus takes a new
+field away, even through a new server (kubernetes/kubernetes#46073). Kinds that the release does not have stay
+as they are: custom resources are decoded without types.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
+from kubeskew.apimachinery.catalogue.table import catalogue_for
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.versions import Version
 
 Walk = Callable[[Any], Any]
 
 _KEPT_SCHEMAS: Final = 4096
 _DROPPED: Final = object()
+Decode = Callable[[Object], Object]
 
 
 def known_fields(value: Any, schema: Schema) -> Any:
@@ -95,3 +99,28 @@ def _map(inner: Walk) -> Walk:
         return value if changed is None else changed
 
     return run
+
+
+def as_is(obj: Object) -> Object:
+    """Returns the object with all that the server has sent, as dynamic clients do."""
+    return obj
+
+
+@cache
+def decoder(version: Version) -> Decode:
+    """Returns what decodes objects by the types of a release, made once per process."""
+    catalogue = catalogue_for(version)
+    schemas: dict[tuple[str, str], Schema | None] = {}
+
+    def decode(obj: Object) -> Object:
+        kind = obj.get("apiVersion") or "", obj.get("kind") or ""
+        if kind not in schemas:
+            group, _, version = kind[0].rpartition("/")
+            schemas[kind] = catalogue.kind_schema(group, version, kind[1])
+        schema = schemas[kind]
+        if schema is None:
+            return obj
+        known: Object = known_fields(obj, schema)
+        return known
+
+    return decode

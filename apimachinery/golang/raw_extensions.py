@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from kubeskew.apimachinery.go_numbers import as_written
+from kubeskew.apimachinery.go_formats import as_written
 from kubeskew.apimachinery.schema import Kind, Schema
 
 RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from kubeskew.apimachinery.clock import micro_timestamp, timestamp
-from kubeskew.apimachinery.go_numbers import as_written, number
+from kubeskew.apimachinery.go_formats import as_written, number
 from kubeskew.apimachinery.golang import decode_errors
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
 

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from kubeskew.apimachinery.go_numbers import number
-from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.go_formats import number, quoted
 
 MAX_NODES: Final = 1_000_000  # nodes that aliases and merges may add: a bound against "billion laughs"
 MAX_DEPTH: Final = 500  # (goyaml: 10,000) more levels than an object may nest

@@ -8,8 +8,8 @@ k8s.io/component-base/metrics/opts.go (the marks of stability), 1.36.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.go_numbers import float_text
-from kubeskew.apimachinery.metrics.facts import Family, families, known_names
+from kubeskew.apimachinery.go_formats import float_text
+from kubeskew.apimachinery.metrics.series import Family, families, known_names
 from kubeskew.apimachinery.versions import Version
 
 if TYPE_CHECKING:

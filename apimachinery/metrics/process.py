@@ -1,10 +1,13 @@
 """Makes the families that every component has: its process, build, gates and number of families.
 
-What tells about Go's runtime (`go_*`) is not there, as there is none. Sources, 1.36:
+By what a component claims to have been built is the same at `/version`. There are no families of Go's runtime
+(`go_*`), as there is none. Sources, 1.36:
 component-base/metrics/{version.go,registry.go,processstarttime.go}, prometheus/features/metrics.go,
 client_golang/prometheus/process_collector_procfsenabled.go.
 """
 
+import hashlib
+import platform
 import resource
 from collections import Counter
 from collections.abc import Iterator
@@ -12,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.metrics.builds import build_information
-from kubeskew.apimachinery.metrics.facts import families, hidden
+from kubeskew.apimachinery.metrics.series import families, hidden
+from kubeskew.apimachinery.versions import Version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
@@ -29,6 +32,19 @@ _BUILD_LABELS = {
     "go_version": "goVersion",
     "platform": "platform",
 }
+
+
+def build_information(version: Version) -> dict[str, str]:
+    """Returns the fields of version.Info that tell about the build, by their names in JSON."""
+    return {
+        "gitVersion": version.git_version,
+        "gitCommit": hashlib.sha1(version.git_version.encode(), usedforsecurity=False).hexdigest(),
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+        "goVersion": "go1.25.0",
+        "compiler": "gc",
+        "platform": f"linux/{'arm64' if platform.machine() == 'aarch64' else 'amd64'}",
+    }
 
 
 class ProcessMetrics:

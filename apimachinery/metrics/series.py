@@ -2,25 +2,123 @@
 
 What the library counts costs more: a histogram of its own is some twenty objects with locks, and an
 observation goes through its bounds one by one. These families are of what is counted for every request, item
-of a queue or plugin. They are used as the library's: `family.labels("a", "b").inc()`.
+of a queue or plugin. They are used as the library's: `family.labels("a", "b").inc()`. The `workqueue_*`
+families say how long items wait and are worked on, by the queue's name.
+
+Which families upstream's components have at each minor (type, labels, buckets, stability) is in
+`apimachinery/data/metrics.json`; its `origin` names the releases. Minors before the first of them are taken
+for it, later ones for the last.
 """
 
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from kubeskew.apimachinery.metrics.facts import Family, nearest
-from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
+import orjson
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.versions import NEWEST_MINOR, OLDEST_MINOR, Version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.registry import Collector
 
+_FILE = Path(__file__).parents[1] / "data" / "metrics.json"
+_PERIODS_SINCE = 35  # a deprecated metric stays for so many minors as its stability says (133436)
+_KEPT_MINORS = {"STABLE": 3, "BETA": 1}
 _S = TypeVar("_S")
+_LABELS = ["name"]
+
+
+class Family(NamedTuple):
+    """A family as upstream registers it; `custom` is the type of what a collector of its own makes."""
+
+    type: str
+    stability: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...]
+    deprecated: str
+
+    @property
+    def mark(self) -> str:
+        """Returns what stands before the help text."""
+        since = f" (Deprecated since {self.deprecated})" if self.deprecated else ""
+        return f"[{self.stability}]{since}"
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = orjson.loads(_FILE.read_bytes())
+    return table
+
+
+@cache
+def _rows(minor: int) -> dict[str, Any]:
+    table = _table()
+    rows = dict(table["families"])
+    for release, change in table["changes"].items():
+        if int(release.partition(".")[2]) <= minor:
+            for name in change["gone"]:
+                del rows[name]
+            rows.update(change["new"])
+    return rows
+
+
+@cache
+def families(minor: int) -> dict[str, Family]:
+    """Returns the families of a minor that are not hidden, by name."""
+    return {name: family for name, family in _known(minor).items() if not _hidden(family, minor)}
+
+
+@cache
+def hidden(minor: int) -> tuple[str, ...]:
+    """Returns the names of those that are deprecated and no longer shown (registry.go, shouldHide)."""
+    return tuple(name for name, family in _known(minor).items() if _hidden(family, minor))
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """Returns the names that a family has at any minor."""
+    table = _table()
+    return frozenset(
+        {*table["families"], *(name for one in table["changes"].values() for name in one["new"])}
+    )
+
+
+def nearest(name: str, minor: int) -> Family:
+    """Returns a family as the minor has it, or the nearest minor that has it."""
+    minors = sorted(range(OLDEST_MINOR, NEWEST_MINOR + 1), key=lambda other: abs(other - minor))
+    return next(known[name] for known in map(_known, minors) if name in known)
+
+
+@cache
+def _known(minor: int) -> dict[str, Family]:
+    buckets = _table()["buckets"]
+    return {
+        name: Family(
+            row["type"],
+            row.get("stability", "ALPHA"),
+            tuple(row.get("labels", ())),
+            tuple(map(float, buckets[row["buckets"]])) if "buckets" in row else (),
+            row.get("deprecated", ""),
+        )
+        for name, row in _rows(minor).items()
+    }
+
+
+def _hidden(family: Family, minor: int) -> bool:
+    if not family.deprecated:
+        return False
+    deprecated = int(family.deprecated.split(".")[1])
+    if minor >= _PERIODS_SINCE:
+        return deprecated + _KEPT_MINORS.get(family.stability, 0) <= minor
+    return deprecated < minor
 
 
 class NumberSeries:
@@ -250,3 +348,81 @@ def _begun(family: _F, fact: Family) -> _F:
     if not fact.labels:
         family.labels()
     return family
+
+
+class QueueMetrics:
+    """The metrics of all queues of a process; queues with the same name share what is counted."""
+
+    def __init__(self, registry: "CollectorRegistry", clock: Clock) -> None:
+        self.clock = clock
+        self.meters: dict[str, QueueMeter] = {}  # of each name the newest
+        self.adds = Counters("workqueue_adds", "Items added.", _LABELS, registry)
+        self.retries = Counters("workqueue_retries", "Items added for later.", _LABELS, registry)
+        self.waited = _seconds("workqueue_queue_duration_seconds", "Seconds that items waited.", registry)
+        self.worked = _seconds("workqueue_work_duration_seconds", "Seconds of work on an item.", registry)
+        registry.register(self)
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yields what queues hold now, for the registry."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        depth = GaugeMetricFamily("workqueue_depth", "Items that wait.", labels=_LABELS)
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds",
+            "Seconds that all items in work have taken so far.",
+            labels=_LABELS,
+        )
+        longest = GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds",
+            "Seconds that the item longest in work has taken so far.",
+            labels=_LABELS,
+        )
+        for name, meter in self.meters.items():
+            ages = meter.ages()
+            depth.add_metric([name], meter.depth)
+            unfinished.add_metric([name], sum(ages))
+            longest.add_metric([name], max(ages, default=0.0))
+        yield from (depth, unfinished, longest)
+
+
+def _seconds(name: str, text: str, registry: "CollectorRegistry") -> Histograms:
+    return Histograms(name, text, _LABELS, nearest(name, NEWEST_MINOR).buckets, registry)
+
+
+class QueueMeter:
+    """The metrics of one queue, which reports to it what happens to items."""
+
+    def __init__(self, metrics: QueueMetrics, name: str) -> None:
+        self._clock = metrics.clock
+        self._adds, self._retries = metrics.adds.labels(name), metrics.retries.labels(name)
+        self._waited, self._worked = metrics.waited.labels(name), metrics.worked.labels(name)
+        self._added_at: dict[Hashable, float] = {}
+        self._begun_at: dict[Hashable, float] = {}
+        metrics.meters[name] = self
+
+    @property
+    def depth(self) -> int:
+        """Returns how many items wait."""
+        return len(self._added_at)
+
+    def ages(self) -> list[float]:
+        """Returns for how many seconds each item has been in work."""
+        now = self._clock.monotonic()
+        return [now - begun for begun in self._begun_at.values()]
+
+    def added(self, item: Hashable) -> None:
+        self._adds.inc()
+        self._added_at.setdefault(item, self._clock.monotonic())
+
+    def begun(self, item: Hashable) -> None:
+        now = self._clock.monotonic()
+        self._waited.observe(now - self._added_at.pop(item, now))
+        self._begun_at[item] = now
+
+    def ended(self, item: Hashable) -> None:
+        begun = self._begun_at.pop(item, None)
+        if begun is not None:
+            self._worked.observe(self._clock.monotonic() - begun)
+
+    def postponed(self) -> None:
+        self._retries.inc()

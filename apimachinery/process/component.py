@@ -16,21 +16,19 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from kubeskew.apimachinery.announcements import COMPONENTS_PATH, RETRY_SECONDS, announcement
-from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.environment import COMPONENTS_PATH, RETRY_SECONDS, Environment, announcement
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
-from kubeskew.apimachinery.process.go_panic import Panic, end_by
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
-from kubeskew.apimachinery.process.running import call_all, stop_on_signals, until_stopped
+from kubeskew.apimachinery.process.runtime import Panic, call_all, end_by, stop_on_signals, until_stopped
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, SUPPORTED, Version
 
 if TYPE_CHECKING:
-    from kubeskew.apimachinery.client.component_faults import ComponentFaults
+    from kubeskew.apimachinery.client.faults import ComponentFaults
     from kubeskew.apimachinery.client.rest import APIClient
-    from kubeskew.apimachinery.faults.process import ProcessFaults
+    from kubeskew.apimachinery.faults.injector import ProcessFaults
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,9 +80,7 @@ class ComponentContext:
 
         `client` is the component's own, where a process is several: each may speak of itself alone.
         """
-        from kubeskew.apimachinery.client.rest import (
-            CONNECTION_ERRORS,  # the API server never imports it
-        )
+        from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 
         try:
             async with asyncio.timeout(_ANNOUNCE_SECONDS):
@@ -284,7 +280,7 @@ async def _run(
 
     from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
     from kubeskew.apimachinery.client.rest import APIClient, user_agent
-    from kubeskew.apimachinery.client.typed import decoder
+    from kubeskew.apimachinery.golang.known_fields import decoder
     from kubeskew.apimachinery.metrics.process import ProcessMetrics
 
     stop = asyncio.Event()
@@ -299,8 +295,8 @@ async def _run(
     process_faults = faults = None
     try:
         if options.faults_dir is not None:
-            from kubeskew.apimachinery.client.component_faults import ComponentFaults
-            from kubeskew.apimachinery.faults.process import ProcessFaults
+            from kubeskew.apimachinery.client.faults import ComponentFaults
+            from kubeskew.apimachinery.faults.injector import ProcessFaults
 
             process_faults = ProcessFaults(options.faults_dir, environment.clock)
             reloads.append(process_faults.reload)

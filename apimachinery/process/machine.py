@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from kubeskew.apimachinery.announcements import LastWords
 from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
-from kubeskew.apimachinery.process.running import allow_open_files, run_loop, settle_memory
-from kubeskew.apimachinery.process.verbosity import set_up_logging
+from kubeskew.apimachinery.environment import LastWords
+from kubeskew.apimachinery.process.runtime import allow_open_files, run_loop, set_up_logging, settle_memory
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
@@ -117,12 +116,12 @@ class SystemMachine:
         return dial(config, max_requests)
 
     def serve_health(self, health: "Health", address: str, port: int) -> AbstractAsyncContextManager[int]:
-        from kubeskew.apimachinery.process.health import serve_health
+        from kubeskew.apimachinery.process.listeners import serve_health
 
         return serve_health(health, address, port)
 
     def last_words(self, kubeconfig: Path, agent: str) -> LastWords:
-        from kubeskew.apimachinery.client.component_faults import posting_at_once
+        from kubeskew.apimachinery.client.faults import posting_at_once
 
         return posting_at_once(kubeconfig, agent)
 

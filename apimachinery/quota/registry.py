@@ -1,6 +1,8 @@
-"""Finds the evaluator that measures a resource.
+"""Finds the evaluator that measures a resource, and measures the usage of services.
 
-Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/registry.go, 1.36.
+Node ports and load balancers count as the specs of services intend it before ports are allocated.
+
+Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core (registry.go, services.go), 1.36.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,16 +10,57 @@ from collections.abc import Iterable, Sequence
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.quota.evaluators import Evaluator
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.quota.amounts import ONE, Amounts, count
+from kubeskew.apimachinery.quota.claims import (
+    ClaimFacts,
+    DeviceClasses,
+    ResourceClaimEvaluator,
+    VolumeClaimEvaluator,
+)
+from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
 from kubeskew.apimachinery.quota.pods import PodEvaluator
-from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses, ResourceClaimEvaluator
-from kubeskew.apimachinery.quota.services import ServiceEvaluator
-from kubeskew.apimachinery.quota.volume_claims import VolumeClaimEvaluator
 
+_NODE_PORTS, _LOAD_BALANCERS = "services.nodeports", "services.loadbalancers"
 _ALIASED = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 IGNORED = frozenset({"events"})  # never counted
 
 _NO_FACTS = ClaimFacts(lambda: DeviceClasses({}, frozenset()), lambda _namespace, _name: None, lambda _: ())
+
+
+class ServiceEvaluator(Evaluator):
+    """A service's type may change, so updates are charged too."""
+
+    def __init__(self) -> None:
+        super().__init__(GroupResource("", "services"), "services", _NODE_PORTS, _LOAD_BALANCERS)
+
+    def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
+        return not subresource and operation in {CREATE, UPDATE}
+
+    def usage(self, obj: Object) -> Amounts:
+        spec = obj["spec"]
+        ports, kind = spec.get("ports") or [], spec.get("type")
+        node_ports = balancers = 0
+        if kind == "NodePort":
+            node_ports = len(ports)
+        elif kind == "LoadBalancer":
+            given = spec.get("allocateLoadBalancerNodePorts") is not False
+            node_ports = len(ports) if given else sum(1 for port in ports if port.get("nodePort"))
+            balancers = 1
+        return {
+            "count/services": ONE,
+            "services": ONE,
+            _LOAD_BALANCERS: count(balancers),
+            _NODE_PORTS: count(node_ports),
+        }
+
+    def freed(self, old: Object, new: Object) -> bool:
+        return _charged_type(old) != _charged_type(new)
+
+
+def _charged_type(service: Object) -> str:
+    kind = service["spec"].get("type") or ""
+    return kind if kind in {"NodePort", "LoadBalancer"} else ""
 
 
 class Evaluators:

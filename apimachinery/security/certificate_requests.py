@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
 
-from kubeskew.apimachinery.security.pem import blocks
+from kubeskew.apimachinery.security.tls import blocks
 
 _REQUEST = "CERTIFICATE REQUEST"
 _ALTERNATIVES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.UniformResourceIdentifier)

@@ -1,22 +1,38 @@
-"""JSON web tokens signed with RSA (RS256) or on the curve P-256 (ES256).
+"""JSON web tokens signed with RSA (RS256) or on the curve P-256 (ES256), and base64 for URLs without padding.
 
-cryptography is imported with the first token, because its import is slow.
+Base64 (RFC 4648, 5) is as strict as Go's encoding/base64.RawURLEncoding. cryptography is imported with the
+first token, because its import is slow.
 
 Source: RFC 7515 … 7519; key ids as k8s.io/kubernetes/pkg/serviceaccount/jwt.go (keyIDFromPublicKey), 1.36.
 """
 
+import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery.security import base64url
-
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _HALF = 32  # bytes of each of the two numbers of an ES256 signature
+
+
+def encode(data: bytes) -> str:
+    """Returns the text of `data`."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decode(text: str) -> bytes:
+    """Returns the bytes of a text; line breaks in it do not count. Raises ValueError with Go's words."""
+    clean = text.translate({10: None, 13: None})
+    bad = _OTHER.search(clean)
+    if bad is not None or len(clean) % 4 == 1:
+        raise ValueError(f"illegal base64 data at input byte {bad.start() if bad else len(clean) - 1}")
+    return base64.urlsafe_b64decode(clean + "=" * (-len(clean) % 4))
 
 
 class WrongTokenError(ValueError):
@@ -41,13 +57,13 @@ def read(text: str) -> Token:
     if len(parts) != 3:
         raise WrongTokenError("not three parts")
     try:
-        head, payload, signature = map(base64url.decode, parts)
+        head, payload, signature = map(decode, parts)
         header, claims = orjson.loads(head), orjson.loads(payload)
     except ValueError as error:
         raise WrongTokenError(str(error)) from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise WrongTokenError("header and claims are not objects")
-    signed = f"{base64url.encode(head)}.{base64url.encode(payload)}"
+    signed = f"{encode(head)}.{encode(payload)}"
     return Token(header, claims, signed.encode(), signature)
 
 
@@ -68,8 +84,8 @@ class SigningKey:
     def sign(self, claims: dict[str, Any]) -> str:
         """Returns the token of these claims."""
         header = {"alg": self.public.algorithm, "kid": self.public.id}
-        signed = f"{base64url.encode(orjson.dumps(header))}.{base64url.encode(orjson.dumps(claims))}"
-        return f"{signed}.{base64url.encode(self._signature(signed.encode()))}"
+        signed = f"{encode(orjson.dumps(header))}.{encode(orjson.dumps(claims))}"
+        return f"{signed}.{encode(self._signature(signed.encode()))}"
 
     def _signature(self, data: bytes) -> bytes:
         from cryptography.hazmat.primitives import hashes
@@ -96,7 +112,7 @@ class VerifyingKey:
         self._key = key
         self.algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
         der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self.id = base64url.encode(hashlib.sha256(der).digest())
+        self.id = encode(hashlib.sha256(der).digest())
 
     @classmethod
     def load(cls, pem: bytes) -> "VerifyingKey":
@@ -139,7 +155,7 @@ class VerifyingKey:
         about = {"use": "sig", "kid": self.id}
         if isinstance(self._key, ec.EllipticCurvePublicKey):
             point = self._key.public_numbers()
-            x, y = (base64url.encode(number.to_bytes(_HALF, "big")) for number in (point.x, point.y))
+            x, y = (encode(number.to_bytes(_HALF, "big")) for number in (point.x, point.y))
             return {**about, "kty": "EC", "alg": "ES256", "crv": "P-256", "x": x, "y": y}
         numbers = self._key.public_numbers()
         return {**about, "kty": "RSA", "alg": "RS256", "n": _number(numbers.n), "e": _number(numbers.e)}
@@ -165,4 +181,4 @@ def new_key() -> bytes:
 
 
 def _number(value: int) -> str:
-    return base64url.encode(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+    return encode(value.to_bytes((value.bit_length() + 7) // 8, "big"))

@@ -6,9 +6,9 @@ Source: k8s.io/apimachinery/pkg/labels/selector.go and pkg/apis/meta/v1/helpers.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubeskew.apimachinery.go_text import quoted
-from kubeskew.apimachinery.memoizing import remembered
-from kubeskew.apimachinery.selectors import label_syntax
+from kubeskew.apimachinery.go_formats import quoted
+from kubeskew.apimachinery.memo import remembered
+from kubeskew.apimachinery.selectors import label_requirements
 from kubeskew.apimachinery.selectors.label_requirements import (
     EQUAL,
     ORDERED,
@@ -166,4 +166,4 @@ def format_selector(selector: Mapping[str, Any] | None) -> str:
 
 @remembered(1024)
 def _parse(text: str) -> LabelSelector:
-    return LabelSelector(label_syntax.parse(text))
+    return LabelSelector(label_requirements.parse(text))

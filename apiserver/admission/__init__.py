@@ -15,9 +15,8 @@ from kubeskew.apimachinery.errors import StatusError, forbidden
 from kubeskew.apimachinery.metrics.series import HistogramSeries, unseen_families
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.caching.gc_control import LARGE
-from kubeskew.apiserver.caching.offload import offload
-from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics, StepSeries
+from kubeskew.apiserver.caching.offload import LARGE, offload
+from kubeskew.apiserver.instrumentation import AdmissionMetrics, StepSeries
 from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"

@@ -33,13 +33,13 @@ from kubeskew.apiserver.admission.plugins.taint_nodes import TaintNodesByConditi
 from kubeskew.apiserver.admission.plugins.topology_labels import PodTopologyLabels
 from kubeskew.apiserver.admission.plugins.trust_bundles import ClusterTrustBundleAttest
 from kubeskew.apiserver.admission.podsecurity.plugin import PodSecurity
-from kubeskew.apiserver.admission.policy.mutating import MutatingAdmissionPolicy
-from kubeskew.apiserver.admission.policy.validating import ValidatingAdmissionPolicy
+from kubeskew.apiserver.admission.policy.mutating_policy import MutatingAdmissionPolicy
+from kubeskew.apiserver.admission.policy.validating_policy import ValidatingAdmissionPolicy
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook.mutating import MutatingAdmissionWebhook
 from kubeskew.apiserver.admission.webhook.validating import ValidatingAdmissionWebhook
 from kubeskew.apiserver.features import AdmissionFeatures
-from kubeskew.apiserver.instrumentation.writes import AdmissionMetrics
+from kubeskew.apiserver.instrumentation import AdmissionMetrics
 
 Factory = Callable[[AdmissionServices], Plugin]
 

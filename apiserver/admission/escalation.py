@@ -12,15 +12,18 @@ from kubeskew.apimachinery.errors import GroupResource, StatusError, forbidden, 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization.access import Access
-from kubeskew.apiserver.authorization.bindings import (
+from kubeskew.apiserver.authorization.rbac import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     GROUP,
     ROLE_BINDINGS,
     ROLES,
+    Rule,
+    compact,
+    printed,
+    rules_of,
+    uncovered,
 )
-from kubeskew.apiserver.authorization.covering import compact, printed, uncovered
-from kubeskew.apiserver.authorization.rules import Rule, rules_of
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP
 

@@ -12,19 +12,18 @@ from typing import NamedTuple
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
+from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.aggregation.registered import RESOURCE, Remote
-from kubeskew.apiserver.aggregation.services import AggregationServices
+from kubeskew.apiserver.aggregation.registered import RESOURCE, AggregationServices, Remote
+from kubeskew.apiserver.background import Wakeups
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse
-from kubeskew.apiserver.nodes.exchange import DialError
+from kubeskew.apiserver.nodes.proxy import DialError
 from kubeskew.apiserver.storage.encoding import dumps, loads
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import known_object
 from kubeskew.apiserver.user import MASTERS_GROUP, SERVER, User
-from kubeskew.apiserver.wakeups import Wakeups
 from kubeskew.apiserver.webhooks.endpoints import ResolutionError
 
 log = logging.getLogger(__name__)
@@ -129,7 +128,7 @@ class Availability:
 
     async def _probe(self, remote: Remote) -> AvailableCondition:
         """Ask the server for its resources."""
-        from kubeskew.apiserver.aggregation.proxying import ask  # only once there is a server to ask
+        from kubeskew.apiserver.aggregation.proxy_handler import ask  # only once there is a server to ask
 
         reference = remote.spec["service"]
         path = f"/apis/{remote.group}/{remote.version}" if remote.group else f"/api/{remote.version}"

@@ -8,18 +8,17 @@ import logging
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
+from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE
-from kubeskew.apiserver.aggregation.services import AggregationServices
+from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE, AggregationServices
+from kubeskew.apiserver.background import Wakeups
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.storage.encoding import dumps
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import known_object
 from kubeskew.apiserver.user import SERVER
-from kubeskew.apiserver.wakeups import Wakeups
 
 log = logging.getLogger(__name__)
 

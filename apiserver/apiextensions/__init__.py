@@ -1,7 +1,6 @@
 """Serves CustomResourceDefinitions and the resources they define.
 
-`stored` reads definitions from the store, `resource` makes resources of them, `table` puts these beside the
-built-in ones; `strategy` and `validation` are the kind's own rules, `naming` and
-`finalizing` its controllers.
+`table` reads definitions from the store and puts their resources, which `resource` makes, beside the built-in
+ones; `validation` has the kind's own rules, `controllers` what keeps names, conditions and ends.
 Source: k8s.io/apiextensions-apiserver, 1.36.
 """

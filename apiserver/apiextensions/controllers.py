@@ -1,41 +1,258 @@
-"""Keeps definitions going: their names and conditions, and at their end the deletion of all their objects.
+"""Controllers of definitions: names, conditions, and deletion of all objects when a definition ends.
 
 Upstream's five controllers of apiextensions, as one duty. Establishing waits five seconds there where several
 servers run; here each server asks the store at every request, and nothing needs to wait.
-Source: apiextensions-apiserver pkg/controller/{status,establish,finalizer,apiapproval}, 1.36.
+
+Sources: apiextensions-apiserver pkg/controller/finalizer/crd_finalizer.go, 1.36; apiextensions-apiserver
+pkg/controller/status/naming_controller.go, 1.36; apiextensions-apiserver
+pkg/controller/{status,establish,finalizer,apiapproval}, 1.36.
 """
 
 import asyncio
 import copy
+import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions import approval, conditions, naming
-from kubeskew.apiserver.apiextensions.finalizing import Finalizer, is_everyday
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.apiextensions import conditions
 from kubeskew.apiserver.apiextensions.resource import GROUP, PLURAL, STORED_AS, Definition
-from kubeskew.apiserver.apiextensions.services import DefinitionServices
-from kubeskew.apiserver.http.request import Handler, Request
+from kubeskew.apiserver.apiextensions.table import ComposedTable
+from kubeskew.apiserver.http.request import Handler, Lifetime, Request
 from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.storage.encoding import dumps
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError, Store
 from kubeskew.apiserver.user import SERVER
 
 logger = logging.getLogger(__name__)
 
+_AGAIN_SECONDS = 0.25  # upstream polls every five
+_WAITED_SECONDS = 60.0
+_IN_PROGRESS = conditions.condition(
+    conditions.TERMINATING, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+)
+_COMPLETED = conditions.condition(
+    conditions.TERMINATING, "False", "InstanceDeletionCompleted", "removed all instances"
+)
+_NEVER = conditions.condition(
+    conditions.TERMINATING, "False", "NeverEstablished", "resource was never established"
+)
+_NOT_GONE = conditions.condition(
+    conditions.TERMINATING,
+    "True",
+    "InstanceDeletionCheck",
+    "could not confirm zero CustomResources remaining: timed out waiting for the condition",
+)
+
+WriteStatus = Callable[[Definition, Callable[[Object], None]], Awaitable[None]]
 _RETRY_SECONDS = 1.0
 _PATH = f"/apis/{GROUP}/v1/{PLURAL}"
 _ESTABLISHED = conditions.condition(
     conditions.ESTABLISHED, "True", "InitialNamesAccepted", "the initial names have been accepted"
 )
 _APPROVALS = {
-    approval.INVALID: ("False", "InvalidAnnotation"),
-    approval.MISSING: ("False", "MissingAnnotation"),
-    approval.APPROVED: ("True", "ApprovedAnnotation"),
-    approval.BYPASSED: ("False", "UnapprovedAnnotation"),
+    conditions.INVALID: ("False", "InvalidAnnotation"),
+    conditions.MISSING: ("False", "MissingAnnotation"),
+    conditions.APPROVED_STATE: ("True", "ApprovedAnnotation"),
+    conditions.BYPASSED: ("False", "UnapprovedAnnotation"),
 }
+
+
+class DefinitionServices(Protocol):
+    """Gives what looking after definitions and their objects takes."""
+
+    environment: Environment
+    table: ComposedTable
+    store: Store
+    lifetime: Lifetime
+
+    async def delete_object(self, resource: Resource, namespace: str, name: str) -> None:
+        """Deletes an object as the server itself; raises StatusError."""
+
+
+def is_everyday(error: Exception) -> bool:
+    """Decides whether somebody else was faster: that change wakes the finalizer again."""
+    return isinstance(error, StatusError) and error.code in {404, 409}
+
+
+class Finalizer:
+    """Finishes definitions that are being deleted."""
+
+    def __init__(self, services: DefinitionServices, write_status: WriteStatus) -> None:
+        self._services = services
+        self._write_status = write_status
+
+    async def finish(self, name: str) -> None:
+        """Delete the objects of a definition and let go of it, again and again until that is done."""
+        clock = self._services.environment.clock
+        began, reported, failure = clock.monotonic(), False, ""
+        while (definition := self._services.table.stored.get().get(name)) is not None:
+            if conditions.FINALIZER not in (definition.obj["metadata"].get("finalizers") or ()):
+                return
+            try:
+                if await self._advance(definition):
+                    return
+                failure = ""
+                if not reported and clock.monotonic() - began > _WAITED_SECONDS:
+                    reported = True
+                    await self._tell(definition, _NOT_GONE)
+            except (StatusError, StorageError) as error:
+                if not is_everyday(error) and str(error) != failure:
+                    failure = str(error)
+                    await self._fail(definition, failure)
+            except Exception:  # one definition must not keep the others from being finished
+                logger.exception("objects of definition %s cannot be deleted", name)
+            await clock.sleep(_AGAIN_SECONDS)
+
+    async def _advance(self, definition: Definition) -> bool:
+        """Runs one round; returns True once the definition has been let go of."""
+        if (find_condition(definition.obj, conditions.TERMINATING) or {}).get("reason") == (
+            "InstanceDeletionPending"
+        ):
+            await self._tell(definition, _IN_PROGRESS)
+            definition = self._services.table.stored.get()[definition.name]
+        if not definition.is_established:
+            await self._let_go(definition, _NEVER)
+            return True
+        await self._delete_objects(definition)
+        if self._services.store.list(definition.stored_as).entries:
+            return False
+        await self._let_go(definition, _COMPLETED)
+        return True
+
+    async def _delete_objects(self, definition: Definition) -> None:
+        services = self._services
+        resource = definition.resource(definition.storage)
+        for entry in services.store.list(definition.stored_as).entries:
+            try:
+                await services.delete_object(resource, entry.key.namespace, entry.key.name)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+
+    async def _tell(self, definition: Definition, condition: Object) -> None:
+        now = self._services.environment.clock.now()
+        await self._write_status(definition, lambda obj: conditions.put(obj, condition, now))
+
+    async def _fail(self, definition: Definition, why: str) -> None:
+        """Say in the definition why its objects are still there."""
+        logger.warning("objects of definition %s: %s", definition.name, why)
+        condition = conditions.condition(
+            conditions.TERMINATING, "True", "InstanceDeletionFailed", f"could not issue all deletes: {why}"
+        )
+        with suppress(StatusError):
+            await self._tell(definition, condition)
+
+    async def _let_go(self, definition: Definition, condition: Object) -> None:
+        now = self._services.environment.clock.now()
+
+        def change(obj: Object) -> None:
+            conditions.put(obj, condition, now)
+            obj["metadata"]["finalizers"] = [
+                finalizer
+                for finalizer in obj["metadata"].get("finalizers") or ()
+                if finalizer != conditions.FINALIZER
+            ]
+
+        await self._write_status(definition, change)
+
+
+class Naming(NamedTuple):
+    """The accepted names of a definition, and its conditions NamesAccepted and Established."""
+
+    names: Object
+    accepted: Object
+    established: Object
+
+
+def is_settled(obj: Object) -> bool:
+    """Decides whether the accepted names are those of the spec."""
+    return _plain(obj["spec"]["names"]) == _plain((obj.get("status") or {}).get("acceptedNames") or {})
+
+
+def name(obj: Object, others: Iterable[Object]) -> Naming:
+    """Returns the names of `obj` beside those of `others`, the definitions of its group, itself included."""
+    resources, kinds = _taken(others)
+    asked, had = obj["spec"]["names"], (obj.get("status") or {}).get("acceptedNames") or {}
+    given = dict(had)
+    conflict = None
+    for field, taken, reason in (
+        ("plural", resources, "PluralConflict"),
+        ("singular", resources, "SingularConflict"),
+        ("shortNames", resources, "ShortNamesConflict"),
+        ("kind", kinds, "KindConflict"),
+        ("listKind", kinds, "ListKindConflict"),
+    ):
+        why = _conflict(field, asked, had, taken)
+        if why:
+            conflict = conditions.condition(conditions.NAMES_ACCEPTED, "False", reason, why)
+        else:
+            given[field] = asked.get(field)
+    given["categories"] = asked.get("categories")
+    accepted = conflict or conditions.condition(
+        conditions.NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found"
+    )
+    return Naming(_ordered(given), accepted, _established(obj, accepted))
+
+
+def _conflict(field: str, asked: Object, had: Object, taken: set[str]) -> str:
+    if field == "shortNames":
+        own = had.get(field) or []
+        if (asked.get(field) or []) == own:
+            return ""
+        clashes = dict.fromkeys(name for name in asked.get(field) or () if name not in own and name in taken)
+        texts = [f"{json.dumps(clash)} is already in use" for clash in clashes]
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+    wanted = asked.get(field) or ""
+    if wanted == (had.get(field) or "") or wanted not in taken:
+        return ""
+    return f"{json.dumps(wanted)} is already in use"
+
+
+def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in others:
+        names = (other.get("status") or {}).get("acceptedNames") or {}
+        resources |= {
+            names.get("plural") or "",
+            names.get("singular") or "",
+            *(names.get("shortNames") or ()),
+        }
+        kinds |= {names.get("kind") or "", names.get("listKind") or ""}
+    return resources, kinds
+
+
+def _established(obj: Object, accepted: Object) -> Object:
+    """Returns the condition Established: as it was, or installing if the names have just been accepted."""
+    old = find_condition(obj, conditions.ESTABLISHED)
+    found = old or conditions.condition(
+        conditions.ESTABLISHED, "False", "NotAccepted", "not all names are accepted"
+    )
+    if found["status"] != "True" and accepted["status"] == "True":
+        return conditions.condition(
+            conditions.ESTABLISHED, "False", "Installing", "the initial names have been accepted"
+        )
+    return found
+
+
+_ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+_ALWAYS = {"plural", "kind"}
+
+
+def _ordered(names: Object) -> Object:
+    """Returns names in Go's order of fields, without what is empty there."""
+    return {field: names.get(field) or "" for field in _ORDER if names.get(field) or field in _ALWAYS}
+
+
+def _plain(names: Object) -> Object:
+    return {field: value for field, value in names.items() if value}
 
 
 class _RefusedError(Exception):
@@ -113,10 +330,10 @@ class DefinitionControllers:
             logger.warning("definition %s: %s", name, why)
 
     async def _name(self, definition: Definition) -> None:
-        if naming.is_settled(definition.obj):
+        if is_settled(definition.obj):
             return
         known = self._services.table.stored.get().values()
-        found = naming.name(definition.obj, [other.obj for other in known if other.group == definition.group])
+        found = name(definition.obj, [other.obj for other in known if other.group == definition.group])
         accepted = find_condition(definition.obj, conditions.NAMES_ACCEPTED)
         if found.names == definition.names and conditions.is_equivalent(accepted, found.accepted):
             return
@@ -134,9 +351,9 @@ class DefinitionControllers:
 
     async def _approve(self, definition: Definition) -> None:
         """Tell of definitions in the groups of Kubernetes whether they are approved."""
-        if not approval.is_protected(definition.group):
+        if not conditions.is_protected(definition.group):
             return
-        found = approval.approval_of(definition.obj)
+        found = conditions.approval_of(definition.obj)
         condition = conditions.condition(conditions.APPROVED, *_APPROVALS[found.state], found.reason)
         if not conditions.is_equivalent(find_condition(definition.obj, conditions.APPROVED), condition):
             await self._put(definition, condition)

@@ -12,10 +12,10 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.resource import CustomResource
 from kubeskew.apiserver.decoding.pruning import coerce
 from kubeskew.apiserver.storage.encoding import dumps
-from kubeskew.apiserver.structuralschema.resources import structural_of
+from kubeskew.apiserver.structuralschema.model import structural_of
 from kubeskew.apiserver.webhooks.client import CallError
 
 _GROUP = "apiextensions.k8s.io"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from kubeskew.apimachinery.go_numbers import float_text
+from kubeskew.apimachinery.go_formats import float_text
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import go_json
 

@@ -1,28 +1,101 @@
-"""Makes the resources of one definition: one per version, built when first asked for.
+"""Resources of one definition: one per version, with scale, columns and selectable fields.
 
-Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor), 1.36.
+Sources: apiextensions-apiserver pkg/registry/customresource/tableconvertor/tableconvertor.go, 1.36;
+apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor), 1.36.
 """
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Subresource
+from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Resource, Subresource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.apiextensions.columns import AGE, column_of
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, JSONPathError
-from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
-from kubeskew.apiserver.features import SchemaFeatures
+from kubeskew.apiserver.apply.managedfields.scale_handler import ScalePaths
+from kubeskew.apiserver.features import RequestFeatures, SchemaFeatures
 from kubeskew.apiserver.storage.interfaces import Watch
 from kubeskew.apiserver.structuralschema import Structural, to_schema
+from kubeskew.apiserver.structuralschema.model import StructuralResource
 
+_numbers = count(1)
+AGE: Object = {
+    "name": "Age",
+    "type": "date",
+    "description": (
+        "CreationTimestamp is a timestamp representing the server time when this object was created. It is "
+        "not guaranteed to be set in happens-before order across separate operations. Clients may not set "
+        "this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. "
+        "Null for lists. More info: "
+        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+    ),
+    "jsonPath": ".metadata.creationTimestamp",
+}
+_SHOWN_BY_PATH = "Custom resource definition column (in JSONPath format): "
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 STORED_AS = f"{PLURAL}.{GROUP}"
 
 _ITEM_VERBS = frozenset({"get", "patch", "update"})
 _LAST_EVENTS_SECONDS = 0.1
 _TERMINATING_VERBS = frozenset({"delete", "deletecollection", "get", "list", "watch"})
+
+
+class ServedDefinition(Protocol):
+    """Tells what of a definition serving its objects takes."""
+
+    watches: dict[Watch, None]  # of its objects
+
+    @property
+    def webhook(self) -> Object | None:
+        """Returns the conversion webhook, None if versions differ in their name only."""
+
+    @property
+    def is_terminating(self) -> bool:
+        """Decides whether its objects are being deleted before it, as a condition says."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Decides whether somebody has deleted it; finalizers keep it."""
+
+    def resource_of(self, gvk: GroupVersionKind) -> Resource | None:
+        """Returns the resource of a kind that the definition has, served or not."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CustomResource(StructuralResource):
+    """A version of a custom resource, with what serving it takes beside its schema."""
+
+    definition: ServedDefinition | None = None
+    paths: tuple[JSONPath, ...] = ()  # of the columns
+    scale: ScalePaths | None = None
+    warning: str = ""  # of a deprecated version
+    list_name: str = ""
+    number: int = field(
+        default_factory=lambda: next(_numbers)
+    )  # the key of caches, since a definition may be large
+
+    @property
+    def list_kind(self) -> str:
+        return self.list_name
+
+
+def takes_nothing_new(resource: Resource, features: RequestFeatures) -> bool:
+    """Decides whether no object of a resource may be created, as its definition goes
+    (customresource_handler.go, `terminating`)."""
+    if not isinstance(resource, CustomResource) or resource.definition is None:
+        return False
+    definition = resource.definition
+    return definition.is_terminating or (definition.is_deleted and not features.new_after_cleanup)
+
+
+def column_of(given: Object) -> Column:
+    """Returns a definition's `additionalPrinterColumns[*]` as a Table has it."""
+    description = given.get("description") or f"{_SHOWN_BY_PATH}{given['jsonPath']}"
+    return Column(
+        given["name"], given["type"], given.get("format") or "", description, given.get("priority") or 0
+    )
 
 
 class Definition:
@@ -174,9 +247,9 @@ class Definition:
 def _columns(given: Sequence[Object]) -> tuple[tuple[Column, ...], tuple[JSONPath, ...]]:
     """Returns the columns up to the first whose path cannot be read."""
     paths = []
-    for field in given:
+    for column in given:
         try:
-            paths.append(JSONPath(field["jsonPath"]))
+            paths.append(JSONPath(column["jsonPath"]))
         except JSONPathError:
             break
     return tuple(map(column_of, given[: len(paths)])), tuple(paths)

@@ -1,22 +1,82 @@
-"""Holds the table of resources served at a moment: the built-in ones and those of the server's definitions.
+"""The table of resources served at a moment: built-in ones and those of the stored definitions.
 
-Source: apiextensions-apiserver pkg/apiserver/customresource_{discovery_controller,handler}.go, and
-kube-aggregator (order of groups and versions), 1.36.
+Sources: k8s.io/apimachinery/pkg/version/helpers.go (CompareKubeAwareVersionStrings), 1.36;
+apiextensions-apiserver pkg/apiserver/customresource_{discovery_controller,handler}.go, and kube-aggregator
+(order of groups and versions), 1.36.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from kubeskew.apimachinery.catalogue.table import Catalogue
 from kubeskew.apimachinery.catalogue.types import OBJECT_META
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.apiextensions.ordering import version_order
-from kubeskew.apiserver.apiextensions.resource import Definition
-from kubeskew.apiserver.apiextensions.stored import StoredDefinitions
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.apiextensions.resource import STORED_AS, CustomResource, Definition
+from kubeskew.apiserver.features import SchemaFeatures, features_of
 from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.unreadable import known_object
+
+_KUBERNETES = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STAGES = {"": 0, "beta": 1, "alpha": 2}
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Returns a key that sorts the preferred version first; names of another form follow by alphabet."""
+    found = _KUBERNETES.fullmatch(version)
+    if found is None:
+        return len(_STAGES), 0, 0, version
+    major, stage, minor = found.groups("")
+    return _STAGES[stage], -int(major), -int(minor or 0), version
+
+
+class StoredDefinitions:
+    """Follows the store; a definition that did not change stays the same value, and so do its resources."""
+
+    def __init__(self, store: Store, metadata: Schema, features: SchemaFeatures) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._features = features
+        self._known: dict[str, Definition] = {}
+        self._seen = -1
+        self.generation = 0  # grows with every change
+
+    def get(self) -> Mapping[str, Definition]:
+        """Returns all definitions by name, as of the newest revision this server has applied."""
+        seen = self._store.changed(STORED_AS)
+        if seen != self._seen:
+            self._seen = seen
+            self._read(self._store.list(STORED_AS).entries)
+        return self._known
+
+    def _read(self, entries: Iterable[Entry]) -> None:
+        before = self._known
+        found = ((entry.key.name, self._definition(entry)) for entry in entries)
+        self._known = {name: definition for name, definition in found if definition is not None}
+        self.generation += 1
+        for name, definition in before.items():
+            if self._known.get(name) is not definition:
+                definition.end_watches()
+
+    def _definition(self, entry: Entry) -> Definition | None:
+        """Returns the definition of an entry; None if it cannot be read, which makes nothing then."""
+        known = self._known.get(entry.key.name)
+        if known is not None and known.revision == entry.revision:
+            return known
+        obj = known_object(entry)
+        if obj is None:
+            return None
+        found = Definition(obj, entry.revision, entry.created, self._metadata, self._features)
+        if known is not None and known.makes_same_as(found):
+            known.follow(found)
+            return known
+        if known is None or known.uid != found.uid:
+            self._store.raise_horizon(found.stored_as, entry.created)
+        else:
+            self._store.refill(found.stored_as)  # its watches end, too (customresource_handler.go)
+        return found
 
 
 class Snapshot:

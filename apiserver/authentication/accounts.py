@@ -15,12 +15,11 @@ from kubeskew.apimachinery.metrics.series import unseen_families
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.security.web_tokens import Token, WrongTokenError, verified
 from kubeskew.apiserver.authentication import Identity, TokenError
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.features import AccountFeatures
-from kubeskew.apiserver.instrumentation.access import TokenMetrics
+from kubeskew.apiserver.instrumentation import TokenMetrics
 from kubeskew.apiserver.serviceaccount import group_names, user_name
-from kubeskew.apiserver.serviceaccount.issuing import PRIVATE
-from kubeskew.apiserver.serviceaccount.keys import AccountKeys
+from kubeskew.apiserver.serviceaccount.tokens import PRIVATE, AccountKeys
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import object_of

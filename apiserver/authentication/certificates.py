@@ -1,15 +1,87 @@
-"""Authenticates client certificates: the common name is the user, the organizations are the groups."""
+"""Authentication by client certificates: of users, and of front proxies that name users in headers.
+
+The transport takes certificates of both. A proxy's certificate makes nobody a client, nor a client's a proxy.
+
+Source: k8s.io/apiserver/pkg/authentication/request/headerrequest/requestheader.go, 1.36.
+"""
 
 import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from multidict import CIMultiDict
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.authentication.authorities import Authorities, Authority
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.http.request import Peer, Request
 from kubeskew.apiserver.user import User, authenticated
 
+if TYPE_CHECKING:
+    from cryptography import x509
+
+_REMEMBERED = 2_000
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
-_REMEMBERED = 5_000
+_CERTIFICATES_REMEMBERED = 5_000
+
+
+class Authority(Enum):
+    """Names the purposes of certificates."""
+
+    CLIENTS = "clients"
+    FRONT_PROXIES = "front proxies"
+
+
+_CLIENTS = frozenset({Authority.CLIENTS})
+
+
+class Authorities:
+    """Holds the certificates of `--client-ca-file` and `--requestheader-client-ca-file`, PEM.
+
+    If both are given, a certificate must be issued directly by one in the files.
+    """
+
+    def __init__(self, clients: bytes = b"", front_proxies: bytes = b"") -> None:
+        self._bundles = {Authority.CLIENTS: clients, Authority.FRONT_PROXIES: front_proxies}
+        self._known: TwoGenerationCache[str, frozenset[Authority]] = TwoGenerationCache(_REMEMBERED)
+
+    def of(self, peer: Peer) -> frozenset[Authority]:
+        """Returns the authorities that issued the peer's certificate."""
+        if not self._bundles[Authority.FRONT_PROXIES] or not peer.certificate:
+            return _CLIENTS  # the only authority there is; or a caller in this process
+        found = self._known.get(peer.fingerprint)
+        if found is None:
+            found = self._issuers(peer.certificate)
+            self._known.put(peer.fingerprint, found)
+        return found
+
+    def _issuers(self, der: bytes) -> frozenset[Authority]:
+        return frozenset(
+            authority for authority, bundle in self._bundles.items() if bundle and _is_issued(der, bundle)
+        )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _is_issued(der: bytes, bundle: bytes) -> bool:
+    """Returns whether a certificate is issued by one of a bundle. Each start of a server in this process
+    asks anew."""
+    from cryptography import x509
+
+    certificate = x509.load_der_x509_certificate(der)
+    return any(_is_issued_by(certificate, issuer) for issuer in x509.load_pem_x509_certificates(bundle))
+
+
+def _is_issued_by(certificate: "x509.Certificate", authority: "x509.Certificate") -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 class CertificateAuthenticator:
@@ -26,7 +98,7 @@ class CertificateAuthenticator:
         self._clock = clock
         self._authorities = authorities or Authorities()
         self._tells_id = tells_id
-        self._users: TwoGenerationCache[Peer, User] = TwoGenerationCache(_REMEMBERED)
+        self._users: TwoGenerationCache[Peer, User] = TwoGenerationCache(_CERTIFICATES_REMEMBERED)
 
     def authenticate(self, request: Request) -> User | None:
         peer = request.peer
@@ -45,3 +117,82 @@ class CertificateAuthenticator:
             user = User(peer.common_name, groups=authenticated(peer.organizations), extra=extra)
             self._users.put(peer, user)
         return user
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaders:
+    """The flags `--requestheader-…`: the headers of users, and the names that a proxy's certificate may
+    have."""
+
+    usernames: tuple[str, ...] = ()
+    uids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    extra_prefixes: tuple[str, ...] = ()
+    allowed_names: tuple[str, ...] = ()  # empty: any
+
+
+class RequestHeaderAuthenticator:
+    """Authenticates by headers of requests with a certificate of the front proxies' authority."""
+
+    def __init__(self, headers: RequestHeaders, authorities: Authorities, clock: Clock) -> None:
+        self._headers = headers
+        self._authorities = authorities
+        self._clock = clock
+        self._names = frozenset(
+            name.lower() for names in (headers.usernames, headers.uids, headers.groups) for name in names
+        )
+        self._prefixes = tuple(prefix.lower() for prefix in headers.extra_prefixes)
+
+    def authenticate(self, request: Request) -> User | None:
+        """Returns the user that a proxy names, None if none does; the headers are gone then, whoever sent
+        them.
+        """
+        user = self._named(request) if self._is_proxy(request) else None
+        self._clear(request)
+        return user
+
+    def _is_proxy(self, request: Request) -> bool:
+        peer = request.peer
+        if peer is None or Authority.FRONT_PROXIES not in self._authorities.of(peer):
+            return False
+        if peer.until < math.inf and self._clock.now().timestamp() > peer.until:
+            return False
+        return not self._headers.allowed_names or peer.common_name in self._headers.allowed_names
+
+    def _named(self, request: Request) -> User | None:
+        wanted, headers = self._headers, request.headers
+        name = _first(headers, wanted.usernames)
+        if not name:
+            return None
+        groups = [value for header in wanted.groups for value in _all(headers, header) if value]
+        return User(name, _first(headers, wanted.uids), authenticated(groups), self._extra(headers))
+
+    def _extra(self, headers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for name, value in headers.items():
+            for prefix in self._prefixes:
+                if name.lower().startswith(prefix):
+                    key = unquote(name.lower().removeprefix(prefix))
+                    found[key] = (*found.get(key, ()), value)
+        return found
+
+    def _clear(self, request: Request) -> None:
+        """Removes the headers, so that no backend that gets the request takes them for this server's."""
+        headers = request.headers
+        if any(name[:1] in "xX" or name.lower() in self._names for name in headers):
+            kept = [(name, value) for name, value in headers.items() if not self._tells(name.lower())]
+            if len(kept) < len(headers):
+                request.headers = CIMultiDict(kept)
+
+    def _tells(self, name: str) -> bool:
+        return name in self._names or name.startswith(self._prefixes)
+
+
+def _first(headers: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((value for name in names for value in _all(headers, name) if value), "")
+
+
+def _all(headers: Mapping[str, str], wanted: str) -> Iterator[str]:
+    """Yields every value of a header, which may come several times."""
+    lowered = wanted.lower()
+    return (value for name, value in headers.items() if name.lower() == lowered)

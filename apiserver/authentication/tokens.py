@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go, 1.36.
 import csv
 from collections.abc import Iterable, Sequence
 
-from kubeskew.apimachinery.security import base64url
+from kubeskew.apimachinery.security import web_tokens
 from kubeskew.apiserver.authentication import Identity, TokenError
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.user import User, authenticated
@@ -67,7 +67,7 @@ def websocket_token(request: Request) -> str:
     if tokens and len(protocols) == 1:
         raise TokenError("missing additional subprotocol")
     try:
-        return base64url.decode(tokens[0]).decode() if tokens else ""
+        return web_tokens.decode(tokens[0]).decode() if tokens else ""
     except UnicodeDecodeError:
         raise TokenError("invalid base64.bearer.authorization token") from None
     except ValueError:

@@ -1,9 +1,11 @@
-"""Makes the roles and bindings that every cluster has, for a version and its gates.
+"""Roles and bindings that every cluster has, for a version and its gates, and their reconciliation.
 
 `default_roles.json` has the facts of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, of the
 releases that its `origin` names. An entry's `when` lists the periods in which it holds: from and until which
 minor, with and without which gates, or in which preview release. `kubeskew:timeline-viewer` is our own: it
 lets monitoring read when components came and went.
+
+Source: k8s.io/component-helpers/auth/rbac/reconciliation/{reconcile_role,reconcile_rolebindings}.go, 1.36.
 """
 
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import orjson
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.authorization.rbac import rules_of, uncovered
 
 _FILE = Path(__file__).with_name("default_roles.json")
 _GROUP = "rbac.authorization.k8s.io"
@@ -113,3 +116,48 @@ def _clean(rule: dict[str, Any]) -> Object:
 def _subject(subject: dict[str, Any]) -> Object:
     clean = _clean(subject)
     return clean if clean["kind"] == "ServiceAccount" else {**clean, "apiGroup": _GROUP}
+
+
+def reconciled(expected: Object, stored: Object) -> Object | None:
+    """Returns the stored object with what it lacks, None if that is nothing or if it asked to be
+    left alone.
+    """
+    if (stored["metadata"].get("annotations") or {}).get(AUTO_UPDATE) == "false":
+        return None
+    new = {**stored, "metadata": dict(stored["metadata"])}
+    for name in ("labels", "annotations"):
+        wanted = expected["metadata"].get(name) or {}
+        if wanted.keys() - (stored["metadata"].get(name) or {}).keys():
+            new["metadata"][name] = {**wanted, **(stored["metadata"].get(name) or {})}
+    if "roleRef" in expected:
+        _add_subjects(expected, new)
+    elif expected.get("aggregationRule"):
+        _add_selectors(expected, new)
+    elif stored.get("rules") != expected.get("rules") and (
+        missing := uncovered(rules_of(stored), rules_of(expected))
+    ):
+        new["rules"] = [*(stored.get("rules") or ()), *(rule.as_object() for rule in missing)]
+    return new if new != stored else None
+
+
+def must_be_replaced(expected: Object, stored: Object) -> bool:
+    """Decides whether a binding leads to another role: that cannot be changed, only made anew."""
+    return "roleRef" in expected and expected["roleRef"] != stored.get("roleRef")
+
+
+def _add_subjects(expected: Object, new: Object) -> None:
+    present = new.get("subjects") or []
+    missing = [subject for subject in expected.get("subjects") or () if subject not in present]
+    if missing:
+        new["subjects"] = [*present, *missing]
+
+
+def _add_selectors(expected: Object, new: Object) -> None:
+    present = (new.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+    missing = [
+        selector
+        for selector in expected["aggregationRule"]["clusterRoleSelectors"]
+        if selector not in present
+    ]
+    if missing:
+        new["aggregationRule"] = {"clusterRoleSelectors": [*present, *missing]}

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from kubeskew.apimachinery.selectors.labels import SelectorError
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, VOLUMES, Graph
-from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.authorization.rbac import Rule
 from kubeskew.apiserver.features import AccountFeatures
-from kubeskew.apiserver.http.field_selectors import FieldSelector
+from kubeskew.apiserver.http.parameters import FieldSelector
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 

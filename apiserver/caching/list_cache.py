@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.offload import TimeSlice
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.storage.encoding import list_items
 from kubeskew.apiserver.storage.records import Entry
 

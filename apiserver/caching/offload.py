@@ -1,15 +1,59 @@
-"""Runs long work beside the event loop, so that other requests are served meanwhile; keeps nothing."""
+"""Long work off the event loop, and a pause of Python's garbage collector while large objects are alive.
+
+The collector looks at everything that is alive, half a second for the hundreds of thousands of values of a
+body of 3 MiB, and holds up every thread meanwhile. So it rests while large requests are under way and looks
+after them: it counts objects, not bytes, and errors refer to their frames, these to bodies of megabytes.
+"""
 
 import asyncio
 import concurrent.futures
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from kubeskew.apimachinery.cel.allowance import AllowanceSpentError, limited_to
-from kubeskew.apiserver.caching.gc_control import LARGE, collection_paused
 
+LARGE = 64 * 1024  # bytes of JSON; checking and converting so many takes some ten milliseconds
+_COLLECTED_AFTER = 32 << 20  # bytes of large objects worked on, at a moment without any
+_COLLECTED_EVEN_SO = 128 << 20  # the same under load, when there is no such moment
 _Made = TypeVar("_Made")
+
+
+class _LargeObjects:
+    """Counts the large objects of this process: its collector is one, so their count is one as well."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self.bytes = 0  # of those since the last collection
+
+
+_large = _LargeObjects()
+
+
+@contextmanager
+def collection_paused(size: int) -> Iterator[None]:
+    """Pauses the garbage collector while an object of `size` bytes is worked on, if that is large.
+
+    Pauses may overlap; the last one to end lets the collector go on. They are entered and left on one thread,
+    the event loop's, and left when nothing refers to the object any more.
+    """
+    if size <= LARGE:
+        yield
+        return
+    _large.under_way += 1
+    gc.disable()
+    try:
+        yield
+    finally:
+        _large.under_way -= 1
+        _large.bytes += size
+        if not _large.under_way:
+            gc.enable()
+        if _large.bytes > (_COLLECTED_EVEN_SO if _large.under_way else _COLLECTED_AFTER):
+            _large.bytes = 0
+            gc.collect(1)
 
 
 async def offload(size: int, work: Callable[[], _Made]) -> _Made:

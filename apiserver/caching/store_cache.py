@@ -1,22 +1,110 @@
-"""Keeps values derived from stored objects: webhooks, policies, flow schemas.
+"""Caches over stored objects: parsed and derived values, and keys of objects that changed.
+
+Nothing else is forgotten: what a key stands for must never change, as with revisions, digests and immutable
+values.
 
 Any change to an object of their resources, of this server or another, makes the value be forgotten.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
-from kubeskew.apiserver.unreadable import stored_object
+from kubeskew.apiserver.unreadable import object_of, stored_object
 
+K = TypeVar("K")
+V = TypeVar("V")
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Read = Callable[[bytes, int], Object]
+
+
+class TwoGenerationCache(Generic[K, V]):
+    """A mapping of at most twice `size` entries; every operation is a dict look-up or two.
+
+    With `weigh`, a generation also ends once its entries weigh more than `weight_max` (bytes, mostly).
+    """
+
+    def __init__(self, size: int, weigh: Callable[[K, V], int] | None = None, weight_max: int = 0) -> None:
+        self._size = size
+        self._weight_max = weight_max
+        self._weigh = weigh
+        self._weight = 0  # of what was put into the young generation
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """Returns the last value put under `key`, None if it is forgotten."""
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        if len(self._young) >= self._size or self._weight > self._weight_max:
+            self._old, self._young = self._young, {}
+            self._weight = 0
+        if self._weigh is not None:
+            self._weight += self._weigh(key, value)
+        self._young[key] = value
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._young or key in self._old
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+
+class ChangeTracker:
+    """Keeps the keys of objects that came, changed or went; at first, of all there are.
+
+    What is made of many objects can so be kept up to date at the cost of what changes.
+    """
+
+    def __init__(self, store: Store, resources: Sequence[str]) -> None:
+        self._store = store
+        self._keys: dict[Key, None] = {}
+        for resource in resources:
+            store.follow(resource, self._note)
+            for entry in store.list(resource).entries:
+                self._note(entry.key)
+
+    def _note(self, key: Key) -> None:
+        self._keys[key] = None
+
+    def __bool__(self) -> bool:
+        """Decides whether anything has changed."""
+        return bool(self._keys)
+
+    def take(self) -> Iterator[tuple[Key, Entry | None]]:
+        """Takes the changed objects, as they now are (None: gone), each once; from here on they count as
+        known.
+        """
+        keys, self._keys = self._keys, {}
+        for key in keys:
+            yield key, self._store.get(key)
+
+
+class ParsedObjects:
+    """Parses each of the few objects that most writes are held against once; they are never changed."""
+
+    def __init__(self, size: int) -> None:
+        self._by_revision: TwoGenerationCache[int, Object] = TwoGenerationCache(size)
+
+    def of(self, entry: Entry) -> Object:
+        """Returns the object of `entry`, as it is stored; raises what reading it raises."""
+        obj = self._by_revision.get(entry.revision)
+        if obj is None:
+            obj = object_of(entry)
+            self._by_revision.put(entry.revision, obj)
+        return obj
 
 
 class DerivedFromStore(Generic[T]):

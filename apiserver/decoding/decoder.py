@@ -17,11 +17,11 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.decoding import protobuf
-from kubeskew.apiserver.decoding.json_values import load_repeated, nests_deeper_than
+from kubeskew.apiserver.decoding.go_json import load_repeated, nests_deeper_than
 from kubeskew.apiserver.decoding.pruning import coerce, duplicates
 from kubeskew.apiserver.structuralschema import Structural
-from kubeskew.apiserver.structuralschema.embedded import CoercionError
-from kubeskew.apiserver.structuralschema.resources import structural_of
+from kubeskew.apiserver.structuralschema.model import structural_of
+from kubeskew.apiserver.structuralschema.objects import CoercionError
 
 MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
 MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254

@@ -6,9 +6,8 @@ Upstream's figures of virtual time in its queues have no counterpart here.
 from collections.abc import Iterable, Mapping, Sequence
 
 from kubeskew.apimachinery.metrics.series import Families, Gauges, HistogramSeries
-from kubeskew.apiserver.fairness.borrowing import Occupancy, Usage
-from kubeskew.apiserver.fairness.levels import PriorityLevel, PriorityLevels
-from kubeskew.apiserver.instrumentation.seats import SeatWaits
+from kubeskew.apiserver.fairness.levels import Occupancy, PriorityLevel, PriorityLevels, Usage
+from kubeskew.apiserver.instrumentation import SeatWaits
 
 _PREFIX = "apiserver_flowcontrol_"
 _KINDS = ("readOnly", "mutating")

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.apimachinery.go_formats import parse_duration
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import MAX_SECONDS, Handler, Request, Response
 

@@ -8,10 +8,9 @@ from functools import partial
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.verbosity import level_of
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
-from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read
-from kubeskew.apiserver.fairness.classifying import Classifier, Flow
+from kubeskew.apimachinery.process.runtime import level_of
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore, Read, TwoGenerationCache
+from kubeskew.apiserver.fairness.classifier import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import PriorityLevel, PriorityLevels, RejectedError
 from kubeskew.apiserver.fairness.metrics import NOTED_MAX, FlowMetrics, FlowSeries

@@ -8,15 +8,14 @@ from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import create as generic_create
-from kubeskew.apiserver.registry.generic.owner_references import deduplicate
-from kubeskew.apiserver.registry.requests import bodies, rendering
-from kubeskew.apiserver.registry.requests.scope import Scope
-from kubeskew.apiserver.registry.requests.writes import managed, write_of
+from kubeskew.apiserver.registry.generic.checks import deduplicate
+from kubeskew.apiserver.registry.requests import bodies, responses
+from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
 
 
 async def create(request: Request, scope: Scope) -> Response:
     """Decode, wipe what a client may not say, note the manager, and hand over to the registry."""
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     bodies.type_of(request, None if scope.resource.custom else scope.resource.schema)  # before the options
     options = parameters.write_options(request, "CreateOptions")
     obj = await bodies.read_object(request, scope, options.field_validation)
@@ -30,4 +29,4 @@ async def create(request: Request, scope: Scope) -> Response:
         return scope.services.codec.convert(new, scope.registry.resource)
 
     result = await generic_create.create(scope.registry, await offload(write.size, made), write)
-    return await offload(write.size, lambda: rendering.written(request, scope, result, form))
+    return await offload(write.size, lambda: responses.written(request, scope, result, form))

@@ -22,13 +22,12 @@ from kubeskew.apiserver.handlers.list_objects import (
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import unsafe_deleting
+from kubeskew.apiserver.registry import unsafe_deletion
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
 from kubeskew.apiserver.registry.generic.writes import WriteResult
-from kubeskew.apiserver.registry.requests import bodies, rendering
-from kubeskew.apiserver.registry.requests.scope import Scope
-from kubeskew.apiserver.registry.requests.writes import write_of
+from kubeskew.apiserver.registry.requests import bodies, responses
+from kubeskew.apiserver.registry.requests.scope import Scope, write_of
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
@@ -47,7 +46,7 @@ _NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the 
 
 async def delete(request: Request, scope: Scope) -> Response:
     """Delete by the options of body or query; answers the object, or a Status if it is gone at once."""
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     unsafe = scope.registry.tells_corruption
     dry_runs = scope.services.features.requests.unsafe_dry_runs
     body = await _body(request, scope)
@@ -55,15 +54,15 @@ async def delete(request: Request, scope: Scope) -> Response:
     write = write_of(request, scope, dry_run=bool(options.get("dryRun")))
     _warn_of_orphans(request, scope, options)
     if options.get(UNSAFE):
-        await unsafe_deleting.delete(scope.registry, request.info.name, options, write)
-        return rendering.document(_success(scope, request.info.name), rendering.plain(form))
+        await unsafe_deletion.delete(scope.registry, request.info.name, options, write)
+        return responses.document(_success(scope, request.info.name), responses.plain(form))
     result = await generic_delete.delete(scope.registry, request.info.name, options, write)
     asked_to_cascade = options.get("orphanDependents") is False
     status = 202 if asked_to_cascade and not result.deleted else 200
     if result.deleted and not scope.registry.strategy.returns_deleted_object:
-        return rendering.document(_gone(scope, result), rendering.plain(form), status)
+        return responses.document(_gone(scope, result), responses.plain(form), status)
     obj = scope.services.codec.convert(result.obj, scope.resource)
-    return rendering.render(request, scope, obj, form, status)
+    return responses.render(request, scope, obj, form, status)
 
 
 def _warn_of_orphans(request: Request, scope: Scope, options: Object) -> None:
@@ -139,7 +138,7 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
 
 async def delete_collection(request: Request, scope: Scope) -> Response:
     """Delete every selected object; answers the list of them as they were."""
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     reads = scope.services.features.reads
     options = parameters.list_options(request, watch=False, watch_list=reads.watch_list)
     wanted = await selection(request, scope.registry, options)
@@ -162,7 +161,7 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
         except errors.StatusError as error:
             if not is_reason(error, "NotFound"):
                 raise
-    return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
+    return responses.document(responses.convert_list(request, scope, items, metadata, form), form)
 
 
 async def _listed(

@@ -6,20 +6,16 @@ from typing import Protocol
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
-from kubeskew.apiserver.aggregation.services import AggregationServices
-from kubeskew.apiserver.apiextensions.model import takes_nothing_new
+from kubeskew.apiserver.aggregation.registered import AggregationServices
+from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
 from kubeskew.apiserver.deprecations import deprecation_warning, removed_release
-from kubeskew.apiserver.handlers import (
-    accepted_media_types,
-    get,
-    list_objects,
-)
 from kubeskew.apiserver.handlers import (
     create as handlers_create,
 )
 from kubeskew.apiserver.handlers import (
     delete as handlers_delete,
 )
+from kubeskew.apiserver.handlers import get, list_objects
 from kubeskew.apiserver.handlers import (
     patch as handlers_patch,
 )
@@ -29,17 +25,18 @@ from kubeskew.apiserver.handlers import (
 from kubeskew.apiserver.handlers import (
     watch as handlers_watch,
 )
+from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.registry.autoscaling.scale import handler as scaling
+from kubeskew.apiserver.registry import reviews as reviewing
+from kubeskew.apiserver.registry.autoscaling import scale as scaling
+from kubeskew.apiserver.registry.core import componentstatus as component_statuses
 from kubeskew.apiserver.registry.core import proxy as proxying
-from kubeskew.apiserver.registry.core.componentstatus import handler as component_statuses
+from kubeskew.apiserver.registry.core import serviceaccount
 from kubeskew.apiserver.registry.core.pod import binding, connect, eviction, log
-from kubeskew.apiserver.registry.core.serviceaccount import token
 from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
-from kubeskew.apiserver.registry.reviews import handler as reviewing
-from kubeskew.apiserver.registry.reviews.answers import REVIEWS
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.registry.reviews import REVIEWS
+from kubeskew.apiserver.storage.interfaces import StorageError
 
 ResourceHandler = Callable[[Request, Scope], Awaitable[Response]]
 
@@ -63,7 +60,7 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("eviction", "create"): eviction.evict,
     ("log", "get"): log.log,
     **{(name, verb): connect.connect for name in _CONNECTED for verb in ("get", "create")},
-    ("token", "create"): token.request_token,
+    ("token", "create"): serviceaccount.request_token,
 }
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options", "other"})
 _NAMED = frozenset({"get", "update", "patch", "delete"})
@@ -120,7 +117,7 @@ class Dispatcher:
                 raise _refused(info, resource)
             handler = self._handler(info, resource)
             if not resource.custom:
-                accepted_media_types.check_resource(request)
+                media_types.check_resource_accepted(request)
             return await handler(request, scope)
         except StorageError as error:
             raise errors.internal(str(error)) from error
@@ -137,7 +134,7 @@ class Dispatcher:
         remote = self._services.registered.get().remotes.get((info.group, info.version))
         served = dict(self._services.table.groups()).get(info.group, ())
         if remote is not None and info.version not in served:
-            from kubeskew.apiserver.aggregation.proxying import proxy  # it brings an HTTP client
+            from kubeskew.apiserver.aggregation.proxy_handler import proxy  # it brings an HTTP client
 
             return await proxy(self._services, remote, request)
         if info.version not in served:
@@ -204,7 +201,7 @@ class Dispatcher:
         if resource.namespaced and info.verb == "create" and not info.namespace:
             raise _refused(info, resource)
         if resource.storage_resource in REVIEWS:
-            return reviewing.review
+            return reviewing.post_review
         if resource.storage_resource == component_statuses.RESOURCE:
             return component_statuses.get if info.verb == "get" else component_statuses.list_objects
         return _VERBS[info.verb]

@@ -9,7 +9,7 @@ from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, parse_revision, reach
-from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests import responses
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.unreadable import UnreadableError
 from kubeskew.apiserver.watch_cache_features import Source
@@ -18,7 +18,7 @@ from kubeskew.apiserver.watch_cache_features import Source
 async def get(request: Request, scope: Scope) -> Response:
     """Returns the object, as it is now; `resourceVersion=0` or older ones are always satisfied by that."""
     info, store = request.info, scope.services.store
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     if parameters.boolean(request, "export"):
         why = "the export parameter, deprecated since v1.14, is no longer supported"
         raise errors.bad_request(why)
@@ -32,9 +32,9 @@ async def get(request: Request, scope: Scope) -> Response:
     await scope.registry.fetch_conversion(entry)
     value, revision = entry.value, entry.revision
     try:
-        if form == rendering.PLAIN:
-            return rendering.current(request, scope, value, revision, form)
-        return await offload(len(value), lambda: rendering.current(request, scope, value, revision, form))
+        if form == responses.PLAIN:
+            return responses.current(request, scope, value, revision, form)
+        return await offload(len(value), lambda: responses.current(request, scope, value, revision, form))
     except UnreadableError as error:
         raise scope.registry.unreadable(entry, error) from None
 

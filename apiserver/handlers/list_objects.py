@@ -15,7 +15,7 @@ from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.instrumentation.reads import ListSeries
+from kubeskew.apiserver.instrumentation import ListSeries
 from kubeskew.apiserver.registry.generic import continue_tokens
 from kubeskew.apiserver.registry.generic.cached_reads import read_of
 from kubeskew.apiserver.registry.generic.revisions import (
@@ -25,10 +25,10 @@ from kubeskew.apiserver.registry.generic.revisions import (
     reach,
 )
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.registry.requests import rendering
+from kubeskew.apiserver.registry.requests import responses
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import list_head, loads, with_revision
-from kubeskew.apiserver.storage.failures import CompactedError
+from kubeskew.apiserver.storage.interfaces import CompactedError
 from kubeskew.apiserver.storage.records import Entry, Key, Page
 from kubeskew.apiserver.unreadable import UnreadableError
 from kubeskew.apiserver.watch_cache_features import Read, Source
@@ -53,7 +53,7 @@ class Listed(NamedTuple):
 
 async def list_objects(request: Request, scope: Scope) -> Response:
     """Returns a list, or one chunk of it."""
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     watch_list = scope.services.features.reads.watch_list
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
@@ -68,7 +68,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
             response = await offload(size, lambda: _converted(request, scope, page.entries, metadata, form))
     except UnreadableError as error:
         raise unreadable_list(scope, wanted.namespace, error) from None
-    return await rendering.compressed(request, response)
+    return await responses.compressed(request, response)
 
 
 def _count(scope: Scope, options: ListOptions, listed: Listed) -> None:
@@ -94,7 +94,7 @@ def _converted(
 ) -> Response:
     """Returns the list in a form that is not its stored bytes put together."""
     items = [scope.services.codec.object(scope.resource, entry.value, entry.revision) for entry in entries]
-    return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
+    return responses.document(responses.convert_list(request, scope, items, metadata, form), form)
 
 
 async def _body(
@@ -106,7 +106,7 @@ async def _body(
     """
     services, resource = scope.services, scope.resource
     head = list_head(resource, metadata)
-    if not page.entries and rendering.omits_items(scope):
+    if not page.entries and responses.omits_items(scope):
         return head.removesuffix(b',"items":[') + b"}\n"
     runs = await services.listed.runs(services.codec, resource, page.entries, keep=wanted.is_all)
     if len(runs) > 1:

@@ -19,18 +19,17 @@ from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_P
 from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.owner_references import deduplicate
+from kubeskew.apiserver.registry.generic.checks import deduplicate
 from kubeskew.apiserver.registry.generic.writes import WriteRequest
-from kubeskew.apiserver.registry.requests import bodies, patched_objects, rendering, strategic_patch
+from kubeskew.apiserver.registry.requests import bodies, patches, responses
 from kubeskew.apiserver.registry.requests.patches import (
     Configuration,
     check_repeated,
     patch_type,
     read_configuration,
 )
-from kubeskew.apiserver.registry.requests.scope import Scope
-from kubeskew.apiserver.registry.requests.writes import managed, write_of
-from kubeskew.apiserver.structuralschema.resources import structural_of
+from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
+from kubeskew.apiserver.structuralschema.model import structural_of
 
 # Makes the new object, in the request's version, of the live one.
 Patcher = Callable[[Object], Object]
@@ -40,7 +39,7 @@ _COPIED = 3 << 20  # bytes that copies may add, however short the patch
 async def patch(request: Request, scope: Scope) -> Response:
     """Change the object as it is when the change is written."""
     content_type = patch_type(request, scope)
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     body = await bodies.read(request)
     apply = content_type == APPLY_PATCH
     options = parameters.patch_options(request, apply=apply)
@@ -68,7 +67,7 @@ async def patch(request: Request, scope: Scope) -> Response:
     name = request.info.name
     result = await generic_update.update(registry, name, transform, write, force_create=apply)
     size = len(result.value or b"")
-    return await offload(size, lambda: rendering.written(request, scope, result, form))
+    return await offload(size, lambda: responses.written(request, scope, result, form))
 
 
 # --- the three patches -------------------------------------------------------------------------------------
@@ -79,7 +78,7 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
 
     def strategic(live: Object) -> Object:
         resource = scope.resource
-        found = strategic_patch.patched(live, body, resource.gvk, resource.schema, validation)
+        found = patches.strategically_patched(live, body, resource.gvk, resource.schema, validation)
         request.warnings.extend(found.warnings)
         found.object.setdefault("metadata", {})
         return scope.services.codec.default(found.object, resource)
@@ -87,13 +86,13 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
     def plain(live: Object) -> Object:
         live = _sorted(live) if scope.resource.custom else live
         whole = scope.services.features.requests.whole_patches
-        value, strict = patched_objects.patched(live, body, content_type, validation, whole=whole)
+        value, strict = patches.patched(live, body, content_type, validation, whole=whole)
         if scope.resource.custom and content_type == MERGE_PATCH:
             value = _sorted(value)
         raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
         if raw is not None and content_type == JSON_PATCH:
             sort_along(value, body)
-        obj = patched_objects.decoded(request, scope, value, validation, strict)
+        obj = patches.decoded(request, scope, value, validation, strict)
         if raw is not None:
             raw.keep_texts(obj, live)
         return obj
@@ -109,7 +108,7 @@ def _patched(
     bodies.check_namespace(new, scope, request.info.namespace)
     bodies.check_name(new, request.info.name)
     if scope.resource.custom:
-        patched_objects.check_custom_kind(scope, new)
+        patches.check_custom_kind(scope, new)
     deduplicate(new, request.warnings)
     return managed(request, scope, live, new, write, options.field_manager)
 
@@ -146,12 +145,12 @@ def _applied(
         )
     except WrongShape:  # met when the result is converted for managers of other versions
         why = decode_errors.explain(config.value, scope.resource.schema)
-        raise patched_objects.unreadable(config.value, why) from None
+        raise patches.unreadable(config.value, why) from None
     check_repeated(request, config, options.field_validation)
     obj = (
         _defaulted(scope, live, new)
         if scope.resource.custom
-        else patched_objects.decoded(request, scope, new, "Ignore")
+        else patches.decoded(request, scope, new, "Ignore")
     )
     raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
     if raw is not None:
@@ -176,5 +175,5 @@ def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:
         metadata["creationTimestamp"] = live["metadata"]["creationTimestamp"]
     head = {"apiVersion": merged["apiVersion"], "kind": merged["kind"], "metadata": metadata}
     structural = structural_of(resource)
-    found = patched_objects.decode(head, resource.gvk, resource.schema, "Ignore", (), structural)
+    found = patches.decode(head, resource.gvk, resource.schema, "Ignore", (), structural)
     return scope.services.codec.default({**merged, **found.object}, resource)

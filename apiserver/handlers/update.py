@@ -9,10 +9,9 @@ from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.owner_references import deduplicate
-from kubeskew.apiserver.registry.requests import bodies, rendering
-from kubeskew.apiserver.registry.requests.scope import Scope
-from kubeskew.apiserver.registry.requests.writes import managed, write_of
+from kubeskew.apiserver.registry.generic.checks import deduplicate
+from kubeskew.apiserver.registry.requests import bodies, responses
+from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
 from kubeskew.apiserver.storage.encoding import copied
 
 # Upstream's components read and write protobuf, which carries the bytes of raw fields; here they speak JSON.
@@ -21,7 +20,7 @@ _SPEAK_PROTOBUF = frozenset({"kube-controller-manager", "kube-scheduler", "kubel
 
 async def update(request: Request, scope: Scope) -> Response:
     """Replace what the client may replace. A resourceVersion or uid in the body is a precondition."""
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     options = parameters.write_options(request, "UpdateOptions")
     obj = await bodies.read_object(request, scope, options.field_validation)
     bodies.check_namespace(obj, scope, request.info.namespace)
@@ -47,4 +46,4 @@ async def update(request: Request, scope: Scope) -> Response:
 
     uid = obj["metadata"].get("uid") or ""
     result = await generic_update.update(registry, request.info.name, transform, write, uid=uid)
-    return await offload(write.size, lambda: rendering.written(request, scope, result, form))
+    return await offload(write.size, lambda: responses.written(request, scope, result, form))

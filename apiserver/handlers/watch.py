@@ -12,8 +12,8 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
+from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apply.patching.json_patch import apply_merge_patch
 from kubeskew.apiserver.handlers.list_objects import fetch_conversions
 from kubeskew.apiserver.http import media_types, parameters
 from kubeskew.apiserver.http.media_types import Accepted
@@ -22,16 +22,16 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.codec import form_of
 from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, too_old, wait
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.registry.requests import rendering, websockets
+from kubeskew.apiserver.registry.requests import responses, websockets
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, event_bytes, loads, with_revision
-from kubeskew.apiserver.storage.failures import (
+from kubeskew.apiserver.storage.interfaces import (
     CompactedError,
     FutureRevisionError,
     SlowWatcherError,
     StorageError,
+    Watch,
 )
-from kubeskew.apiserver.storage.interfaces import Watch
 from kubeskew.apiserver.storage.records import Entry, Event, Verb
 from kubeskew.apiserver.unreadable import READ_ERROR, UnreadableError, deleted_unread
 
@@ -59,14 +59,14 @@ async def watch(request: Request, scope: Scope) -> Response:
     """Everything that can be wrong with the request is said before the stream begins, but that it wants a
     state to come: that is the stream's one event.
     """
-    form = rendering.form_of(request)
+    form = responses.form_of(request)
     watch_list = scope.services.features.reads.watch_list
     options = parameters.list_options(request, watch=True, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
     revision = parse_cached_revision(options.resource_version)
     media_types.streamed(form)
     if form.convert == "Table":
-        rendering.included(request)
+        responses.included(request)
     encoder = Encoder(request, scope, form)
     if options.send_initial_events or not options.resource_version:
         await scope.services.store.refresh()
@@ -403,8 +403,8 @@ class Encoder:
     def _converted(self, obj: Object) -> Object:
         if self._form.convert != "Table":
             return (
-                rendering.convert(self._request, self._scope, obj, self._form) if self._form.convert else obj
+                responses.convert(self._request, self._scope, obj, self._form) if self._form.convert else obj
             )
         metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         first, self._first = self._first, False
-        return rendering.table(self._request, self._scope, [obj], self._form, metadata, header=first)
+        return responses.table(self._request, self._scope, [obj], self._form, metadata, header=first)

@@ -2,7 +2,7 @@
 
 import re
 
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.memo import remembered
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.storage.records import Author
 

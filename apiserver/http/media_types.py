@@ -1,16 +1,24 @@
-"""Negotiates media types: the type of a request's body, and the one its answer shall have.
+"""Media types: negotiation, upstream's checks of a route, and objects reduced to their metadata.
 
-Source: k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, 1.36. Nothing is answered
-in protobuf or CBOR: a client that offers them among others gets JSON. Typed Go clients send protobuf all the
-same, so it is read.
+Nothing is answered in protobuf or CBOR: a client that offers them among others gets JSON. Typed Go clients
+send protobuf all the same, so it is read.
+
+Custom resources are not routed by it.
+
+Sources: k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, 1.36;
+github.com/emicklei/go-restful/v3 jsr311.go (detectRoute) and route.go, and what
+k8s.io/apiserver/pkg/endpoints/installer.go gives it of a route, 1.36.
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.memo import remembered
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.http.request import Request
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -34,6 +42,20 @@ WITHOUT_TABLES = frozenset(
 )
 CONVERSIONS = WITHOUT_TABLES | {("meta.k8s.io", version, "Table") for version in _VERSIONS}
 NO_CONVERSIONS: frozenset[tuple[str, str, str]] = frozenset()
+# The fields of upstream's internal types, from which it takes the metadata.
+_INTERNAL_FIELDS: Final[dict[tuple[str, str], frozenset[str]]] = {
+    ("apps", "DaemonSet"): frozenset({"deprecated.daemonset.template.generation"}),
+    ("apps", "Deployment"): frozenset({"deprecated.deployment.rollback.to"}),
+    ("autoscaling", "HorizontalPodAutoscaler"): frozenset(
+        f"autoscaling.alpha.kubernetes.io/{name}"
+        for name in ("behavior", "conditions", "current-metrics", "metrics")
+    ),
+}
+ANYTHING = ("*/*",)
+_STREAMED = (*ACCEPTED, f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+_PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_CONNECTING = frozenset({"exec", "attach", "portforward", "proxy"})
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Accepted(NamedTuple):
@@ -195,3 +217,56 @@ def takes_protobuf_only(accept: str) -> bool:
     if PROTOBUF not in accept:
         return False
     return not any(_media_type(clause) for clause in _clauses(accept))
+
+
+def partial_metadata(obj: Object, version: str) -> Object:
+    """Returns a PartialObjectMetadata of a version of meta.k8s.io."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": _metadata(obj),
+    }
+
+
+def _metadata(obj: Object) -> Object:
+    metadata: Object = obj.get("metadata") or {}
+    group, annotations = (obj.get("apiVersion") or "").partition("/")[0], metadata.get("annotations")
+    fields = _INTERNAL_FIELDS.get((group, obj.get("kind") or ""))
+    if not fields or not annotations:
+        return metadata
+    shown = {name: value for name, value in annotations.items() if name not in fields}
+    if shown:
+        return {**metadata, "annotations": shown}
+    return {name: value for name, value in metadata.items() if name != "annotations"}
+
+
+def check_resource_accepted(request: Request) -> None:
+    """Check a request about a built-in resource whose path and method are served; raises 406 and 415."""
+    info = request.info
+    if info.subresource in _CONNECTING:
+        return
+    produced: Sequence[str] = _STREAMED if info.verb in {"list", "watch"} else ACCEPTED
+    if info.subresource == "log":
+        produced = ("text/plain", *produced)
+    check_accepted(request, produced, _PATCHES if info.verb == "patch" else ANYTHING)
+
+
+def check_accepted(request: Request, produced: Sequence[str], consumed: Sequence[str] = ANYTHING) -> None:
+    """Check a request to a route that consumes and produces these types; raises 406 and 415."""
+    sent = request.headers.get("content-type", "") or "application/octet-stream"
+    length = request.headers.get("content-length", "")
+    consumes = consumed == ANYTHING or not _named(sent).isdisjoint(consumed)
+    if not consumes and length not in {"", "0"}:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    wanted = _named(request.headers.get("accept", "") or "*/*")
+    if consumes and not wanted.isdisjoint({*produced, "*/*"}):
+        return
+    available = f"\n\nAvailable representations: {', '.join(produced if consumes else ())}"
+    if request.method in _WITH_BODY and not length:
+        raise StatusError(415, "UnsupportedMediaType", f"415: Unsupported Media Type{available}", {})
+    raise StatusError(406, "NotAcceptable", f"406: Not Acceptable{available}", {})
+
+
+def _named(header: str) -> set[str]:
+    """Returns the media types of a header, to the letter and without parameters."""
+    return {clause.partition(";")[0].strip() for clause in header.split(",")}

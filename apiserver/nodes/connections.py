@@ -1,19 +1,57 @@
-"""Finds the address at which a node's kubelet listens, and the certificates for connections to it.
+"""Connections to kubelets: address and certificates of a node, and the container that a request means.
 
-Source: pkg/kubelet/client/kubelet_client.go (GetConnectionInfo) and pkg/util/node/node.go
-(GetPreferredNodeAddress), 1.36.
+Sources: pkg/registry/core/pod/strategy.go (validateContainer), 1.36; pkg/kubelet/client/kubelet_client.go
+(GetConnectionInfo) and pkg/util/node/node.go (GetPreferredNodeAddress), 1.36.
 """
 
 import ssl
+from typing import Protocol
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.nodes.exchange import Address
-from kubeskew.apiserver.nodes.services import NodeServices
+from kubeskew.apiserver.nodes.proxy import Address
 from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.storage.interfaces import Store
 
+PODS = GroupResource("", "pods")
+_PARTS = ("initContainers", "containers", "ephemeralContainers")
 _DEFAULT_PORT = 10250
+
+
+class NodeServices(Protocol):
+    """Finds nodes and pods."""
+
+    store: Store
+
+    def core_object(self, plural: str, namespace: str, name: str) -> Object | None:
+        """Returns an object of the core group, None if there is none."""
+
+
+async def pod_of(services: NodeServices, namespace: str, name: str) -> Object:
+    """Returns the pod as it is now; raises 404."""
+    await services.store.refresh()
+    pod = services.core_object("pods", namespace, name)
+    if pod is None:
+        raise errors.not_found(PODS, name)
+    return pod
+
+
+def container_of(pod: Object, asked: str) -> str:
+    """Returns the container asked for, or the only one. Raises 400."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    every = [container["name"] for part in _PARTS for container in spec.get(part) or ()]
+    if asked:
+        if asked not in every:
+            raise errors.bad_request(f"container {asked} is not valid for pod {name}")
+        return asked
+    containers = spec.get("containers") or []
+    if len(containers) == 1:
+        return str(containers[0]["name"])
+    text = f"a container name must be specified for pod {name}"
+    if containers:
+        text += f", choose one of: [{' '.join(every)}]"
+    raise errors.bad_request(text)
 
 
 class NodeConnections:

@@ -4,8 +4,7 @@ Schemas depend on the release and on whether enums are told, on no other gate. T
 who serves them keeps the bytes.
 """
 
-from kubeskew.apiserver.openapi.protobuf_v2 import v2_protobuf
-from kubeskew.apiserver.openapi.protobuf_v3 import v3_protobuf
+from kubeskew.apiserver.openapi.protobuf import v2_protobuf, v3_protobuf
 from kubeskew.apiserver.openapi.v2 import v2
 from kubeskew.apiserver.openapi.v3 import v3, v3_address, v3_hash, v3_index
 

@@ -1,7 +1,7 @@
 """Reads what published documents say beyond the catalogue, from `apimachinery/data/openapi.json`.
 
-`hack/openapi_facts.py` makes the file and documents its shape. A release of which it knows nothing has the
-facts of the nearest one that it knows.
+`hack/catalogue/openapi_facts.py` makes the file and documents its shape. A release of which it knows nothing
+has the facts of the nearest one that it knows.
 """
 
 from collections.abc import Mapping

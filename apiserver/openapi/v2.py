@@ -5,11 +5,9 @@ Source: kube-openapi pkg/builder, 1.36.
 
 from kubeskew.apimachinery.resources import ResourceTable
 from kubeskew.apiserver.features import DocumentFeatures
-from kubeskew.apiserver.openapi.definitions import Definitions
-from kubeskew.apiserver.openapi.documents import Documents
-from kubeskew.apiserver.openapi.parameters import Parameter, Parameters
-from kubeskew.apiserver.openapi.rendering import GVK, Document, gvk_entry
-from kubeskew.apiserver.openapi.routes import Route, by_path
+from kubeskew.apiserver.openapi.definitions import GVK, Definitions, Document, gvk_entry
+from kubeskew.apiserver.openapi.paths import Documents
+from kubeskew.apiserver.openapi.routes import Parameter, Parameters, Route, by_path
 
 _DEFINITIONS = "#/definitions/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}

@@ -12,13 +12,11 @@ from kubeskew.apimachinery.catalogue.data import CATALOGUE, preview_file
 from kubeskew.apimachinery.resources import ResourceTable
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import DocumentFeatures
-from kubeskew.apiserver.openapi.definitions import Definitions
-from kubeskew.apiserver.openapi.documents import Documents
+from kubeskew.apiserver.openapi.definitions import GVK, Definitions, Document, gvk_entry
 from kubeskew.apiserver.openapi.facts import FILE
-from kubeskew.apiserver.openapi.parameters import Parameter
-from kubeskew.apiserver.openapi.rendering import GVK, Document, gvk_entry
-from kubeskew.apiserver.openapi.routes import Route, by_path
-from kubeskew.apiserver.structuralschema.resources import structural_of
+from kubeskew.apiserver.openapi.paths import Documents
+from kubeskew.apiserver.openapi.routes import Parameter, Route, by_path
+from kubeskew.apiserver.structuralschema.model import structural_of
 
 _SCHEMAS = "#/components/schemas/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}

@@ -3,21 +3,27 @@
 An object is parsed at most once per revision and served version; when the stored bytes already are what this
 server would write, they are served as they are. Versions, fields and defaults that this server does not know
 have upstream's effect: the first an error, the others are dropped on reading.
+
+Stored fields that another design has under the same name with another type are dropped. Where two designs
+call different fields the same, each has a protobuf number of its own (a number is never used again), and a
+server that does not know the number drops the field. Objects are stored as JSON here, and both have the same
+key: a value whose type does not fit is the other design's.
 """
 
 from collections.abc import Iterable
 from typing import Any, cast
 
 from kubeskew.apimachinery import conversion
+from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import internal
-from kubeskew.apimachinery.go_numbers import as_written
+from kubeskew.apimachinery.go_formats import as_written
 from kubeskew.apimachinery.golang import decode_errors, raw_extensions
 from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
-from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.conversion import (
     Converter,
@@ -27,15 +33,13 @@ from kubeskew.apiserver.apiextensions.conversion import (
     relabelled,
     webhook_of,
 )
-from kubeskew.apiserver.apiextensions.model import CustomResource
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
-from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
-from kubeskew.apiserver.registry.foreign_fields import without_foreign_fields
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.storage.encoding import arranged, encode, loads, sorted_bytes
 from kubeskew.apiserver.storage.records import Entry
-from kubeskew.apiserver.structuralschema.resources import structural_of
+from kubeskew.apiserver.structuralschema.model import structural_of
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 
 _REMEMBERED = 200_000  # revisions x versions, twice; 200 bytes each when served as stored
@@ -46,6 +50,27 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 # What an object is served as: built-in versions stay as they are, custom ones change with their definition.
 # They are told apart by number: a cache would keep every schema that a definition ever had.
 Form = str | int
+
+
+def without_foreign_fields(value: Any, schema: Schema) -> Any:
+    """Returns a stored value without the fields of other designs; `value` itself stays as it is."""
+    if isinstance(value, list):
+        items = schema.items
+        return value if items is None else [without_foreign_fields(item, items) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if schema.kind is Kind.MAP and schema.items is not None:
+        inside = schema.items
+        return {name: without_foreign_fields(item, inside) for name, item in value.items()}
+    foreign = data.foreign_fields().get(schema.name, frozenset())
+    kept = {}
+    for name, item in value.items():
+        field = schema.fields.get(name)
+        if field is None:
+            kept[name] = item
+        elif name not in foreign or not decode_errors.explain(item, field.schema):
+            kept[name] = without_foreign_fields(item, field.schema)
+    return kept
 
 
 def form_of(resource: Resource) -> Form:

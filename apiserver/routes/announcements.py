@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.announcements import DETAIL_MAX
 from kubeskew.apimachinery.clock import micro_timestamp
+from kubeskew.apimachinery.environment import DETAIL_MAX
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.authorization.announcers import component_of
+from kubeskew.apiserver.authorization.access import component_of
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.requests import bodies

@@ -1,4 +1,7 @@
-"""Serves the paths that are no resources: discovery, OpenAPI, version, health, metrics, components."""
+"""Paths that are no resources: discovery, OpenAPI, OpenID, version, health, metrics, components.
+
+Source: k8s.io/kubernetes/pkg/serviceaccount/openidmetadata.go and pkg/routes/openidmetadata.go, 1.36.
+"""
 
 import asyncio
 import hashlib
@@ -7,31 +10,54 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.announcements import COMPONENTS_PATH
-from kubeskew.apimachinery.metrics.builds import build_information
+from kubeskew.apimachinery.environment import COMPONENTS_PATH
+from kubeskew.apimachinery.metrics.process import build_information
 from kubeskew.apiserver.apiextensions.table import Snapshot
-from kubeskew.apiserver.handlers import accepted_media_types
-from kubeskew.apiserver.health import PROBES
+from kubeskew.apiserver.health_checks import PROBES
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import Request, Response, text
-from kubeskew.apiserver.routes import announcements, discovery, openid
+from kubeskew.apiserver.routes import announcements, discovery
 from kubeskew.apiserver.routes.services import RouteServices
+from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.storage.encoding import dumps, indented, loads
+
+CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+KEYS_TYPE = "application/jwk-set+json"
+_CACHE = [("Cache-Control", "public, max-age=3600")]
+
+
+def configuration(keys: AccountKeys, address: str) -> Response:
+    """Returns the discovery document. `address` is host and port of this server."""
+    document = {
+        "issuer": keys.issuer,
+        "jwks_uri": f"https://{address}{KEYS}",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys.verifying}),
+    }
+    return Response(200, dumps(document), "application/json", list(_CACHE))
+
+
+def key_set(keys: AccountKeys) -> Response:
+    """Returns the public keys."""
+    document = {"keys": [key.as_jwk() for key in keys.verifying]}
+    return Response(200, dumps(document), KEYS_TYPE, list(_CACHE))
+
 
 _DOCUMENTS_MAX = 500
 _NO_FILES = b'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n</pre>\n'
 _TAG = re.compile(r'[\s,]*(\*|(?:W/)?"[^"\x00-\x20\x7f]*")')
 _LISTED = (
     "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
-    openid.CONFIGURATION, openid.KEYS,
+    CONFIGURATION, KEYS,
 )  # fmt: skip
 # What upstream's router (go-restful) serves: by GET alone. All else takes any method, as its handlers look at
 # none: health, metrics, OpenAPI, and what the aggregator tells of groups (`/apis`, `/apis/GROUP`).
 _ROUTED = ("/version", "/.well-known", "/openid/v1", "/api")
 _PRODUCED = {
     "/version": (media_types.JSON,),
-    openid.CONFIGURATION: (media_types.JSON,),
-    openid.KEYS: (openid.KEYS_TYPE,),
+    CONFIGURATION: (media_types.JSON,),
+    KEYS: (KEYS_TYPE,),
 }
 _EMULATING = 33  # the first minor that says what it emulates
 PathHandler = Callable[[Request], Awaitable[Response]]
@@ -65,8 +91,8 @@ class Paths:
             "/openapi/v2": self._openapi_v2,
             "/openapi/v3": self._openapi_v3,
             COMPONENTS_PATH: self._components,
-            openid.CONFIGURATION: self._openid_configuration,
-            openid.KEYS: self._openid_keys,
+            CONFIGURATION: self._openid_configuration,
+            KEYS: self._openid_keys,
             "/": self._index,
             "/index.html": self._index,
         }
@@ -82,7 +108,7 @@ class Paths:
                 raise errors.unknown_path()
             if request.method != "GET":
                 raise errors.unknown_method()
-            accepted_media_types.check(request, _PRODUCED.get(path, media_types.ACCEPTED))
+            media_types.check_accepted(request, _PRODUCED.get(path, media_types.ACCEPTED))
         return await self._find(request, path) or text(404, "404 page not found\n")
 
     def _is_route(self, path: str) -> bool:
@@ -157,10 +183,10 @@ class Paths:
         return Response(200, "\n".join([*lines, ""]).encode(), self._services.metrics.content_type)
 
     async def _openid_configuration(self, _request: Request) -> Response:
-        return openid.configuration(self._services.account_keys, self._services.address)
+        return configuration(self._services.account_keys, self._services.address)
 
     async def _openid_keys(self, _request: Request) -> Response:
-        return openid.key_set(self._services.account_keys)
+        return key_set(self._services.account_keys)
 
     async def _components(self, request: Request) -> Response:
         if request.method == "GET":

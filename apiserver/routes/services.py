@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
-from kubeskew.apiserver.aggregation.services import AggregationServices
+from kubeskew.apiserver.aggregation.registered import AggregationServices
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.health import HealthChecks
+from kubeskew.apiserver.health_checks import HealthChecks
 from kubeskew.apiserver.metrics import RequestMetrics
-from kubeskew.apiserver.serviceaccount.keys import AccountKeys
+from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log
 
 

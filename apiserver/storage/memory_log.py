@@ -10,11 +10,19 @@ from dataclasses import replace
 from itertools import islice
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.compare_and_swap import State, check, decide
-from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
-from kubeskew.apiserver.storage.moments import Moment, merged
-from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event, Key, Verb
-from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError, StorageError
+from kubeskew.apiserver.storage.projection import State, check, decide, digest, fold
+from kubeskew.apiserver.storage.records import (
+    EMPTY_REVISION,
+    Change,
+    ComponentEvent,
+    Entry,
+    Event,
+    Key,
+    Moment,
+    Verb,
+    merged,
+)
 
 TAIL_SECONDS = 0.02  # how often to look for other servers' writes
 

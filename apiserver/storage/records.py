@@ -1,6 +1,7 @@
-"""Defines the event store's records: changes, entries and events."""
+"""Records of the event store: changes, entries and events, in one order with the events of components."""
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -126,3 +127,15 @@ class Branch:
     events: int
     objects: int
     source_revision: int
+
+
+Moment = Event | ComponentEvent
+
+
+def merged(events: Iterable[Event], components: Iterable[ComponentEvent]) -> Iterable[Moment]:
+    """Returns both in one order: a component's event comes right after the revision it names."""
+    return heapq.merge(events, components, key=_place)
+
+
+def _place(moment: Moment) -> tuple[int, bool]:
+    return moment.revision, isinstance(moment, ComponentEvent)

@@ -1,4 +1,4 @@
-"""Keeps the log in SQL: appends grouped into transactions, and reads of one snapshot each.
+"""The log in SQL: its database, the appends of the one writer, and readers of a cluster that may be running.
 
 One task writes. It takes whatever has queued up while the transaction before was committing, so that the
 busier the server is the more writes share one `fsync`, and a lone write waits for nobody.
@@ -7,18 +7,18 @@ busier the server is the more writes share one `fsync`, and a lone write waits f
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Self
 
+import orjson
+
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage import verifying
-from kubeskew.apiserver.storage.committing import commit
-from kubeskew.apiserver.storage.compare_and_swap import Outcome, check
-from kubeskew.apiserver.storage.databases import open_database
-from kubeskew.apiserver.storage.failures import DamageError, StorageError
-from kubeskew.apiserver.storage.metadata import Metadata
+from kubeskew.apiserver.storage import integrity
+from kubeskew.apiserver.storage.integrity import Replay, verify
+from kubeskew.apiserver.storage.interfaces import DamageError, StorageError
 from kubeskew.apiserver.storage.operations import (
     NO_LIMIT,
+    Metadata,
     compact_some,
     compacted,
     entries_at,
@@ -27,9 +27,39 @@ from kubeskew.apiserver.storage.operations import (
     newest,
     record,
 )
-from kubeskew.apiserver.storage.records import Change, ComponentEvent, Entry, Event
-from kubeskew.apiserver.storage.sessions import Database
-from kubeskew.apiserver.storage.statements import component_event_of
+from kubeskew.apiserver.storage.projection import (
+    BatchOutcome,
+    Outcome,
+    State,
+    after,
+    check,
+    decide,
+    entry_sum,
+    event_sum,
+    row_state_sum,
+)
+from kubeskew.apiserver.storage.records import (
+    EMPTY_REVISION,
+    Change,
+    ComponentEvent,
+    Entry,
+    Event,
+    Key,
+    Moment,
+    Verb,
+    merged,
+)
+from kubeskew.apiserver.storage.statements import (
+    Database,
+    Row,
+    Session,
+    component_event_of,
+    entry_of,
+    entry_row,
+    event_of,
+    event_row,
+)
+from kubeskew.apiserver.storage.urls import SQLITE, backend_of
 
 BATCH_CHANGES_MAX = 256  # per transaction
 BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
@@ -39,6 +69,97 @@ logger = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Event]], None]
 Waiting = tuple[Change, asyncio.Future[Event]]
+CHUNK_EVENTS = 500
+FOLLOW_SECONDS = 0.1
+
+
+async def open_database(url: str, *, read_only: bool = False) -> Database:
+    """Opens the database of `url`, and gives it the newest schema unless it is only read.
+
+    Raises StorageError, also if there is none to read.
+    """
+    if backend_of(url) == SQLITE:
+        from kubeskew.apiserver.storage.sqlite.database import SQLiteDatabase
+
+        return await SQLiteDatabase.open(url, read_only=read_only)
+    from kubeskew.apiserver.storage.postgresql.database import PostgreSQLDatabase
+
+    return await PostgreSQLDatabase.open(url, read_only=read_only)
+
+
+def commit(session: Session, changes: Sequence[Change], floor: int, known: int) -> list[Outcome]:
+    """Decides `changes` inside the transaction of `session` and writes what they come to.
+
+    Revisions count on from the newest event, or from `floor` if that is newer. Raises DamageError if events
+    are gone that were `known`, so that no revision is given twice, or if an object is gone that the log has.
+    """
+    rows = session.all("newest")
+    newest, digest = rows[0] if rows else (EMPTY_REVISION, 0)
+    head = max(newest, floor)
+    if head < known:
+        raise DamageError(
+            f"the store is damaged: the log ends at revision {head}, though {known} was committed"
+        )
+    keys = list(dict.fromkeys(change.key for change in changes))
+    states = _read(session, keys)
+    before = {key: state.current for key, state in states.items()}
+    decided = decide(changes, states, head)
+    if decided.events:
+        touched = dict.fromkeys(event.key for event, _ in decided.events)
+        session.insert("insert_event", _event_rows(decided, before, digest))
+        existed = {key for key in keys if before[key] is not None}
+        _project(session, [(key, states[key].current) for key in touched], existed)
+    return decided.outcomes
+
+
+def _event_rows(decided: BatchOutcome, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
+    """Returns the events as rows, each with the digest of all objects after it and the checksum of itself."""
+    sums: dict[Key, int] = {}  # of the objects as the events so far have left them
+    rows = []
+    for event, last in decided.events:
+        key = event.key
+        old = sums.get(key)
+        if old is None:
+            entry = before[key]
+            old = 0 if entry is None else entry_sum(entry)
+        left = after(event)
+        state = 0 if left is None else entry_sum(left)
+        digest += state - old
+        sums[key] = state
+        row = event_row(event, last, digest)
+        if event.verb is Verb.DELETE:
+            state = row_state_sum(row)
+        rows.append((*row, event_sum(state, row)))
+    return rows
+
+
+def _read(session: Session, keys: Sequence[Key]) -> dict[Key, State]:
+    asked = orjson.dumps([(key.resource, key.namespace, key.name) for key in keys]).decode()
+    states = {}
+    for place, uid, revision, created, value, last in session.all("states", keys=asked):
+        key = keys[place]
+        current = None
+        if revision is not None:
+            current = Entry(key, uid, revision, created, value)
+        elif last is not None and last < 0:
+            what = f"{key.resource} {key.path} is not in the table of objects"
+            raise DamageError(f"the store is damaged: {what}, though the log has it at revision {-last}")
+        states[key] = State(current, last or 0)
+    return states
+
+
+def _project(session: Session, states: Iterable[tuple[Key, Entry | None]], before: set[Key]) -> None:
+    put: list[Row] = []
+    removed: list[Row] = []
+    for key, entry in states:
+        if entry is not None:
+            put.append(entry_row(entry))
+        elif key in before:
+            removed.append((key.resource, key.namespace, key.name))
+    if put:
+        session.insert("put_object", put)
+    if removed:
+        session.many("remove_object", removed)
 
 
 class SQLLog:
@@ -193,7 +314,7 @@ class SQLLog:
 
     async def entries(self) -> tuple[int, Sequence[Entry]]:
         mark = self._database.committed()  # before the snapshot is taken, which may be newer
-        return await self._database.read(lambda session: verifying.load(session, mark))
+        return await self._database.read(lambda session: integrity.load(session, mark))
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
         return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
@@ -223,3 +344,146 @@ def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> N
         waiter.set_result(outcome)
     else:
         waiter.set_exception(outcome)
+
+
+class LogReader:
+    """Reads the log at a database URL, as `kubeskew events`, `history`, `diff` and `replay` need it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """Opens the log for reading only. Raises StorageError, also if there is no database."""
+        return cls(await open_database(url, read_only=True))
+
+    async def revision(self) -> int:
+        """Returns the newest revision."""
+        return await self._database.read(newest)
+
+    async def horizon(self) -> int:
+        """Returns the revision of the last compaction, 0 before the first."""
+        return await self._database.read(compacted)
+
+    async def store_id(self) -> str:
+        """Returns what tells this store from every other."""
+        return (await self._database.read(Metadata.read)).store_id
+
+    async def timeline(self) -> Sequence[ComponentEvent]:
+        """Returns what happened to components, oldest first."""
+        rows = await self._database.read(lambda session: session.all("timeline", since=0, seq=0))
+        return [component_event_of(row) for row in rows]
+
+    async def hashes(self) -> tuple[str, str]:
+        """Returns the SHA-256 of the objects that the log comes to, and that of the table of objects."""
+        replayed = await self.replay()
+        return replayed.replayed_hash, replayed.projection_hash
+
+    async def entries(self) -> Sequence[Entry]:
+        """Returns the projection."""
+        return await self._database.read(lambda session: [entry_of(row) for row in session.all("entries")])
+
+    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+        """Returns the objects of `resource` as of `revision`. Raises CompactedError, FutureRevisionError."""
+        return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
+
+    async def resources(self) -> Sequence[str]:
+        """Returns the names of all resources that the log has events of."""
+        return await self._database.read(lambda session: [name for (name,) in session.all("resources")])
+
+    async def replay(self) -> Replay:
+        """Returns the whole log replayed and compared with the projection, on one snapshot."""
+        mark = self._database.committed()  # before the snapshot, which may be newer
+        return await self._database.read(lambda session: verify(session, mark))
+
+    async def history(self, key: Key) -> Sequence[Event]:
+        """Returns every event of one object that is left, oldest first."""
+        rows = await self._database.read(
+            lambda session: session.all(
+                "history", resource=key.resource, namespace=key.namespace, name=key.name
+            )
+        )
+        return [event_of(row) for row in rows]
+
+    async def remaining(self) -> AsyncIterator[Event]:
+        """Yields every event that compaction has left, from the beginning: what `replay` folds."""
+        revision = 0
+        while events := await self._chunk(revision, NO_LIMIT, None, whole=True):
+            for event in events:
+                yield event
+            revision = events[-1].revision
+
+    async def _chunk(
+        self, revision: int, until: int, resource: str | None, *, whole: bool = False
+    ) -> Sequence[Event]:
+        return await self._database.read(
+            lambda session: events_after(session, revision, CHUNK_EVENTS, until, resource, whole=whole)
+        )
+
+    async def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
+        """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
+        time.
+
+        Ends at the newest revision. Raises CompactedError if `since` is older than the horizon and not 0,
+        which stands for the oldest that is left.
+        """
+        async for moment in self._moments(since, resource, 0):
+            yield moment
+
+    async def follow(
+        self,
+        clock: Clock,
+        since: int = 0,
+        resource: str | None = None,
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> AsyncIterator[Moment]:
+        """Yields what `events` yields, and then whatever happens next; does not end.
+
+        Raises StorageError when the file is not the one any more that was opened, or the log is not
+        `is_current`, which of a database somebody else has to say: the cluster was rewound.
+        """
+        seen = _Seen(since)
+        while True:
+            if not self._database.there or not is_current():
+                raise StorageError(f"{self._database.place} was removed or replaced, as by a rewind")
+            async for moment in self._moments(seen.revision, resource, seen.seq, seen):
+                yield moment
+            await clock.sleep(FOLLOW_SECONDS)
+
+    async def _moments(
+        self, since: int, resource: str | None, seq: int, seen: "_Seen | None" = None
+    ) -> AsyncIterator[Moment]:
+        until, rows = await self._database.read(
+            lambda session: (newest(session), session.all("timeline", since=since, seq=seq))
+        )
+        waiting = [component_event_of(row) for row in rows]
+        revision = since
+        while events := await self._chunk(revision, until, resource, whole=since == 0):
+            revision = events[-1].revision
+            ready = [moment for moment in waiting if moment.revision < revision]
+            waiting = waiting[len(ready) :]
+            for moment in merged(events, ready):
+                yield moment
+        for moment in waiting:
+            yield moment
+        if seen is not None:
+            seen.revision = max(until, since)
+            seen.seq = rows[-1][0] if rows else seen.seq
+
+    async def close(self) -> None:
+        """Lets go of the database."""
+        await self._database.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+class _Seen:
+    """Holds the position of a follower: in the log, and on the time line."""
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision
+        self.seq = 0

@@ -2,7 +2,7 @@
 
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 HIDDEN = "***"

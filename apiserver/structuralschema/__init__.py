@@ -17,18 +17,18 @@ tree of one version's `schema.openAPIV3Schema` once per definition (None keeps e
 Source: apiextensions-apiserver pkg/apiserver/{schema,validation}, kube-openapi pkg/validation, 1.36.
 """
 
-from kubeskew.apiserver.structuralschema.bridge import to_schema
-from kubeskew.apiserver.structuralschema.defaulting import default
+from kubeskew.apiserver.structuralschema.conversion import openapi, to_schema
+from kubeskew.apiserver.structuralschema.defaults import default
 from kubeskew.apiserver.structuralschema.definitions import has_defaults, validate_definition, warnings
-from kubeskew.apiserver.structuralschema.embedded import CoercionError, coerce
 from kubeskew.apiserver.structuralschema.model import Structural
 from kubeskew.apiserver.structuralschema.objects import (
+    CoercionError,
+    coerce,
     validate_object,
     validate_status_update,
     validate_update,
 )
 from kubeskew.apiserver.structuralschema.pruning import prune
-from kubeskew.apiserver.structuralschema.publishing import openapi
 
 __all__ = [
     "CoercionError",

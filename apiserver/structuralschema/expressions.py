@@ -12,9 +12,7 @@ from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel.values import NONE, Optional
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, index, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.structuralschema.correlation import NOTHING, item_finder, same
 from kubeskew.apiserver.structuralschema.model import Structural
-from kubeskew.apiserver.structuralschema.paths import child, key, shown
 from kubeskew.apiserver.structuralschema.rule_programs import (
     BUDGET,
     CALL_LIMIT,
@@ -23,6 +21,8 @@ from kubeskew.apiserver.structuralschema.rule_programs import (
     RuleNode,
     RuleProgram,
 )
+from kubeskew.apiserver.structuralschema.validation_errors import child, key, shown
+from kubeskew.apiserver.structuralschema.values import NOTHING, item_finder, same
 
 _LONGEST_MESSAGE: Final = 5 * 1024
 _NO_BUDGET: Final = (

@@ -1,15 +1,17 @@
-"""Parses one JSONSchemaProps into a tree, the structural schema; derived parts are made on first use.
+"""The structural schema as a tree, parsed from JSONSchemaProps, and resources that have one.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{structural,convert}.go, 1.36.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.apiserver.features import SchemaFeatures, features_of
 from kubeskew.apiserver.structuralschema.rule_programs import BUDGET, RuleNode, compile_rules, effort
@@ -153,3 +155,15 @@ def _without_int_or_string(props: Any) -> Any:
         kept.pop("x-kubernetes-int-or-string", None)
         return kept
     return [_without_int_or_string(prop) for prop in props] if isinstance(props, list) else props
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructuralResource(Resource):
+    """Holds what the objects of a custom resource may be, beside what every resource has."""
+
+    structural: Structural | None = None
+
+
+def structural_of(resource: object) -> Structural | None:
+    """Returns the structural schema of a custom resource, None for what is built in."""
+    return resource.structural if isinstance(resource, StructuralResource) else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.structuralschema.model import Structural
-from kubeskew.apiserver.structuralschema.paths import Path, dotted
+from kubeskew.apiserver.structuralschema.validation_errors import Path, dotted
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 

@@ -1,9 +1,11 @@
-"""Compiles the rules of a schema to programs, beside the tree of the schema.
+"""Programs of x-kubernetes-validations, and the field paths that rules and selectable fields name.
 
-Source: apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go, 1.36.
+Sources: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go (ValidFieldPath), 1.36;
+apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go, 1.36.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -11,8 +13,11 @@ from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.structuralschema.field_paths import FieldPathError, read_field_path
 
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'.*", re.DOTALL)
+_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\",
+}  # fmt: skip
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
 CALL_LIMIT: Final = 1_000_000  # of one expression
@@ -22,6 +27,61 @@ _REQUEST_BYTES: Final = 3 * 1024 * 1024
 
 Stored: TypeAlias = Callable[[str], bool]  # whether an expression is in storage already
 Variables: TypeAlias = "Mapping[str, cel.Type | cel.Declared]"
+
+
+class FieldPathError(ValueError):
+    """A path that names no field; the text is upstream's."""
+
+
+def read_field_path(path: str, props: Object, *, brackets: bool = True) -> tuple[str, Object]:
+    """Returns the field path as errors show it, without a leading dot, and the schema of the field."""
+    tokens = iter(_TOKEN.findall(path))
+    shown, node = "", props
+    for step in tokens:
+        if step == "[":
+            if not brackets:
+                raise FieldPathError("array notation is not allowed")
+            shown, node = _step(shown, node, _quoted(tokens))
+            closing = _next(tokens)
+            if closing != "]":
+                raise FieldPathError(f"expected ] but got {closing}")
+        elif step == ".":
+            shown, node = _step(shown, node, _next(tokens))
+        else:
+            raise FieldPathError(f"expected [ or . but got: {step}")
+    return shown, node
+
+
+def _next(tokens: Iterator[str]) -> str:
+    step = next(tokens, None)
+    if step is None:
+        raise FieldPathError("unexpected end of JSON path")
+    return step
+
+
+def _quoted(tokens: Iterator[str]) -> str:
+    token = _next(tokens)
+    if len(token) < 2 or token[0] != "'" or token[-1] != "'":
+        raise FieldPathError(f"expected single quoted string but got {token}")
+
+    def unescape(found: re.Match[str]) -> str:
+        if found[1] not in _ESCAPES:
+            raise FieldPathError(f"invalid string literal: invalid escape char {found[0]}")
+        return _ESCAPES[found[1]]
+
+    return re.sub(r"\\(.)", unescape, token[1:-1])
+
+
+def _step(shown: str, node: Object, name: str) -> tuple[str, Object]:
+    properties, extra = node.get("properties"), node.get("additionalProperties")
+    if properties:
+        below = properties.get(name)
+        if below is None:
+            raise FieldPathError("does not refer to a valid field")
+        return (f"{shown}.{name}" if shown else name), below
+    if extra is not None:
+        return f"{shown}[{name}]", extra if isinstance(extra, dict) else {}
+    raise FieldPathError("does not refer to a valid field")
 
 
 @dataclass(slots=True)

@@ -1,19 +1,94 @@
-"""Holds what OpenAPI validation finds wrong with a value: its message, and the field error that it becomes.
+"""Errors of OpenAPI validation: the place of a value, the message, and the field error that it becomes.
+
+Two spellings exist upstream: OpenAPI validation writes every step as `.name` (`spec.labels.a`), everything
+else writes the keys of maps as `[key]`.
 
 Source: kube-openapi pkg/validation/errors/schema.go; apiextensions-apiserver pkg/apiserver/validation
 (kubeOpenAPIResultToFieldErrors), 1.36.
 """
 
 import json
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.field import ErrorType, FieldError
-from kubeskew.apiserver.structuralschema.kinds import sorted_maps
-from kubeskew.apiserver.structuralschema.paths import Path, child, dotted, shown
 
+NIL = "<nil>"  # how Go shows the path of the root
+_LEAST, _MOST = -(2**63), 2**63 - 1
 Text = str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Marks the key of a map, as a step of a path."""
+
+    name: str
+
+
+Path: TypeAlias = tuple[Any, str | int | Key] | None  # (path above, step); None is the root
+
+
+def dotted(path: Path) -> str:
+    """Returns the path as `spec.labels.a` or `spec.items[0].name`; the root is empty."""
+    return _joined(path, "", lambda name: f".{name}")
+
+
+def bracketed(path: Path, prefix: str = "") -> str:
+    """Returns the path as `spec.labels[a]`, below a prefix."""
+    return _joined(path, prefix, lambda name: f"[{name}]")
+
+
+def _joined(path: Path, prefix: str, show_key: Callable[[str], str]) -> str:
+    steps = []
+    while path is not None:
+        path, step = path
+        if isinstance(step, Key):
+            steps.append(show_key(step.name))
+        else:
+            steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return (prefix + "".join(reversed(steps))).removeprefix(".")
+
+
+def child(path: str, name: str) -> str:
+    """Returns a named field of `path`, which may be the root's."""
+    return name if path in {"", NIL} else f"{path}.{name}"
+
+
+def key(path: str, name: str) -> str:
+    """Returns an entry of a map."""
+    return f"[{name}]" if path in {"", NIL} else f"{path}[{name}]"
+
+
+def shown(path: str) -> str:
+    """Returns `path` as an error shows it."""
+    return path or NIL
+
+
+def kind_of(value: Any) -> tuple[str, str]:
+    """Returns JSON type and Go format: `integer`, `int64`. Integers beyond 64 bits are float64, as in Go."""
+    kind = type(value)
+    if kind is str:
+        return "string", ""
+    if kind is bool:
+        return "boolean", ""
+    if kind is int and _LEAST <= value <= _MOST:
+        return "integer", "int64"
+    if kind is float or kind is int:
+        return "number", "float64"
+    if isinstance(value, dict):
+        return "object", ""
+    if isinstance(value, list):
+        return "array", ""
+    return ("null", "") if value is None else ("string", "")
+
+
+def sorted_maps(value: Any) -> Any:
+    """Returns the value with the keys of every map sorted, as Go writes maps into messages."""
+    if isinstance(value, dict):
+        return {name: sorted_maps(value[name]) for name in sorted(value)}
+    return [sorted_maps(item) for item in value] if isinstance(value, list) else value
 
 
 class ValidationError(NamedTuple):

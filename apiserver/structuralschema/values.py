@@ -1,22 +1,45 @@
-"""Checks values against their schema: one closure per node, made once, collects errors.
+"""Validation of values against a structural schema, with ratcheting against the values they replace.
+
+Fields are found by name, items of map lists by their keys; items of other lists have no old value.
+
+Each is a closure made once per schema: `check(value, path, errors) -> matches`, where `matches` is how many
+checks held (upstream chooses the alternative of an anyOf with the most).
 
 `check(value, old, path, errors) -> matches`. `old` is the value that this one was before, or `NOTHING` where
-there is no such; what did not change since is not held against an object (ratcheting). Source: kube-openapi
+there is no such; what did not change since is not held against an object (ratcheting).
+
+Sources: apiserver pkg/cel/common/{equality,maplist}.go, 1.36; kube-openapi
+pkg/validation/validate/{type,validator,values}.go, 1.36; kube-openapi
 pkg/validation/validate/{schema,schema_props,slice_validator,object_validator}.go and apiextensions-apiserver
 pkg/apiserver/validation/ratcheting.go, 1.36.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from kubeskew.apimachinery.cel.library.patterns import regular_expression
+from kubeskew.apimachinery.field import ErrorType
+from kubeskew.apimachinery.go_formats import float_text
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import SchemaFeatures
-from kubeskew.apiserver.structuralschema import scalars, validation_errors
-from kubeskew.apiserver.structuralschema.correlation import NOTHING, item_finder, same
-from kubeskew.apiserver.structuralschema.paths import Path
-from kubeskew.apiserver.structuralschema.scalars import Check
-from kubeskew.apiserver.structuralschema.validation_errors import ValidationError
+from kubeskew.apiserver.structuralschema import validation_errors
+from kubeskew.apiserver.structuralschema.formats import check_of, is_known
+from kubeskew.apiserver.structuralschema.validation_errors import Path, ValidationError, dotted, kind_of
 
+NOTHING: Final = object()  # no value that this one could have been
+_SCALARS = (bool, int, float, str)
+
+Find = Callable[[Any], Any]  # the old item of a new one, or NOTHING
+_LARGEST_EXACT = 2**53 - 1  # swag: the largest integer that JSON and float64 agree on
+_EPSILON = 1e-9
+Check: TypeAlias = Callable[[Any, Path, list[ValidationError]], int]
+Bound: TypeAlias = Callable[[float, Path], ValidationError | None]
+
+_LIMITS = (("multipleOf", "MultipleOf"), ("minimum", "Minimum boundary"), ("maximum", "Maximum boundary"))
+_FLOAT32_MAX = 3.4028234663852886e38
+_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_PYTHON_TYPES = {"string": str, "boolean": bool, "object": dict, "array": list}
 NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[ValidationError]], int]
 
 _NUMBERS = (int, float)
@@ -26,19 +49,306 @@ _PLAIN = frozenset(
 _TYPE_META = frozenset({"apiVersion", "kind"})
 
 
+def item_finder(props: Object) -> Callable[[Any], Find | None]:
+    """Returns the function that finds the old items of a list of this schema; it gives None for
+    other lists.
+    """
+    keys = tuple(props.get("x-kubernetes-list-map-keys") or ())
+    is_map = props.get("x-kubernetes-list-type") == "map" and bool(keys)
+
+    def finder(old: Any) -> Find | None:
+        if not is_map or not isinstance(old, list):
+            return None
+        known: dict[Any, Any] = {}
+        for item in old:
+            at = _key_of(item, keys)
+            if at is not None:
+                known.setdefault(at, item)
+
+        def find(item: Any) -> Any:
+            at = _key_of(item, keys)
+            return known.get(at, NOTHING) if at is not None else NOTHING
+
+        return find
+
+    return finder
+
+
+def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
+    if not isinstance(item, dict):
+        return None
+    values = [item.get(key) for key in keys]
+    if any(not isinstance(value, _SCALARS) for value in values):
+        return None
+    return tuple((type(value), value) for value in values)
+
+
+def equal(new: Any, old: Any) -> bool:
+    """Decides whether JSON values are equal with their types: 1 is neither 1.0 nor true."""
+    if type(new) is not type(old):
+        return False
+    if isinstance(new, dict):
+        return new.keys() == old.keys() and all(equal(item, old[name]) for name, item in new.items())
+    if isinstance(new, list):
+        return len(new) == len(old) and all(map(equal, new, old))
+    return bool(new == old)
+
+
+def same(new: Any, old: Any, props: Object | None) -> bool:
+    """Decides whether a value of the schema is the same as before: the order of a map list does not count."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        return len(new) == len(old) and all(_same_field(new, old, name, props) for name in new)
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) == len(old) and _same_items(new, old, props or {})
+    return equal(new, old)
+
+
+def _same_field(new: Object, old: Object, name: str, props: Object | None) -> bool:
+    if name not in old or props is None:
+        return False
+    below = (props.get("properties") or {}).get(name)
+    if below is None:
+        extra = props.get("additionalProperties")
+        below = extra if isinstance(extra, dict) else None
+    if below is None:
+        return False  # what the schema does not know cannot be compared: upstream takes it for changed
+    return same(new[name], old[name], below)
+
+
+def _same_items(new: list[Any], old: list[Any], props: Object) -> bool:
+    find = item_finder(props)(old)
+    if find is None:
+        return equal(new, old)
+    items = props.get("items")
+    for item in new:
+        before = find(item)
+        if before is NOTHING or not same(item, before, items):
+            return False
+    return True
+
+
+def is_whole(value: float) -> bool:
+    """Decides whether go-openapi takes a float64 for an integer (swag.IsFloat64AJSONInteger)."""
+    if not math.isfinite(value) or abs(value) > _LARGEST_EXACT:
+        return False
+    nearest = float(int(value))
+    difference = abs(value - nearest)
+    if value == nearest or value == math.floor(value):
+        return True
+    if value == 0 or nearest == 0 or difference < 5e-324:
+        return difference < _EPSILON * 5e-324
+    return difference / (abs(value) + abs(nearest)) < _EPSILON
+
+
+def types_of(props: Object) -> list[str]:
+    """Returns the JSON types that a schema allows; empty for any."""
+    if props.get("x-kubernetes-int-or-string"):
+        return ["integer", "string"]
+    return [props["type"]] if props.get("type") else []
+
+
+def format_of(props: Object, features: SchemaFeatures) -> str:
+    """Returns the format of a schema, if the release knows it."""
+    name = props.get("format") or ""
+    types = types_of(props)
+    return name if name and is_known(name, types[0] if len(types) == 1 else "", features) else ""
+
+
+def type_check(props: Object, features: SchemaFeatures) -> Check | None:
+    """Returns the check of type and format; None if the schema has neither."""
+    types, form = types_of(props), format_of(props, features)
+    if not types and not form:
+        return None
+    nullable, wanted = bool(props.get("nullable")), ",".join(types)
+    simple = _PYTHON_TYPES.get(wanted) if not form else None
+    numeric = "number" in types or "integer" in types
+
+    def check(value: Any, path: Path, errors: list[ValidationError]) -> int:
+        if type(value) is simple:
+            return 1
+        if value is None:
+            error = None if nullable or not types else validation_errors.wrong_type(path, wanted, "null")
+        else:
+            error = _mismatch(value, path)
+        if error is not None:
+            errors.append(error)
+            return 0
+        return 1
+
+    def _mismatch(value: Any, path: Path) -> ValidationError | None:
+        kind, go = kind_of(value)
+        whole = kind == "number" and "integer" in types and is_whole(value)
+        fits = kind in types or whole or (kind == "integer" and "number" in types)
+        if kind not in {"string", "array"} and form and not (fits or go == form):
+            return validation_errors.wrong_type(path, form, go)
+        if not numeric and form and kind in {"string", "array"}:
+            return None  # a list passes for a text with a format: upstream's slip
+        return None if fits else validation_errors.wrong_type(path, wanted, kind)
+
+    return check
+
+
+def text_check(props: Object) -> Check | None:
+    """Returns the check of a string's length and pattern, which tells the first error only."""
+    most, least, pattern = props.get("maxLength"), props.get("minLength"), props.get("pattern") or ""
+    if most is None and least is None and not pattern:
+        return None
+    try:
+        search = regular_expression(pattern).search if pattern else None
+        pattern_shown = pattern
+    except ValueError as error:  # stored by an older server
+        search, pattern_shown = (lambda _: None), f"{pattern}, but pattern is invalid: {error}"
+
+    def check(value: str, path: Path, errors: list[ValidationError]) -> int:
+        if most is not None and len(value) > most:
+            errors.append(validation_errors.too_long(path, most))
+        elif least is not None and len(value) < least:
+            errors.append(
+                validation_errors.invalid(path, value, f"in body should be at least {least} chars long")
+            )
+        elif search is not None and search(value) is None:
+            errors.append(validation_errors.invalid(path, value, f"in body should match '{pattern_shown}'"))
+        return 0
+
+    return check
+
+
+def format_check(props: Object, features: SchemaFeatures) -> Check | None:
+    """Returns the format of a string."""
+    form = format_of(props, features)
+    has_format = check_of(form) if form else None
+    if has_format is None:
+        return None
+
+    def check(value: str, path: Path, errors: list[ValidationError]) -> int:
+        if not has_format(value):
+            errors.append(validation_errors.wrong_type(path, form, value))
+        return 0
+
+    return check
+
+
+def enum_check(props: Object) -> Check | None:
+    """Returns the check of membership; numbers are converted to the type of the allowed value first, as Go
+    does.
+    """
+    allowed = props.get("enum") or []
+    if not allowed:
+        return None
+    texts = frozenset(text for text in allowed if isinstance(text, str))
+
+    def check(value: Any, path: Path, errors: list[ValidationError]) -> int:
+        if not (value in texts if type(value) is str else any(_is(value, choice) for choice in allowed)):
+            errors.append(validation_errors.not_supported(path, value, allowed))
+        return 0
+
+    return check
+
+
+def _is(value: Any, allowed: Any) -> bool:
+    if value is None or allowed is None:
+        return False  # null is never among the values, even where it is listed
+    if isinstance(value, bool) or isinstance(allowed, bool):
+        return value is allowed
+    if isinstance(value, int | float) and isinstance(allowed, int | float):
+        return (int(value) if isinstance(allowed, int) else float(value)) == allowed
+    return type(value) is type(allowed) and bool(value == allowed)
+
+
+# --- numbers ---------------------------------------------------------------------------------------------
+
+
+def number_check(props: Object, features: SchemaFeatures) -> Check | None:
+    """Returns the check of a number: range of the format, multipleOf, minimum, maximum, in this order."""
+    types, form = types_of(props), format_of(props, features)
+    kind = types[0] if len(types) == 1 else ""
+    ranged = form if kind else ""
+    called = f"with format {form}" if form else "(default format)"
+    if kind == "integer" and not ranged:
+        ranged = "int64"
+    bounds: list[tuple[str, Bound]] = []
+    for name, prefix in _LIMITS:
+        limit = props.get(name)
+        if limit is not None:
+            fits = not ranged or _in_range(limit, ranged)
+            bounds.append(
+                ("" if fits else prefix, _bound(props, name) if name != "multipleOf" else _multiple(limit))
+            )
+    if not ranged and not bounds:
+        return None
+
+    def check(value: float, path: Path, errors: list[ValidationError]) -> int:
+        if ranged and not _in_range(value, ranged):
+            errors.append(_out_of_range("Checked", kind, called, path))
+        for unfit, bound in bounds:
+            if unfit:
+                errors.append(_out_of_range(unfit, kind, called, path))
+            # As a general number, if the bound is none of the type.
+            error = bound(float(value) if unfit else value, path)
+            if error is not None:
+                errors.append(error)
+        return 1
+
+    return check
+
+
+def _in_range(value: float, form: str) -> bool:
+    if form in _RANGES:
+        least, most = _RANGES[form]
+        return (isinstance(value, int) or value.is_integer()) and least <= value <= most
+    return form != "float" or abs(value) <= _FLOAT32_MAX
+
+
+def _out_of_range(prefix: str, kind: str, called: str, path: Path) -> ValidationError:
+    return validation_errors.unplaced(f"{prefix} value must be of type {kind} {called} in {dotted(path)}")
+
+
+def _bound(props: Object, name: str) -> Bound:
+    """Returns a minimum or maximum. For an integer value it is cut to an integer, as Go does."""
+    limit = props[name]
+    upper = name == "maximum"
+    exclusive = bool(props.get("exclusiveMaximum" if upper else "exclusiveMinimum"))
+    words = ("less" if upper else "greater") + (" than" if exclusive else " than or equal to")
+    sign = 1 if upper else -1
+
+    def check(value: float, path: Path) -> ValidationError | None:
+        used = int(limit) if kind_of(value)[0] == "integer" else float(limit)
+        over = sign * (value - used)
+        if over < 0 or (over == 0 and not exclusive):
+            return None
+        return validation_errors.invalid(path, value, f"in body should be {words} {float_text(used)}")
+
+    return check
+
+
+def _multiple(factor: float) -> Bound:
+    def check(value: float, path: Path) -> ValidationError | None:
+        whole = kind_of(value)[0] == "integer"
+        used = int(factor) if whole else float(factor)  # 0.5 is 0 for an integer, as Go has it
+        if used <= 0:
+            text = f"factor MultipleOf declared for {dotted(path)} must be positive: {float_text(used)}"
+            return ValidationError(text, ErrorType.INVALID, dotted(path), used, text)
+        quotient = 1 / used * value if used < 1 else value / used
+        if value % used == 0 if whole else is_whole(quotient):
+            return None
+        return validation_errors.invalid(path, value, f"in body should be a multiple of {float_text(used)}")
+
+    return check
+
+
 def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False) -> NodeCheck:
     """Returns the check of a schema and everything below it. At the root, apiVersion and kind
     never ratchet.
     """
-    kind = scalars.type_check(props, features)
+    kind = type_check(props, features)
     junctors = _junctors(props, features)
-    enum = scalars.enum_check(props)
-    text = _both(scalars.text_check(props), scalars.format_check(props, features))
-    number = scalars.number_check(props, features)
+    enum = enum_check(props)
+    text = _both(text_check(props), format_check(props, features))
+    number = number_check(props, features)
     lists = _list_check(props, features)
     objects = _object_check(props, features, root=root)
     # A format check counts only where there is one.
-    texts_count = 2 + (scalars.format_check(props, features) is not None)
+    texts_count = 2 + (format_check(props, features) is not None)
     base = 3 + (kind is not None)  # final, junctors (twice), type
 
     def check(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
@@ -75,7 +385,7 @@ def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False
 def _only_type(props: Object, features: SchemaFeatures) -> type | None:
     """Returns the Python type of values that have nothing but a type to be checked, if there is one."""
     kinds = {"string": str, "boolean": bool}
-    if scalars.format_of(props, features) or not _PLAIN.issuperset(props):
+    if format_of(props, features) or not _PLAIN.issuperset(props):
         return None
     return kinds.get(props.get("type") or "")
 

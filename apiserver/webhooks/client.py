@@ -1,26 +1,67 @@
-"""Calls webhooks over HTTPS: one POST of a review, one JSON answer.
+"""The client of webhooks over HTTPS: trust in one bundle, one POST of a review, Go's error texts.
 
-Source: k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
+Sources: Go's net/http, net, crypto/tls and crypto/x509; k8s.io/client-go/rest/request.go and
+k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36. (from memory);
+k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
 """
 
+import ast
+import asyncio
 import base64
+import errno
 import math
+import re
 import ssl
+from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.storage.encoding import dumps
-from kubeskew.apiserver.webhooks import failures
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
-from kubeskew.apiserver.webhooks.trust import shown_by, trusting
 
 if TYPE_CHECKING:
     import aiohttp
+    from cryptography import x509
 
+Identity = tuple[str, str]  # files of a client certificate and its key
+_SECONDS = 2.0  # to look at a certificate once more, for the message only
+_ERRNO = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ETIMEDOUT: "connection timed out",
+    errno.EHOSTUNREACH: "no route to host",
+    errno.ENETUNREACH: "network is unreachable",
+    errno.ECONNRESET: "connection reset by peer",
+}
+_HOSTNAME_MISMATCH, _IP_MISMATCH = 62, 64
+_EXPIRED, _NOT_YET = 10, 9
+_PREFIX = "tls: failed to verify certificate: x509: "
+_UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
+
+_MESSAGES = {
+    400: ("BadRequest", "the server rejected our request for an unknown reason"),
+    401: ("Unauthorized", "the server has asked for the client to provide credentials"),
+    404: ("NotFound", "the server could not find the requested resource"),
+    405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
+    409: ("AlreadyExists", "the server reported a conflict"),
+    422: ("Invalid", "the server rejected our request due to an error in our request"),
+    429: (
+        "TooManyRequests",
+        "the server has received too many requests and has asked us to try again later",
+    ),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: (
+        "Timeout",
+        (
+            "the server was unable to return a response in the time allotted, "
+            "but may still be processing the request"
+        ),
+    ),
+}
 _HTTPS = 443
 _MAX_ANSWER = 3 << 20
 _REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -31,6 +72,183 @@ _HEADERS = {
     "Accept": "application/json, */*",
     "User-Agent": "kube-apiserver-admission",
 }
+
+
+def _showing(identity: Identity | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if identity is not None:
+        context.load_cert_chain(*identity)
+    return context
+
+
+@lru_cache(maxsize=256)
+def trusting(bundle: str, identity: Identity | None = None) -> ssl.SSLContext:
+    """Returns a context that trusts the certificates in `bundle` (PEM), the machine's if it is empty.
+
+    `identity` is shown to servers that ask for a client certificate.
+    """
+    context = _showing(identity)
+    if bundle:
+        context.load_verify_locations(cadata=bundle)
+    else:
+        context.load_default_certs()
+    return context
+
+
+@lru_cache(maxsize=4)
+def trusting_all(identity: Identity | None = None) -> ssl.SSLContext:
+    """Returns a context that does not look at who answers."""
+    context = _showing(identity)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def shown_by(address: Address, name: str) -> "x509.Certificate | None":
+    """Returns the certificate that the server at `address` shows to those who ask for `name`."""
+    from cryptography import x509
+
+    try:
+        async with asyncio.timeout(_SECONDS):
+            _, writer = await asyncio.open_connection(
+                address.host, address.port, ssl=trusting_all(), server_hostname=name
+            )
+    except (OSError, TimeoutError):
+        return None
+    try:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return x509.load_der_x509_certificate(shown) if shown else None
+    finally:
+        writer.close()
+
+
+def unexpected_status(code: int, body: bytes, content_type: str) -> StatusError:
+    """Returns the REST client's error for an answer that is neither a success nor a `Status`."""
+    media_type = content_type.partition(";")[0].strip()
+    is_text = not media_type or media_type.startswith("text/")
+    said = body[:2048].decode(errors="replace").strip() if is_text else "unknown"
+    reason, message = _MESSAGES.get(code, ("", ""))
+    if code == 403:
+        reason, message = "Forbidden", said
+    elif code == 406:
+        reason, message = "NotAcceptable", said
+    elif code == 415:
+        reason, message = "UnsupportedMediaType", said
+    elif not message and code >= 500:
+        reason = "InternalError"
+        message = f"an error on the server ({_quoted(said)}) has prevented the request from succeeding"
+    elif not message:
+        message = f"the server responded with the status code {code} but did not return more information"
+    cause = {"reason": "UnexpectedServerResponse", "message": said}
+    return StatusError(code, reason, message, {"causes": [cause]})
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def of_connection(error: BaseException, address: "Address") -> str:
+    """Returns the error if no connection came to be, or no answer over it, as Go's client tells after `Post
+    "URL": `.
+    """
+    import aiohttp  # imported late, as elsewhere here: it takes 0.1 s, and most servers have no webhooks
+
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {address.host}: no such host"
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return "context deadline exceeded"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return of_handshake(error)
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
+        return "EOF"
+    if isinstance(error, aiohttp.ClientResponseError):  # what came is no HTTP
+        return (
+            f"net/http: HTTP/1.x transport connection broken: malformed HTTP response{_line(error.message)}"
+        )
+    number = getattr(getattr(error, "os_error", error), "errno", None)
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    if isinstance(number, int) and number in _ERRNO:
+        what = "dial" if isinstance(error, aiohttp.ClientConnectorError) else "read"
+        call = "connect" if what == "dial" else "read"
+        return f"{what} tcp {host}:{address.port}: {call}: {_ERRNO[number]}"
+    return str(error)
+
+
+def _line(text: str) -> str:
+    """Returns the line that is no status line, as Go quotes it, from what the parser says of it."""
+    found = re.search(r"^ *(b'.*'|b\".*\")$", text, re.MULTILINE)
+    if found is None:
+        return ""
+    line: bytes = ast.literal_eval(found[1])
+    escapes = {0x22: '\\"', 0x5C: "\\\\", 0x09: "\\t"}
+    plain = (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in line)
+    return f' "{"".join(escapes.get(byte, shown) for byte, shown in zip(line, plain, strict=True))}"'
+
+
+def of_body(error: BaseException) -> str:
+    """Returns the REST client's error if an answer that had begun could not be read to its end."""
+    why = "context deadline exceeded" if isinstance(error, TimeoutError) else "unexpected EOF"
+    return f"unexpected error when reading response body. Please retry. Original error: {why}"
+
+
+def of_handshake(error: BaseException) -> str:
+    """Returns the error of a failed TLS handshake."""
+    return "http: server gave HTTP response to HTTPS client" if _speaks_http(error) else _tls(error)
+
+
+def _speaks_http(error: BaseException) -> bool:
+    text = str(error)
+    return "WRONG_VERSION_NUMBER" in text or "wrong version number" in text
+
+
+def _tls(error: BaseException) -> str:
+    text = str(error)
+    if "EOF" in text:
+        return "EOF"
+    if "certificate required" in text.lower():
+        return "remote error: tls: certificate required"
+    return "remote error: tls: handshake failure" if "alert" in text.lower() else f"tls: {text}"
+
+
+def of_certificate(
+    error: ssl.SSLCertVerificationError, certificate: "x509.Certificate | None", name: str, now: datetime
+) -> str:
+    """Returns the error for an invalid server certificate; `certificate` is what it showed, if known."""
+    if certificate is None:
+        return _PREFIX + _UNKNOWN_AUTHORITY
+    if error.verify_code in {_EXPIRED, _NOT_YET}:
+        return _PREFIX + _outside_validity(certificate, now)
+    if error.verify_code in {_HOSTNAME_MISMATCH, _IP_MISMATCH}:
+        return _PREFIX + _other_name(certificate, name, ip=error.verify_code == _IP_MISMATCH)
+    return _PREFIX + _UNKNOWN_AUTHORITY
+
+
+def _outside_validity(certificate: "x509.Certificate", now: datetime) -> str:
+    text = f"certificate has expired or is not yet valid: current time {timestamp(now)} is"
+    if now > certificate.not_valid_after_utc:
+        return f"{text} after {timestamp(certificate.not_valid_after_utc)}"
+    return f"{text} before {timestamp(certificate.not_valid_before_utc)}"
+
+
+def _other_name(certificate: "x509.Certificate", name: str, *, ip: bool) -> str:
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        if ip:
+            return f"cannot validate certificate for {name} because it doesn't contain any IP SANs"
+        return "certificate relies on legacy Common Name field, use SANs instead"
+    if ip:
+        addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+        if not addresses:
+            return f"cannot validate certificate for {name} because it doesn't contain any IP SANs"
+        return f"certificate is valid for {', '.join(addresses)}, not {name}"
+    hosts = names.get_values_for_type(x509.DNSName)
+    if not hosts:
+        return f"certificate is not valid for any names, but wanted to match {name}"
+    return f"certificate is valid for {', '.join(hosts)}, not {name}"
 
 
 class CallError(Exception):
@@ -78,7 +296,7 @@ class WebhookClient:
         except aiohttp.InvalidURL:
             raise CallError(f'Post "{shown}": {_undialled(url)}') from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise CallError(f'Post "{shown}": {failures.of_connection(error, self._address(url))}') from None
+            raise CallError(f'Post "{shown}": {of_connection(error, self._address(url))}') from None
         except ValueError:  # a malformed URL, or a host that IDNA cannot encode
             raise CallError(f'Post "{shown}": {_undialled(url)}') from None
         _check_kind(answer, review)
@@ -104,7 +322,7 @@ class WebhookClient:
             try:
                 answer = await _whole(got.content)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise CallError(failures.of_body(error)) from None
+                raise CallError(of_body(error)) from None
         return _read(got.status, answer, got.headers.get("Content-Type", ""))
 
     def session(self) -> "aiohttp.ClientSession":
@@ -112,7 +330,7 @@ class WebhookClient:
         if self._session is None:
             import aiohttp
 
-            from kubeskew.apiserver.webhooks.resolving import Resolver
+            from kubeskew.apiserver.webhooks.service_map import Resolver
 
             connector = aiohttp.TCPConnector(
                 resolver=Resolver(self._services), use_dns_cache=False, limit=0, keepalive_timeout=60.0
@@ -132,7 +350,7 @@ class WebhookClient:
         if not isinstance(error, ssl.SSLCertVerificationError):
             return str(error)
         shown = await shown_by(self._address(url), host)
-        return failures.of_certificate(error, shown, host, self._clock.now())
+        return of_certificate(error, shown, host, self._clock.now())
 
 
 async def _whole(content: "aiohttp.StreamReader") -> bytes:
@@ -191,7 +409,7 @@ def _read(code: int, body: bytes, content_type: str) -> Object:
         status = _status(body)
         if status is not None:
             raise _answered(StatusError.from_status(status))
-        raise _answered(failures.unexpected_status(code, body, content_type))
+        raise _answered(unexpected_status(code, body, content_type))
     if not body:
         raise CallError(f"0-length response with status code: {code} and content type: {content_type}")
     value = _parsed(body)

@@ -1,18 +1,56 @@
-"""Gives cells to workers, in groups that stay together, and gathers what came of them."""
+"""Gives cells to workers, in groups that stay together, and gathers what came of them.
 
-from collections.abc import Sequence
+A process runs its cells on clusters of its own, of this machine. A worker on another machine also needs the
+files that cells read while they run.
+"""
 
-from kubeskew.conformance.dealing.workers import DiedError, LostError, Pool, Terms, Work
+import asyncio
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.cluster.fork_client import ForkedProcesses
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.processes import ExecutedProcesses, Processes
+from kubeskew.conformance.chainsaw import expression, named_files
+from kubeskew.conformance.controls import LocalControl
+from kubeskew.conformance.dealing.workers import DiedError, Hear, LostError, Pool, Terms, Work
+from kubeskew.conformance.matrix_runs import Audience, compare, note_end
 from kubeskew.conformance.results import CellResult
-from kubeskew.conformance.resuming import digest_of
-from kubeskew.conformance.runner import Moment
-from kubeskew.conformance.running import Audience, compare, note_end
-from kubeskew.conformance.scenario import Cell
+from kubeskew.conformance.resumption import digest_of
+from kubeskew.conformance.runner import Moment, noting, run_cell
+from kubeskew.conformance.scenario import Cell, Scenario
 
+_PROGRAMS = ("script", "command")  # which run in the scenario's folder
 Group = Sequence[Cell]
 
 _POLL_SECONDS = 0.5
 _TRIALS = 2  # of a group whose process ends by itself
+
+
+def files_of(cells: Sequence[Cell]) -> dict[str, str]:
+    """Returns the files that cells name, by absolute path, with the SHA-256 of each.
+
+    Of those that run programs the scenario's own is one of them, for the folder that it is in. A name that an
+    expression gives is known only when it is read.
+    """
+    scenarios = {cell.scenario.source: cell.scenario for cell in cells if cell.scenario.source}
+    paths = {str(path.absolute()): path for each in scenarios.values() for path in _named(each)}
+    return {name: sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
+
+
+def _named(scenario: Scenario) -> Iterator[Path]:
+    for step in scenario.steps:
+        for operation in step.all_operations():
+            name = operation.body.get("file")
+            if operation.kind in _PROGRAMS:
+                yield Path(scenario.source)
+            elif operation.kind != "kubelet" and isinstance(name, str) and expression(name) is None:
+                yield from named_files(operation.where, name)
 
 
 def deal_cells(
@@ -72,3 +110,44 @@ def _lost(cell: Cell, error: LostError) -> CellResult:
     """Returns the result of a cell that was not run to its end."""
     why = str(error).strip().splitlines()[-1]
     return CellResult(cell.name, cell.scenario.name, cell.parameters, error=why)
+
+
+def local_control(progress: Callable[[str], None], processes: Processes, *, keep: bool) -> LocalControl:
+    """Returns what controls a new cluster of processes for a cell."""
+    directory = Path(tempfile.mkdtemp(prefix="kubeskew-"))  # short, for the paths of sockets are limited
+    return LocalControl(directory, Platform(SystemClock(), processes), progress, keep=keep)
+
+
+class OnProcesses:
+    """Runs cells one after another, in a process that does nothing else; SIGTERM ends them and it."""
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        self._processes: Processes = ExecutedProcesses()
+
+    def __call__(self, job: Sequence[Cell], hear: Hear) -> list[CellResult]:
+        """Returns the results of the cells."""
+        if self._runner is None:
+            self._runner = asyncio.Runner()  # kept, with what forks components: both belong to this process
+            if sys.platform == "linux":
+                self._processes = ForkedProcesses(often=True, dependent=True)
+        try:
+            return self._runner.run(self._run(job, hear))
+        except asyncio.CancelledError:
+            sys.exit(128 + signal.SIGTERM)
+
+    async def _run(self, cells: Sequence[Cell], hear: Hear) -> list[CellResult]:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        if task is not None:
+            loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        try:
+            return [await self._result(cell, hear) for cell in cells]
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+    async def _result(self, cell: Cell, hear: Hear) -> CellResult:
+        def tell(moment: Moment) -> None:
+            hear(cell.name, moment)
+
+        control = local_control(noting(tell), self._processes, keep=False)
+        return await run_cell(cell, control, SystemClock(), tell)

@@ -19,7 +19,7 @@ from distributed import CancelledError, Client, Future, Security, wait
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.cluster.failures import EndedEarlyError, UserError
 from kubeskew.conformance.dealing import dask_worker
-from kubeskew.conformance.dealing.serving import Order, heard
+from kubeskew.conformance.dealing.dask_jobs import Order, heard
 from kubeskew.conformance.dealing.workers import Hear, LostError, Terms, Work
 
 J = TypeVar("J")

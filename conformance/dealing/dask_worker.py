@@ -1,6 +1,6 @@
 """Runs in a Dask worker: says which kubeskew it has, and does jobs in a process beside it.
 
-Cells run in a process that `serving.py` is, one for each worker and run; it ends with the worker, whatever
+Cells run in a process that `dask_jobs.py` is, one for each worker and run; it ends with the worker, whatever
 ends that.
 """
 
@@ -18,11 +18,11 @@ from typing import Any
 
 from distributed import Worker, WorkerPlugin, get_worker
 
-from kubeskew.conformance.dealing.serving import ENDED
+from kubeskew.conformance.dealing.dask_jobs import ENDED
 from kubeskew.conformance.dealing.workers import DiedError
-from kubeskew.conformance.resuming import digest_of_package
+from kubeskew.conformance.resumption import digest_of_package
 
-_MODULE = "kubeskew.conformance.dealing.serving"
+_MODULE = "kubeskew.conformance.dealing.dask_jobs"
 _SHOWN = 12  # digits of a digest
 _STOP_SECONDS = 10.0
 

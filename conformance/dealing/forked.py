@@ -17,7 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from kubeskew.apimachinery.clock import deadline
-from kubeskew.conformance.dealing.freezing import frozen
+from kubeskew.conformance.dealing.frozen_objects import frozen
 from kubeskew.conformance.dealing.workers import DiedError, Hear, LostError, Terms, Work
 
 J = TypeVar("J")

@@ -8,7 +8,7 @@ from typing import Any
 from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
-from kubeskew.conformance.evidence.component_runs import drivers_of, version_at
+from kubeskew.conformance.evidence.components import drivers_of, version_at
 from kubeskew.conformance.evidence.inside import DevicesInside
 from kubeskew.conformance.evidence.log import BRANCHED, FAULT, KUBELET, ComponentChange, Logged, Write
 from kubeskew.conformance.evidence.nodes import NodeRecords

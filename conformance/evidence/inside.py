@@ -1,5 +1,6 @@
-"""Compares what containers had inside when they started with what drivers had prepared for their pods,
-and that with what the claims were allocated.
+"""Compares the devices inside of containers with what drivers had prepared, and that with what was allocated.
+
+Which devices each container should have is read from pods and claims, without the help of the components.
 
 Between the three stand a driver, which answers the kubelet and writes CDI specs, and a kubelet, which gives a
 container the CDI devices of its requests. A device of kubeskew's drivers shows in a container as a variable,
@@ -15,16 +16,120 @@ from typing import Any, NamedTuple, TypeVar
 
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.conformance.evidence import claims_at
 from kubeskew.conformance.evidence.log import KUBELET, Write
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords
 from kubeskew.kubelet.drivers.claims import variable
 
+_DRAFTED = frozenset({"Allocated", "Reallocate"})  # phases of claims that have devices
+_SKIPS = frozenset({"*", "NodePrepareResources"})  # KEP-5945: the driver is not called to prepare
 CLAIMS = "resourceclaims.resource.k8s.io"
 _NOW = timedelta(0)
 
 T = TypeVar("T")
 Past = list[tuple[datetime, T]]  # what held from a time on
+
+
+def named_by_status(pod: ObjectView) -> Any:
+    """Returns what of a pod's status says which claims its containers use."""
+    status = pod.get("status") or {}
+    return status.get("resourceClaimStatuses"), status.get("extendedResourceClaimStatus")
+
+
+def container_requests(pod: ObjectView, container: str) -> Iterator[tuple[str, str]]:
+    """Yields claim and request for all that a container should have; an empty request is the whole claim.
+
+    Up to 1.27 the name of a claim from a template follows from pod and entry; later the status has it. Up to
+    1.30 an entry has its claim or template in `source`. KEP-3063 as drafted has containers list bare names.
+    """
+    status = pod.get("status") or {}
+    told = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or []}
+    entries = {each["name"]: each for each in (pod.get("spec") or {}).get("resourceClaims") or []}
+    for use in (_container(pod, container).get("resources") or {}).get("claims") or []:
+        name, request = (use, "") if isinstance(use, str) else (use["name"], use.get("request") or "")
+        entry = entries.get(name)
+        if entry is None:
+            continue
+        made = told.get(name, f"{pod['metadata']['name']}-{name}")
+        claim = (entry.get("source") or entry).get("resourceClaimName") or made
+        if claim:  # the status may say that none is needed
+            yield claim, request
+    extended = status.get("extendedResourceClaimStatus") or {}
+    for mapping in extended.get("requestMappings") or []:
+        if mapping["containerName"] == container:
+            yield extended["resourceClaimName"], mapping["requestName"]
+
+
+def own_variables(pod: ObjectView, container: str) -> set[str]:
+    """Returns the variables that the container's spec sets."""
+    return {each["name"] for each in _container(pod, container).get("env") or []}
+
+
+def _container(pod: ObjectView, name: str) -> ObjectView:
+    spec = pod.get("spec") or {}
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    return next((each for kind in kinds for each in spec.get(kind) or [] if each["name"] == name), {})
+
+
+def allocation_of(status: ObjectView) -> Any:
+    """Returns the allocation in a claim's status; of KEP-3063 as drafted what is written in its phases."""
+    drafted = {"attributes": status.get("attributes")} if status.get("phase") in _DRAFTED else None
+    return status.get("allocation") or drafted
+
+
+def _results(status: ObjectView) -> list[ObjectView]:
+    return ((allocation_of(status) or {}).get("devices") or {}).get("results") or []
+
+
+def _handles(status: ObjectView) -> list[ObjectView]:
+    """Returns the handles of classic DRA, up to 1.31: one without content where a claim has none."""
+    allocation = allocation_of(status) or {}
+    if handles := allocation.get("resourceHandles"):
+        return [*handles]
+    return [{}] if allocation and "devices" not in allocation and status.get("driverName") else []
+
+
+def preparing_drivers(status: ObjectView) -> list[str]:
+    """Returns the drivers that have to be called before a container starts, for a claim's status."""
+    by_driver: dict[str, bool] = {}
+    for result in _results(status):
+        calls = not _SKIPS & {*(result.get("skipNodeOperations") or ())}
+        by_driver[result["driver"]] = by_driver.get(result["driver"], False) or calls
+    for handle in _handles(status):
+        by_driver[str(handle.get("driverName") or status.get("driverName"))] = True
+    return [driver for driver, calls in by_driver.items() if calls]
+
+
+def devices(status: ObjectView, driver: str) -> list[tuple[str, str, str]]:
+    """Returns request, pool and device of all that a claim is allocated of a driver, sorted."""
+    return sorted(
+        (_request(result), result["pool"], result["device"])
+        for result in _results(status)
+        if result["driver"] == driver
+    )
+
+
+def device_names(status: ObjectView, driver: str, request: str) -> list[str] | None:
+    """Returns the devices of a driver in a claim's request, of the whole claim if that is empty, sorted.
+
+    None if the allocation says nothing of devices: a classic driver's controller has written it.
+    """
+    names = [
+        each["namedResources"]["name"]
+        for handle in _handles(status)
+        if handle.get("driverName") == driver
+        for each in (handle.get("structuredData") or {}).get("results") or []
+        if "namedResources" in each
+    ]
+    if names:
+        return sorted(names)
+    if _handles(status):
+        return None
+    return sorted(name for each, _, name in devices(status, driver) if request in {"", each})
+
+
+def _request(result: ObjectView) -> str:
+    """Returns the request without its subrequest: containers and drivers name requests only."""
+    return str(result["request"]).partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +204,12 @@ class DevicesInside:
     def see(self, write: Write) -> None:
         uid = str(write.value["metadata"].get("uid") or "")
         if write.resource == "pods":
-            _note(self._pods[uid], write, write.value, claims_at.named_by_status)
+            _note(self._pods[uid], write, write.value, named_by_status)
         elif write.resource == CLAIMS:
             _note(self._claims[write.namespace, write.name], write, uid, str)
             for consumer in reserved_for(write.value):
                 self._used[str(consumer.get("uid"))].add(uid)
-            _note(self._statuses[uid], write, write.value.get("status") or {}, claims_at.allocation_of)
+            _note(self._statuses[uid], write, write.value.get("status") or {}, allocation_of)
 
     def disagreements(self, records: NodeRecords, drivers: Iterable[str] = ()) -> Iterator[Disagreement]:
         """Yields what drivers prepared otherwise than allocated, then what containers had otherwise inside.
@@ -131,9 +236,7 @@ class DevicesInside:
             for device in call.devices
             for request in device["requests"]
         )
-        allocated = [
-            claims_at.devices(status, call.driver) for status in self._status(call.uid, now, self._until(now))
-        ]
+        allocated = [devices(status, call.driver) for status in self._status(call.uid, now, self._until(now))]
         if allocated and prepared not in allocated:
             has, given = (", ".join(map("/".join, each)) or "nothing" for each in (prepared, allocated[-1]))
             text = (
@@ -169,7 +272,7 @@ class DevicesInside:
         place = f"container {event.container} of Pod {namespace}/{name}"
         uses: list[tuple[str, _Answer]] = []
         texts: list[tuple[str, str]] = []
-        for claim, request in claims_at.container_requests(pod, event.container):
+        for claim, request in container_requests(pod, event.container):
             given = self._answers_for(event, (namespace, claim), answers, at)
             if given is None:
                 return
@@ -206,7 +309,7 @@ class DevicesInside:
         waits: dict[str, _Answer | None] = {}
         for uid in reversed(uids):
             for status in reversed(self._status(uid, now, until)):
-                drivers = [each for each in claims_at.preparing_drivers(status) if each in answers.drivers]
+                drivers = [each for each in preparing_drivers(status) if each in answers.drivers]
                 found = {driver: answers.of_claim(event.node, driver, uid, at) for driver in drivers}
                 if found and all(found.values()):
                     return found
@@ -227,7 +330,7 @@ class DevicesInside:
             if not contents.keys() >= {*ids}:
                 continue
             statuses = self._status(call.uid, answer.time, self._until(_moment(event.time)))
-            given = [claims_at.device_names(status, call.driver, request) for status in statuses]
+            given = [device_names(status, call.driver, request) for status in statuses]
             held = sorted(device for cdi_id in ids for device in _devices_in(contents[cdi_id], call.driver))
             if given and None not in given and held not in given:
                 has, wants = (", ".join(each or ()) or "no device" for each in (held, given[-1]))
@@ -292,7 +395,7 @@ def _devices_in(env: Mapping[str, str], driver: str) -> Iterator[str]:
 
 def _strange_variables(event: ContainerEvent, drivers: Collection[str], pod: ObjectView) -> Iterator[str]:
     """Yields variables that list devices as none of the container's CDI devices sets them, and lost ones."""
-    own = claims_at.own_variables(pod, event.container)
+    own = own_variables(pod, event.container)
     given: defaultdict[str, set[str]] = defaultdict(set)
     for injected in event.injected:
         for name, value in injected.env.items():

@@ -9,8 +9,8 @@ from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, InjectedDevice, NodeRecords
 from kubeskew.kubelet.containers import event_log
 from kubeskew.kubelet.containers.journal import Journal
-from kubeskew.kubelet.drivers import call_log
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.drivers import claims
+from kubeskew.kubelet.node.config import NodeLayout
 
 
 def node_records(directory: StateDir) -> NodeRecords:
@@ -30,7 +30,7 @@ def _time(entry: DriverCall | ContainerEvent) -> str:
 def _call_logs(root: Path, node: str) -> list[tuple[str, Path]]:
     """Returns the drivers of a node, each with the file of its calls."""
     plugins = NodeLayout.under(root, node).plugin("")
-    paths = sorted(plugins.rglob(call_log.FILE_NAME))
+    paths = sorted(plugins.rglob(claims.CALL_LOG))
     return [(str(path.parent.relative_to(plugins)), path) for path in paths]
 
 

@@ -7,33 +7,37 @@ from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quota.claims import ClaimFacts, DeviceClasses
 from kubeskew.apimachinery.quota.registry import Evaluators
-from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
-from kubeskew.conformance.invariants.addresses import UniqueAddress
+from kubeskew.conformance.invariants.apiserver import (
+    Measure,
+    NoSilentFieldLoss,
+    QuotaExact,
+    ReadsAlike,
+    ReadsGoForward,
+    StoredReadable,
+    UniqueAddress,
+    unknown_fields,
+    unreadable,
+)
 from kubeskew.conformance.invariants.components import AuthorisedAsMeant, ComponentStarts, NoCrash, OneLeader
+from kubeskew.conformance.invariants.controllers import (
+    ControllersSettle,
+    CountedOnce,
+    OwnNamespace,
+    ReplicaBounds,
+)
 from kubeskew.conformance.invariants.deletion import DeletionCompletes, RightOwner, UidNotName
 from kubeskew.conformance.invariants.devices import ClaimReleased, DeviceInside, DeviceOnce
-from kubeskew.conformance.invariants.fields import unknown_fields, unreadable
-from kubeskew.conformance.invariants.invariant import Invariant
-from kubeskew.conformance.invariants.owning import OwnNamespace
-from kubeskew.conformance.invariants.placing import (
+from kubeskew.conformance.invariants.invariant import USUAL, Invariant, Tolerance
+from kubeskew.conformance.invariants.placement import (
     BoundIsAdmitted,
     DeclaredEffect,
     PreemptionContract,
     SchedulableIsScheduled,
 )
-from kubeskew.conformance.invariants.quotas import Measure, QuotaExact
-from kubeskew.conformance.invariants.running import RunningUndisturbed
-from kubeskew.conformance.invariants.settling import ControllersSettle
-from kubeskew.conformance.invariants.stored import (
-    NoSilentFieldLoss,
-    ReadsAlike,
-    ReadsGoForward,
-    StoredReadable,
-)
-from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
-from kubeskew.conformance.invariants.workloads import CountedOnce, ReplicaBounds
-from kubeskew.controllers.resourcequota.measuring import Listing, measure
+from kubeskew.conformance.invariants.pods import RunningUndisturbed
+from kubeskew.controllers.resourcequota.controller import Listing, measure
 
 _PODS = GroupResource("", "pods")
 _CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubeskew.apimachinery.component_names import kind_of
+from kubeskew.apimachinery.known_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged, Write
 

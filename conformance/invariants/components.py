@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from kubeskew.conformance.invariants.cluster import Change, Cluster, named
-from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant
-from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
+from kubeskew.conformance.invariants.invariant import USUAL, Evidence, LivenessInvariant, Tolerance
 
 LEASES = "leases.coordination.k8s.io"
 # The leases of components, and what holds them.

@@ -14,9 +14,9 @@ from kubeskew.conformance.invariants.cluster import (
     named,
     uid_of,
 )
+from kubeskew.conformance.invariants.controllers import JOB_TRACKING
 from kubeskew.conformance.invariants.devices import CLAIMS
 from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
-from kubeskew.conformance.invariants.workloads import JOB_TRACKING
 
 _COLLECTOR = "generic-garbage-collector"
 _PVC_PROTECTION = "kubernetes.io/pvc-protection"

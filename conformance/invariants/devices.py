@@ -1,25 +1,151 @@
-"""Judges the devices of claims: I01 device-once, I02 claim-released, and of our own I23 device-inside."""
+"""Judges the devices of claims: I01 device-once, I02 claim-released, and of our own I23 device-inside.
+
+By the log, it keeps when pods came and went, and what the ResourceSlices of pools offer: capacities of
+devices, and counters that they share.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.claim_users import is_pod_group, reserved_for
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import ZERO, Quantity
 from kubeskew.conformance.evidence.aspects import claim_names, results
-from kubeskew.conformance.evidence.component_runs import drivers_of, version_at
+from kubeskew.conformance.evidence.components import drivers_of, version_at
 from kubeskew.conformance.evidence.inside import DevicesInside
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.invariants.cluster import Change, Cluster, controller, is_terminal, named, uid_of
-from kubeskew.conformance.invariants.invariant import Evidence
-from kubeskew.conformance.invariants.lives import PodLives
-from kubeskew.conformance.invariants.pools import Device, PoolDevices, device_of
-from kubeskew.conformance.invariants.tolerance import USUAL, Tolerance
+from kubeskew.conformance.invariants.cluster import (
+    Change,
+    Cluster,
+    Place,
+    controller,
+    is_terminal,
+    named,
+    uid_of,
+)
+from kubeskew.conformance.invariants.invariant import USUAL, Evidence, Tolerance
 
+Pool = tuple[str, str]  # driver, name
 CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"
 _SEMANTIC = "semantic.dra.k8s.io/delete-protection"
+
+
+class PodLives:
+    """Holds how long pods were there, and when the last one of a name went."""
+
+    def __init__(self) -> None:
+        self._came: dict[str, datetime] = {}
+        self._lasted: dict[str, float] = {}
+        self._left: dict[Place, datetime] = {}  # by the last one's name
+
+    def see(self, change: Change) -> None:
+        write = change.write
+        if write.resource != "pods":
+            return
+        time, uid = datetime.fromisoformat(write.time), uid_of(write.value)
+        came = self._came.setdefault(uid, time)
+        if change.now is None:
+            self._lasted[uid] = (time - came).total_seconds()
+            self._left[write.namespace, write.name] = time
+
+    def lasted(self, uid: str) -> str:
+        """Says how long a pod was there that has gone: `, 0.1 s after it was created`; nothing of others."""
+        seconds = self._lasted.get(uid)
+        return "" if seconds is None else f", {seconds:.1f} s after it was created"
+
+    def former(self, pod: ObjectView, time: str) -> str:
+        """Says how long before a time a former pod of the same name went; nothing if there was none."""
+        metadata = pod["metadata"]
+        left = self._left.get((metadata.get("namespace") or "", metadata["name"]))
+        if left is None:
+            return ""
+        seconds = (datetime.fromisoformat(time) - left).total_seconds()
+        return f"; a former Pod of its name went {seconds:.1f} s before"
+
+
+class Device(NamedTuple):
+    """Identifies a device in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"device {'/'.join(self)}"
+
+
+def device_of(result: Mapping[str, Any]) -> Device | None:
+    """Returns the device of an allocation result; None if it names none."""
+    parts = (result.get("driver"), result.get("pool"), result.get("device"))
+    return Device(*map(str, parts)) if all(parts) else None
+
+
+class PoolDevices:
+    """Follows the slices; only a pool's newest generation counts."""
+
+    def __init__(self) -> None:
+        self._slices: defaultdict[Pool, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+
+    def change(self, before: ObjectView | None, now: ObjectView | None) -> None:
+        """Takes a slice that was written."""
+        for entry in filter(None, (before,)):
+            self._slices[_pool(entry)].pop(entry["metadata"]["name"], None)
+        if now is not None:
+            self._slices[_pool(now)][now["metadata"]["name"]] = now.get("spec") or {}
+
+    def capacity(self, device: Device) -> dict[str, Quantity]:
+        """Returns the capacity of a device; empty if it is not offered any more."""
+        found = self._device(device)
+        return {
+            name: Quantity.of(value.get("value") if isinstance(value, Mapping) else value)
+            for name, value in (found.get("capacity") or {}).items()
+        }
+
+    def overdrawn(self, pool: Pool, devices: Iterable[Device]) -> Iterator[tuple[str, Quantity, Quantity]]:
+        """Yields name, use and limit of the counters that these devices of a pool consume too much of."""
+        used: defaultdict[str, Quantity] = defaultdict(lambda: ZERO)
+        for device in devices:
+            for name, value in _counters(self._device(device).get("consumesCounters"), "counterSet"):
+                used[name] = used[name] + value
+        limits = dict(
+            _counters(
+                [each for spec in self._newest(pool) for each in spec.get("sharedCounters") or []], "name"
+            )
+        )
+        for name in sorted(used):
+            if name in limits and used[name] > limits[name]:
+                yield name, used[name], limits[name]
+
+    def _device(self, device: Device) -> Mapping[str, Any]:
+        for spec in self._newest((device.driver, device.pool)):
+            for each in spec.get("devices") or []:
+                if each.get("name") == device.device:
+                    return {**each, **(each.get("basic") or {})}
+        return {}
+
+    def _newest(self, pool: Pool) -> list[Mapping[str, Any]]:
+        slices = [spec for _, spec in sorted((self._slices.get(pool) or {}).items())]
+        newest = max((_generation(spec) for spec in slices), default=0)
+        return [spec for spec in slices if _generation(spec) == newest]
+
+
+def _pool(entry: ObjectView) -> Pool:
+    spec = entry.get("spec") or {}
+    return str(spec.get("driver") or ""), str((spec.get("pool") or {}).get("name") or "")
+
+
+def _generation(spec: Mapping[str, Any]) -> int:
+    return int((spec.get("pool") or {}).get("generation") or 0)
+
+
+def _counters(sets: Any, key: str) -> Iterator[tuple[str, Quantity]]:
+    """Yields `set/counter` and its value."""
+    for each in sets or []:
+        for name, counter in (each.get("counters") or {}).items():
+            yield f"{each.get(key)}/{name}", Quantity.of(counter.get("value") or "0")
 
 
 class DeviceOnce:

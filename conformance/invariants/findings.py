@@ -26,9 +26,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apimachinery.versions import Version
-from kubeskew.conformance import yaml_files
+from kubeskew.conformance import grammar
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import check_keys
 
@@ -73,7 +73,7 @@ def known_findings() -> Mapping[str, KnownFinding]:
 
 def read_findings(path: Path = FINDINGS) -> list[KnownFinding]:
     """Returns the entries of a file, in its order. Raises ScenarioError that says what is wrong with it."""
-    documents = yaml_files.read(path)
+    documents = grammar.read(path)
     if len(documents) != 1:
         raise ScenarioError(f"{path}: expected one document, found {len(documents)}")
     items = check_keys(documents[0], ("findings",), str(path)).get("findings")

@@ -1,11 +1,49 @@
-"""Defines the protocol of an invariant."""
+"""The protocol of an invariant, its violations, and what a run allows its components.
+
+Allowed are differences of clocks, and caches that are behind, up to a tolerance.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 from kubeskew.conformance.evidence.nodes import NodeRecords
 from kubeskew.conformance.invariants.cluster import Change, Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Tells that an invariant did not hold, from which revision on; the message names objects and writers."""
+
+    code: str  # I01 … I25
+    name: str  # device-once …
+    message: str
+    revision: int
+    time: str = ""  # RFC 3339 with microseconds
+
+    @property
+    def title(self) -> str:
+        """Returns what marks of scenarios are searched in: code, name and message."""
+        return f"{self.code} {self.name}: {self.message}"
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.name} at revision {self.revision}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Holds what is no fault of a component's in a run.
+
+    `clock_skew`: times of different machines that are closer than that say nothing about an order.
+    `cache_lag`: what a component decides may be right for the state of so long ago.
+    """
+
+    clock_skew: timedelta = timedelta(0)
+    cache_lag: timedelta = timedelta(seconds=5)
+
+
+USUAL = Tolerance()
 
 
 @dataclass(frozen=True, slots=True)

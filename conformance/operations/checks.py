@@ -1,28 +1,36 @@
-"""`assert`, `error`, `wait`: operations that look at objects."""
+"""`assert`, `error`, `wait`, `undisturbed` and `prepared`: operations that look at objects, pods and claims.
+
+`undisturbed` checks that pods live on as they did before the cluster was changed under them; `prepared`, that
+claims are prepared on nodes, by which driver and with which devices.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.objects import Object
+from kubeskew.conformance.assertion_trees import mismatches
 from kubeskew.conformance.bindings import bind, evaluate
-from kubeskew.conformance.chainsaw.expressions import parse_key
-from kubeskew.conformance.chainsaw.json_paths import json_path
-from kubeskew.conformance.context import CellContext
-from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.chainsaw import json_path, parse_key, seconds
+from kubeskew.conformance.context import CellContext, bind_outputs
 from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.evidence.aspects import claim_names
 from kubeskew.conformance.evidence.authors import attributed, background, last_written
-from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.evidence.components import with_version
+from kubeskew.conformance.evidence.disturbances import ClusterSnapshot, PodSnapshot, disturbances, ending
+from kubeskew.conformance.evidence.log import KUBELET, Logged
+from kubeskew.conformance.evidence.nodes import PreparedClaim
 from kubeskew.conformance.grammar import WAIT_KEYS
-from kubeskew.conformance.matching import mismatches
-from kubeskew.conformance.operations.objects import describe
-from kubeskew.conformance.operations.outputs import bind_outputs
-from kubeskew.conformance.operations.sources import documents
-from kubeskew.conformance.operations.waiting import Selection, label_mapping, until
+from kubeskew.conformance.operations.objects import describe, documents
+from kubeskew.conformance.operations.waits import POLL_SECONDS, Selection, find, label_mapping, until
 from kubeskew.conformance.scenario import Operation
-from kubeskew.conformance.value_checking import is_of_bindings
+from kubeskew.conformance.validation import is_of_bindings
 
 Closest = tuple[Object, list[str]] | None  # an object, and what it lacks
+_GROUP = "resource.k8s.io"
+_CHOOSING = ("node", "driver", "claim", "labels", "pod")
 
 
 async def assert_(ctx: CellContext, operation: Operation) -> None:
@@ -210,3 +218,159 @@ def _text(value: Any) -> str:
 def _seconds(ctx: CellContext, operation: Operation, kind: str) -> float:
     text = bind(operation.body.get("timeout"), ctx.bindings)
     return seconds(text, operation.where) if text else ctx.timeout(kind)
+
+
+async def undisturbed(ctx: CellContext, operation: Operation) -> None:
+    """The pods of a name or labels live on as before the first change: containers, devices, claims, node.
+
+    One that was Pending then counts from when it began to run. conformance/evidence/aspects.py lists what has
+    to stay. With `count`, so many pods are from before.
+    """
+    body = bind(dict(operation.body), ctx.bindings)
+    chosen = Selection(
+        *("v1", "Pod", body.get("namespace", ctx.namespace), body.get("name", "")), body.get("labels") or {}
+    )
+    pods = {pod["metadata"]["uid"]: pod for pod in await find(ctx, PODS, chosen)}
+    known = [ctx.noted[uid] for uid in pods if uid in ctx.noted]
+    seen = await _seen(ctx)
+    failures = [
+        (note, [ending(note, seen)])
+        for uid, note in ctx.noted.items()
+        if uid in ctx.present and uid not in pods and _meant(note, chosen)
+    ]
+    if not known and not failures:
+        raise StepError("pods that ran before the change", f"none of {len(pods)} pods did")
+    failures += [(note, disturbances(note, pods[note.pod["metadata"]["uid"]], seen)) for note in known]
+    disturbed = [(describe(note.pod), changes) for note, changes in failures if changes]
+    if disturbed:
+        names = ", ".join(name for name, _ in disturbed)
+        several = len(disturbed) > 1
+        texts = ["; ".join(changes) for _, changes in disturbed]
+        named = [f"{name}: {text}" for (name, _), text in zip(disturbed, texts, strict=True)]
+        raise StepError(f"{names} undisturbed", " | ".join(named) if several else texts[0])
+    expected = body.get("count")
+    if expected is not None and len(known) != expected:
+        raise StepError(f"{expected} pods from before the change", str(len(known)))
+
+
+async def _seen(ctx: CellContext) -> ClusterSnapshot:
+    nodes = {node["metadata"]["name"]: node for node in (await ctx.client.list(NODES))["items"]}
+    return ClusterSnapshot(
+        nodes, await ctx.control.prepared(), await ctx.control.log(), await ctx.control.node_records()
+    )
+
+
+def _meant(note: PodSnapshot, chosen: Selection) -> bool:
+    metadata = note.pod["metadata"]
+    named = chosen.name in {"", metadata["name"]} and metadata["namespace"] == chosen.namespace
+    return named and chosen.labels.items() <= (metadata.get("labels") or {}).items()
+
+
+async def prepared(ctx: CellContext, operation: Operation) -> None:
+    """Wait until claims are prepared, or are not: `prepared: {node: n, claim: c, devices: [gpu-0]}`.
+
+    The claims are chosen by `claim` (a name or several), `labels` or the `pod` that uses them, else all are
+    meant; `node` and `driver` narrow it down. Each chosen claim is to be prepared, with just these `devices`
+    and `cdiDeviceIDs` where they are given; with `count` just so many are, with `absent: true` none.
+    `outputs` bind the list of what is prepared, each `{node, driver, namespace, name, uid, devices}`.
+    """
+    body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
+    if not body.keys() & set(_CHOOSING):
+        raise ScenarioError(f"{operation.where}.prepared: expected one of {', '.join(_CHOOSING)}")
+    count = body.get("count")
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
+        raise ScenarioError(f"{operation.where}.prepared.count: expected a number, found {count!r}")
+    limit = seconds(body["timeout"], operation.where) if "timeout" in body else ctx.timeout("assert")
+    deadline = ctx.clock.monotonic() + limit
+    while True:
+        try:
+            names, unknown = await _chosen(ctx, body)
+            held = [*_held(await ctx.control.prepared(), body, names, ctx.namespace)]
+            lacking = unknown or _lacking(held, body, names)
+        except CONNECTION_ERRORS as failure:
+            lacking = f"no answer: {failure}"
+        if not lacking:
+            bind_outputs(ctx, operation, [_as_json(claim) for claim in held])
+            return
+        if ctx.clock.monotonic() > deadline:
+            raise StepError(_wanted_claims(body, await ctx.control.log()), lacking)
+        await ctx.clock.sleep(POLL_SECONDS)
+
+
+async def _chosen(ctx: CellContext, body: Mapping[str, Any]) -> tuple[set[str] | None, str]:
+    """The names of the claims that are chosen, None for all; and why they are not known yet."""
+    namespace = body.get("namespace", ctx.namespace)
+    if "claim" in body:
+        claims = body["claim"]
+        return {claims} if isinstance(claims, str) else set(claims), ""
+    if "pod" in body:
+        pods = await find(ctx, PODS, Selection("v1", "Pod", namespace, body["pod"]))
+        names = claim_names(pods[0]) if pods else set()
+        return names, "" if names else f"no {'claim of ' if pods else ''}pod {body['pod']}"
+    if "labels" in body:
+        group = await ctx.client.request("GET", f"/apis/{_GROUP}")
+        version = group["preferredVersion"]["groupVersion"]
+        ref = await ctx.kinds.ref(version, "ResourceClaim")
+        claims = await find(ctx, ref, Selection(version, "ResourceClaim", namespace, "", body["labels"]))
+        labels = ",".join(f"{key}={value}" for key, value in body["labels"].items())
+        return {claim["metadata"]["name"] for claim in claims}, "" if claims else f"no claim with {labels}"
+    return None, ""
+
+
+def _held(
+    prepared: Mapping[str, Sequence[PreparedClaim]],
+    body: Mapping[str, Any],
+    names: set[str] | None,
+    namespace: str,
+) -> Iterator[PreparedClaim]:
+    """Yields the chosen claims that are prepared."""
+    for node in sorted(prepared):
+        for claim in prepared[node]:
+            placed = body.get("node", node) == node and body.get("driver", claim.driver) == claim.driver
+            named = names is None or (
+                claim.name in names and claim.namespace == body.get("namespace", namespace)
+            )
+            if placed and named:
+                yield claim
+
+
+def _lacking(held: Sequence[PreparedClaim], body: Mapping[str, Any], names: set[str] | None) -> str:
+    """Returns what differs from what is wanted; empty if nothing does."""
+    shown = ", ".join(map(str, held)) or "none"
+    if body.get("absent"):
+        return shown if held else ""
+    if "count" in body:
+        if len({claim.uid for claim in held}) != body["count"]:
+            return shown
+    elif not held:
+        return shown
+    elif missing := sorted((names or set()) - {claim.name for claim in held}):
+        return f"{shown}; not {', '.join(missing)}"
+    for kind, of in (("devices", "device_names"), ("cdiDeviceIDs", "cdi_ids")):
+        together = sorted({name for claim in held for name in getattr(claim, of)})
+        if kind in body and sorted(body[kind]) != together:
+            return f"{kind} {', '.join(together) or 'none'}"
+    return ""
+
+
+def _wanted_claims(body: Mapping[str, Any], log: Sequence[Logged]) -> str:
+    chosen = [f"{key} {_listed(body[key])}" for key in _CHOOSING if key in body and key != "node"]
+    if "count" in body:
+        text = f"{body['count']} claims prepared"
+    else:
+        text = "no claim prepared" if body.get("absent") else "claims prepared"
+    if "node" in body:
+        text += f" by {with_version(log, KUBELET + body['node'])}"
+    details = [f"{key} {_listed(body[key])}" for key in ("devices", "cdiDeviceIDs") if key in body]
+    return text + (f" ({', '.join(chosen)})" if chosen else "") + "".join(f" with {each}" for each in details)
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    return value if isinstance(value, str) else ", ".join(map(str, value))
+
+
+def _as_json(claim: PreparedClaim) -> dict[str, Any]:
+    names = ("node", "driver", "namespace", "name", "uid", "devices")
+    return {name: getattr(claim, name) for name in names}

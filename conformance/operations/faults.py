@@ -6,20 +6,19 @@
     fault: {clear: ID}              or all
 
 A fault that never fired has shown nothing: unless it is `optional`, the step that set it fails at the end of
-the cell. The keys of a fault stand in apimachinery/faults/reading.py.
+the cell. The keys of a fault stand in apimachinery/faults/syntax.py.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.apimachinery.faults.reading import check_keys, read
-from kubeskew.apimachinery.faults.reading_values import FaultError
-from kubeskew.apimachinery.faults.reports import FaultReport
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.faults.fault import FaultReport
+from kubeskew.apimachinery.faults.keys import FaultError
+from kubeskew.apimachinery.faults.syntax import check_keys, read
+from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.conformance.bindings import bind
-from kubeskew.conformance.chainsaw.expressions import expression
+from kubeskew.conformance.chainsaw import expression, seconds
 from kubeskew.conformance.context import CellContext
-from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.results import OperationResult
 from kubeskew.conformance.scenario import Operation

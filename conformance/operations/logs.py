@@ -7,15 +7,14 @@ from typing import Any
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.cluster.component_logs import TIMED
+from kubeskew.cluster.processes import TIMED_LINE
 from kubeskew.conformance.bindings import bind
-from kubeskew.conformance.context import CellContext
-from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.chainsaw import seconds
+from kubeskew.conformance.context import CellContext, bind_outputs
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.authors import background, running
-from kubeskew.conformance.operations import showing
-from kubeskew.conformance.operations.outputs import bind_outputs
-from kubeskew.conformance.operations.waiting import POLL_SECONDS
+from kubeskew.conformance.operations import kubectl_output
+from kubeskew.conformance.operations.waits import POLL_SECONDS
 from kubeskew.conformance.scenario import Operation
 
 _SINCE = ("step", "start")
@@ -36,7 +35,7 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
     if not body.get("name"):
         if body.keys() & {"matches", "lacks", "since"} or operation.outputs:
             raise ScenarioError(f"{operation.where}.podLogs: expected `name`")
-        await showing.pod_logs(ctx, body)
+        await kubectl_output.pod_logs(ctx, body)
         return
     _check_since(body, f"{operation.where}.podLogs")
     limit = seconds(body["timeout"], operation.where) if "timeout" in body else ctx.timeout("assert")
@@ -162,7 +161,7 @@ def _pattern(body: Mapping[str, Any], name: str, operation: Operation) -> re.Pat
 def _lines_since(lines: Sequence[str], time: str) -> Sequence[str]:
     """Returns the lines logged at or after a time; those without one go with the line before them."""
     for position, line in enumerate(lines):
-        if TIMED.match(line) and line[: len(time)] >= time:
+        if TIMED_LINE.match(line) and line[: len(time)] >= time:
             return lines[position:]
     return [] if time else lines
 

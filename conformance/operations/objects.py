@@ -1,24 +1,110 @@
-"""`apply`, `create`, `update`, `patch`, `delete`: operations that write objects."""
+"""`apply`, `create`, `update`, `patch`, `delete` and `request`: operations that write or send requests.
 
-from collections.abc import Mapping
+The objects of an operation are those of its `resource`, or of the files that it names. A scenario may expect
+an answer of a write. `request` gives the whole answer: its status, its warnings and its body. On a cluster
+that is not ours, what a scenario made is removed, the last first, as Chainsaw does.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import MERGE_PATCH
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, JSON, MERGE_PATCH
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.conformance import grammar
+from kubeskew.conformance.assertion_trees import mismatches
 from kubeskew.conformance.bindings import bind
-from kubeskew.conformance.context import CellContext
-from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.chainsaw import named_files, seconds
+from kubeskew.conformance.context import CellContext, Made, bind_outputs
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.authors import last_written
 from kubeskew.conformance.grammar import IGNORES_READ_ERRORS
-from kubeskew.conformance.operations.sources import resources
-from kubeskew.conformance.operations.waiting import POLL_SECONDS, Selection, find, until
-from kubeskew.conformance.operations.writing import write
+from kubeskew.conformance.operations.waits import POLL_SECONDS, Selection, find, until
+from kubeskew.conformance.results import OperationResult
 from kubeskew.conformance.scenario import Operation
 
+_ANSWERED = "(answered by kube-apiserver)"
 _NOT_FOUND = 404
+_WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def documents(ctx: CellContext, operation: Operation) -> Iterator[Any]:
+    """Yields `resource`, or each document of the files that `file` names, with the expressions in them.
+
+    Of a List, its items. Raises ScenarioError for a file that cannot be read.
+    """
+    body = operation.body
+    if "resource" in body:
+        yield from _items(body["resource"])
+        return
+    for path in named_files(operation.where, str(bind(body["file"], ctx.bindings))):
+        for document in grammar.read(path):
+            yield from _items(document)
+
+
+def resources(ctx: CellContext, operation: Operation) -> Iterator[Object]:
+    """Yields the objects of the operation with the cell's values in them."""
+    for document in documents(ctx, operation):
+        yield bind(document, ctx.bindings)
+
+
+def _items(document: Any) -> Iterator[Any]:
+    if isinstance(document, Mapping) and (document.get("apiVersion"), document.get("kind")) == ("v1", "List"):
+        yield from document.get("items") or ()
+    else:
+        yield document
+
+
+async def write(
+    ctx: CellContext, operation: Operation, obj: Object, send: Callable[[], Awaitable[Object]], what: str
+) -> bool:
+    """Send it; without `expect` it has to succeed. Returns whether it did.
+
+    `expect: [{match: {kind: Pod}, check: {($error != null): true}}]` holds the answer against the checks
+    whose `match` fits the object: in them `$error` is the message of a refusal, or null. Raises StepError.
+    """
+    error: str | None = None
+    answer: Object = {}
+    refusal = ""
+    given = bind(operation.body.get("timeout"), ctx.bindings) if operation.kind != "delete" else None
+    limit = seconds(given, operation.where) if given else None
+    try:
+        async with asyncio.timeout(limit):
+            answer = await send()
+    except TimeoutError:
+        if limit is None:
+            raise
+        raise StepError(f"{what} to end within {limit:g} s", "no answer") from None
+    except StatusError as failure:
+        error = failure.message
+        refusal = f"{failure.code} {failure.reason}: {error} {_ANSWERED}"
+    checks = [
+        entry.get("check") or {}
+        for entry in operation.body.get("expect") or []
+        if not list(mismatches(entry.get("match") or {}, obj, ctx.bindings))
+    ]
+    if not checks and error is not None:
+        raise StepError(f"{what} to succeed", refusal)
+    for check in checks:
+        _hold(check, answer, {**ctx.bindings, "error": error}, refusal, what)
+    if error is None:
+        bind_outputs(ctx, operation, answer)
+    return error is None
+
+
+def _hold(check: Any, answer: Object, bindings: Object, refusal: str, what: str) -> None:
+    differing = "; ".join(mismatches(check, answer, bindings))
+    if not differing:
+        return
+    if not refusal and "$error" in str(check):
+        raise StepError(f"{what} to be refused", f"success {_ANSWERED}")
+    raise StepError(f"{what} to be answered as expected", refusal or differing)
 
 
 def placed(ctx: CellContext, ref: Ref, obj: Object) -> Object:
@@ -230,3 +316,69 @@ def describe(obj: Mapping[str, Any]) -> str:
 def _timeout(ctx: CellContext, operation: Operation, kind: str) -> float:
     text = bind(operation.body.get("timeout"), ctx.bindings)
     return seconds(text, operation.where) if text else ctx.timeout(kind)
+
+
+async def request(ctx: CellContext, operation: Operation) -> None:
+    """Send once and compare: `request: {path: /api/v1/nodes, accept: …, answer: {status: 200, body: {…}}}`.
+
+    `method` is GET if it is left out; a `body` goes as `contentType`, JSON if that is left out, too. The
+    answer has `status`, `warnings` (their texts) and `body`, parsed if it is JSON. An error is an answer.
+    """
+    asked = {key: value for key, value in operation.body.items() if key not in ("answer", "outputs")}
+    body: Mapping[str, Any] = bind(asked, ctx.bindings)
+    method, path = str(body.get("method", "GET")), str(body["path"])
+    try:
+        status, headers, content = await ctx.client.exchange(
+            method,
+            path,
+            body=body.get("body"),
+            content_type=str(body.get("contentType", JSON)),
+            accept=str(body.get("accept", JSON)),
+        )
+    except CONNECTION_ERRORS as error:
+        raise StepError(f"an answer of {method} {path}", f"{type(error).__name__}: {error}") from error
+    found = _answer(status, headers, content)
+    if wrong := [*mismatches(operation.body.get("answer") or {"status": 200}, found, ctx.bindings)]:
+        said = found["body"].get("message", "") if isinstance(found["body"], dict) else ""
+        told = f" ({status} {said})" if status >= 400 else ""
+        raise StepError(f"{method} {path} to be answered as the file says", "; ".join(wrong) + told)
+    bind_outputs(ctx, operation, found)
+
+
+def _answer(status: int, headers: Mapping[str, str], content: bytes) -> Object:
+    try:
+        body: Any = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        body = content.decode(errors="replace")
+    texts = (_ESCAPED.sub(r"\1", text) for text in _WARNING.findall(headers.get("Warning") or ""))
+    return {"status": status, "warnings": [*texts], "body": body}
+
+
+async def remove(ctx: CellContext, made: Sequence[Made]) -> Sequence[OperationResult]:
+    """Delete each, wait until it is gone, and return the failures: what stays until the timeout `cleanup`."""
+    failures = []
+    for ref, namespace, name in reversed(made):
+        started = ctx.clock.monotonic()
+        if found := await _remove(ctx, ref, namespace, name):
+            took = ctx.clock.monotonic() - started
+            about = f"{ref.kind} {name}"
+            failures.append(
+                OperationResult("delete", "delete", took, f"{about} to be gone", found, "cleanup", about)
+            )
+    return failures
+
+
+async def _remove(ctx: CellContext, ref: Ref, namespace: str, name: str) -> str:
+    """Returns why an object is not gone, empty if it is."""
+    deadline = ctx.clock.monotonic() + ctx.timeout("cleanup")
+    try:
+        await ctx.client.delete(ref, name, namespace, propagation="Background")
+        while True:
+            await ctx.client.get(ref, name, namespace)
+            if ctx.clock.monotonic() > deadline:
+                return "it is still there"
+            await ctx.clock.sleep(POLL_SECONDS)
+    except StatusError as error:
+        return "" if error.reason == "NotFound" else error.message
+    except CONNECTION_ERRORS as error:
+        return f"no answer: {error}"

@@ -18,8 +18,7 @@ from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
 from kubeskew.apiserver.apiextensions.table import Snapshot
 from kubeskew.apiserver.features import SchemaFeatures, features_of
 from kubeskew.apiserver.registry.codec import Codec, undecodable
-from kubeskew.apiserver.registry.generic.strategies import strategies_of
-from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext, strategies_of
 from kubeskew.apiserver.registry.generic.update import complete_and_check
 from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry, Key

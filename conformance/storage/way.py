@@ -14,8 +14,7 @@ from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError, known_object
 from kubeskew.conformance.storage import audit
 from kubeskew.conformance.storage.audit import AuditFinding
-from kubeskew.conformance.storage.node_files import KeptNode, read_by
-from kubeskew.conformance.storage.nodes import UNDRAINED, pods_on, undrained
+from kubeskew.conformance.storage.nodes import UNDRAINED, KeptNode, pods_on, read_by, undrained
 from kubeskew.conformance.storage.servers import Settings, StorageServer, gates_taken_along, is_custom
 
 # What an operator can do.

@@ -1,25 +1,433 @@
 """The controller of horizontal pod autoscalers: every 15 seconds it scales their targets by what pods use.
+Each metric proposes a number of replicas, limits keep the change (the autoscaler's, its behaviour's, what
+was recommended lately), and the status says why.
 
 A new autoscaler, or a changed one, is looked at once at first.
-Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
+
+Sources: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36;
+k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go (normalizeDesiredReplicas…), 1.36;
+k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetrics), 1.36.
 """
 
-from collections.abc import Coroutine
-from typing import Any
+import math
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
+from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, PODS, Ref
-from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.conditions import with_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.autoscaling import status
+from kubeskew.apimachinery.quantity import Format, Quantity
+from kubeskew.apimachinery.selectors.label_requirements import SelectorError
+from kubeskew.apimachinery.selectors.labels import LabelSelector
+from kubeskew.controllers.autoscaling import replicas
 from kubeskew.controllers.autoscaling.features import AutoscalerFeatures
-from kubeskew.controllers.autoscaling.limits import History
-from kubeskew.controllers.autoscaling.proposing import Proposals, Proposer
+from kubeskew.controllers.autoscaling.metrics_client import MetricError, resource_metrics
+from kubeskew.controllers.autoscaling.replicas import Proposal
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError, key_of
 from kubeskew.controllers.framework.discovery import served_resources
 
+ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
+GOT_SCALE = ("SucceededGetScale", "the HPA controller was able to get the target's current scale")
+_SOURCES = {"Resource": "resource", "ContainerResource": "containerResource"}
+STABILIZATION_SECONDS = 300  # before fewer replicas than recommended lately are believed
+_FACTOR, _AT_LEAST = 2.0, 4.0  # how many replicas may come at once without a behaviour
+_READY = ("ReadyForNewScale", "recommended size matches current size")
+_UP_STABILIZED = (
+    "ScaleUpStabilized",
+    "recent recommendations were lower than current one, applying the lowest recent recommendation",
+)
+_DOWN_STABILIZED = (
+    "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+)
+_WITHIN = ("DesiredWithinRange", "the desired count is within the acceptable range")
+_TOO_FAST_UP = ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
+_TOO_FAST_DOWN = (
+    "ScaleDownLimit",
+    "the desired replica count is decreasing faster than the maximum scale rate",
+)
+_TOO_MANY = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
+_TOO_FEW = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
+
+Why = tuple[str, str]  # reason and message of a condition
+Event = tuple[str, str]  # reason and message of a warning
 _RESYNC_SECONDS = 15.0
+
+
+def new_condition(kind: str, status: bool | str, reason: str, message: str, now: datetime) -> Object:
+    """Returns a condition whose status began now."""
+    return {
+        "type": kind,
+        "status": str(status),
+        "lastTransitionTime": timestamp(now),
+        "reason": reason,
+        "message": message,
+    }
+
+
+def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:
+    """Returns (the new size, why) if the limits alone decide it."""
+    if current > most:
+        return most, "Current number of replicas above Spec.MaxReplicas"
+    if current < least:
+        return least, "Current number of replicas below Spec.MinReplicas"
+    return None
+
+
+def source_of(metric: Object) -> Object | None:
+    """Returns what is measured of a resource; None for metrics of other kinds."""
+    kind = _SOURCES.get(metric["type"])
+    return metric.get(kind) if kind is not None else None
+
+
+def metric_name(metric: Object) -> str:
+    """Returns how the reason for a new size names a metric of a resource."""
+    source = source_of(metric) or {}
+    if source["target"].get("averageValue") is not None:
+        return f"{source['name']} resource"
+    what = "container resource" if metric["type"] == "ContainerResource" else "resource"
+    return f"{source['name']} {what} utilization (percentage of request)"
+
+
+def measured(metric: Object, proposal: Proposal, *, binary_memory: bool) -> Object:
+    """Returns the status of a metric of a resource."""
+    kind, source = _SOURCES[metric["type"]], source_of(metric) or {}
+    is_binary = binary_memory and source["name"] == "memory"
+    quantity = Quantity(proposal.average, -3, Format.BINARY_SI if is_binary else Format.DECIMAL_SI)
+    current: dict[str, Any] = {"averageValue": quantity.canonical()}
+    if proposal.utilization is not None:
+        current = {"averageUtilization": proposal.utilization, **current}
+    names = {key: source[key] for key in ("name", "container") if key in source}
+    return {"type": metric["type"], kind: {**names, "current": current}}
+
+
+def unmeasured(metrics: Sequence[Object]) -> list[Object]:
+    """Returns the statuses of metrics that nothing is known of."""
+    return [{"type": ""} for _ in metrics]
+
+
+def failure(metric: Object, why: str) -> tuple[str, str, str]:
+    """Returns (reason, message, summary of all) for a metric of a resource that could not be had."""
+    source = source_of(metric) or {}
+    what = "utilization" if source["target"].get("averageValue") is None else "usage"
+    message = f"failed to get {source['name']} {what}: {why}"
+    if metric["type"] == "ContainerResource":
+        return (
+            "FailedGetContainerResourceMetric",
+            message,
+            f"failed to get {source['container']} container metric value: {message}",
+        )
+    return (
+        "FailedGetResourceMetric",
+        message,
+        f"failed to get {source['name']} resource metric value: {message}",
+    )
+
+
+def unserved(metric: Object) -> tuple[str, str, str]:
+    """Returns the same for a metric of another kind: no server has those."""
+    kind = metric["type"]
+    name = metric[kind[0].lower() + kind[1:]]["metric"]["name"]
+    api = "external" if kind == "External" else "custom"
+    why = f"unable to get metric {name}: unable to fetch metrics from {api} metrics API: "
+    why += f"no {api} metrics API ({api}.metrics.k8s.io) registered"
+    return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
+
+
+class Limited(NamedTuple):
+    """A number of replicas within the limits: the conditions AbleToScale and ScalingLimited tell of it."""
+
+    replicas: int
+    able: Why
+    is_limited: bool
+    limit: Why
+
+
+@dataclass(slots=True)
+class History:
+    """Holds what the controller recommended for one autoscaler, and what it changed, each with its time."""
+
+    recommendations: list[tuple[int, datetime]] = field(default_factory=list)
+    ups: list[tuple[int, datetime]] = field(default_factory=list)
+    downs: list[tuple[int, datetime]] = field(default_factory=list)
+
+    def begin(self, current: int, now: datetime) -> None:
+        """Takes the replicas that there are for the first recommendation."""
+        if not self.recommendations:
+            self.recommendations = [(current, now)]
+
+    def scaled(self, behaviour: Object | None, before: int, after: int, now: datetime) -> None:
+        """Takes note of a change; without a behaviour nobody asks for it."""
+        if behaviour is None:
+            return
+        rules = behaviour["scaleUp" if after > before else "scaleDown"]
+        oldest = now - timedelta(seconds=max(policy["periodSeconds"] for policy in rules["policies"]))
+        if after > before:
+            self.ups = [*_since(self.ups, oldest), (after - before, now)]
+        else:
+            self.downs = [*_since(self.downs, oldest), (before - after, now)]
+
+    def limit(self, spec: Object, current: int, wanted: int, least: int, now: datetime) -> Limited:
+        """Returns how many replicas there may be now, and keeps the recommendation."""
+        behaviour = spec.get("behavior")
+        if behaviour is None:
+            stable, able = self._stabilized(wanted, now)
+            replicas, limit = _by_rules(current, stable, least, spec["maxReplicas"])
+        else:
+            stable, able = self._stabilized_as_wanted(behaviour, current, wanted, now)
+            replicas, limit = self._by_behaviour(behaviour, current, stable, least, spec["maxReplicas"], now)
+        return Limited(replicas, able, replicas != stable, limit)
+
+    def _stabilized(self, wanted: int, now: datetime) -> tuple[int, Why]:
+        """Returns the highest recommendation of late."""
+        recent = _since(self.recommendations, now - timedelta(seconds=STABILIZATION_SECONDS), inclusive=True)
+        stable = max([wanted, *(count for count, _ in recent)])
+        self.recommendations = [*recent, (wanted, now)]
+        return stable, _READY if stable == wanted else _DOWN_STABILIZED
+
+    def _stabilized_as_wanted(
+        self, behaviour: Object, current: int, wanted: int, now: datetime
+    ) -> tuple[int, Why]:
+        """Keeps the replicas between the lowest and the highest recommendation of late, in windows of the
+        behaviour's."""
+        window = behaviour["scaleDown"].get("stabilizationWindowSeconds")
+        down = timedelta(seconds=STABILIZATION_SECONDS if window is None else window)
+        up = timedelta(seconds=behaviour["scaleUp"]["stabilizationWindowSeconds"])
+        lowest = min([wanted, *(count for count, at in self.recommendations if at > now - up)])
+        highest = max([wanted, *(count for count, at in self.recommendations if at > now - down)])
+        stable = min(max(current, lowest), highest)
+        kept = _since(self.recommendations, now - max(up, down), inclusive=True)
+        self.recommendations = [*kept, (wanted, now)]
+        if stable == wanted:
+            return stable, _READY
+        return stable, _UP_STABILIZED if wanted >= current else _DOWN_STABILIZED
+
+    def _by_behaviour(
+        self, behaviour: Object, current: int, wanted: int, least: int, most: int, now: datetime
+    ) -> tuple[int, Why]:
+        if wanted > current:
+            rate = max(self._most_by_rules(behaviour["scaleUp"], current, now), current)
+            limit, why = (rate, _TOO_FAST_UP) if most > rate else (most, _TOO_MANY)
+            if wanted > limit:
+                return limit, why
+        elif wanted < current:
+            rate = min(self._least_by_rules(behaviour["scaleDown"], current, now), current)
+            limit, why = (rate, _TOO_FAST_DOWN) if least < rate else (least, _TOO_FEW)
+            if wanted < limit:
+                return limit, why
+        return wanted, _WITHIN
+
+    def _most_by_rules(self, rules: Object, current: int, now: datetime) -> int:
+        def proposed(policy: Object, before: int) -> int:
+            value = int(policy["value"])
+            return before + value if policy["type"] == "Pods" else math.ceil(before * (1 + value / 100))
+
+        return self._by_policies(rules, current, now, proposed, max)
+
+    def _least_by_rules(self, rules: Object, current: int, now: datetime) -> int:
+        def proposed(policy: Object, before: int) -> int:
+            value = int(policy["value"])
+            return before - value if policy["type"] == "Pods" else int(before * (1 - value / 100))
+
+        return self._by_policies(rules, current, now, proposed, min)
+
+    def _by_policies(
+        self,
+        rules: Object,
+        current: int,
+        now: datetime,
+        proposed: Callable[[Object, int], int],
+        furthest: Callable[[list[int]], Any],
+    ) -> int:
+        """Returns what the policies allow: the largest change, or the smallest with `Min`."""
+        if rules["selectPolicy"] == "Disabled":
+            return current
+        nearest = min if furthest is max else max
+        select = nearest if rules["selectPolicy"] == "Min" else furthest
+        found = []
+        for policy in rules["policies"]:
+            since = now - timedelta(seconds=policy["periodSeconds"])
+            added = sum(count for count, _ in _since(self.ups, since))
+            removed = sum(count for count, _ in _since(self.downs, since))
+            found.append(proposed(policy, current - added + removed))
+        return int(select(found))
+
+
+def _by_rules(current: int, wanted: int, least: int, most: int) -> tuple[int, Why]:
+    fastest = int(max(_FACTOR * current, _AT_LEAST))
+    limit, why = (fastest, _TOO_FAST_UP) if most > fastest else (most, _TOO_MANY)
+    if wanted < least:
+        return least, _TOO_FEW
+    if wanted > limit:
+        return limit, why
+    return wanted, _WITHIN
+
+
+def _since(
+    entries: Iterable[tuple[int, datetime]], moment: datetime, *, inclusive: bool = False
+) -> list[tuple[int, datetime]]:
+    return [(count, at) for count, at in entries if at > moment or (inclusive and at == moment)]
+
+
+@dataclass(slots=True)
+class Proposals:
+    """Holds what an autoscaler's metrics came to: how many replicas, by which metric, None if nothing did.
+
+    `active` is the condition ScalingActive as (status, reason, message); `error` sums up what failed.
+    """
+
+    replicas: int | None = None
+    metric: str = ""
+    statuses: list[Object] | None = None
+    active: tuple[str, str, str] = ("False", "", "")
+    error: str = ""
+    warnings: list[Event] = field(default_factory=list)
+
+
+class _Failed(NamedTuple):
+    reason: str
+    message: str
+    summary: str
+
+
+class Proposer:
+    """Measures for the autoscalers of one cluster."""
+
+    def __init__(self, client: APIClient, pods: Informer, clock: Clock, features: AutoscalerFeatures) -> None:
+        self._client = client
+        self._pods = pods
+        self._clock = clock
+        self._features = features
+        self._selectors: dict[Key, LabelSelector] = {}  # of the autoscalers that have been looked at
+
+    def forget(self, key: Key) -> None:
+        self._selectors.pop(key, None)
+
+    async def propose(self, autoscaler: Object, scale: Object) -> Proposals:
+        """Returns what an autoscaler's metrics want for the scale of its target."""
+        found = Proposals()
+        text = (scale.get("status") or {}).get("selector") or ""
+        pods = self._selected(autoscaler, text, found)
+        if pods is None:
+            return found
+        metrics = autoscaler["spec"].get("metrics") or []
+        current = int((scale.get("spec") or {}).get("replicas") or 0)
+        found.statuses = unmeasured(metrics)
+        failures = []
+        for position, metric in enumerate(metrics):
+            proposal = await self._one(autoscaler, metric, current, text, pods)
+            if isinstance(proposal, _Failed):
+                failures.append(proposal)
+                found.warnings.append((proposal.reason, proposal.message))
+                continue
+            binary = self._features.binary_memory
+            found.statuses[position] = measured(metric, proposal, binary_memory=binary)
+            if not found.replicas or proposal.replicas > found.replicas:
+                found.replicas, found.metric = proposal.replicas, metric_name(metric)
+        self._conclude(found, failures, len(metrics), current)
+        return found
+
+    def _conclude(self, found: Proposals, failures: list[_Failed], count: int, current: int) -> None:
+        """Sets condition and error: with some metrics missing there are never fewer replicas."""
+        if failures:
+            summary = failures[0].summary
+            found.error = (
+                f"invalid metrics ({len(failures)} invalid out of {count}), first error is: {summary}"
+            )
+        if len(failures) >= count or (failures and (found.replicas or 0) < current):
+            message = f"the HPA was unable to compute the replica count: {failures[0].message}"
+            found.active = "False", failures[0].reason, message
+            found.replicas = None
+            return
+        message = f"the HPA was able to successfully calculate a replica count from {found.metric}"
+        found.active = "True", "ValidMetricFound", message
+
+    def _selected(self, autoscaler: Object, text: str, found: Proposals) -> list[Object] | None:
+        """Returns the pods behind a target; None if its selector cannot be used, which `found` then tells."""
+        invalid = "InvalidSelector"
+        if not text:
+            found.warnings.append(("SelectorRequired", "selector is required"))
+            found.active = "False", invalid, "the HPA target's scale is missing a selector"
+            found.error = "selector is required"
+            return None
+        try:
+            selector = LabelSelector.parse(text)
+        except SelectorError as error:
+            found.error = f"couldn't convert selector into a corresponding internal selector object: {error}"
+            found.warnings.append((invalid, found.error))
+            found.active = "False", invalid, found.error
+            return None
+        key = key_of(autoscaler)
+        self._selectors[key] = selector
+        pods = [
+            pod for pod in self._pods.list(key.namespace) if selector.matches(pod["metadata"].get("labels"))
+        ]
+        others = self._selecting(key.namespace, pods)
+        if len(others) > 1:
+            shown = " ".join(f"{{{each.name} {each.namespace}}}" for each in others)
+            found.error = f"pods by selector {text} are controlled by multiple HPAs: [{shown}]"
+            found.warnings.append(("AmbiguousSelector", found.error))
+            found.active = "False", "AmbiguousSelector", found.error
+            return None
+        return pods
+
+    def _selecting(self, namespace: str, pods: list[Object]) -> list[Key]:
+        """Returns the autoscalers that select any of the pods."""
+        labels: list[Mapping[str, str]] = [pod["metadata"].get("labels") or {} for pod in pods]
+        return sorted(
+            key
+            for key, selector in self._selectors.items()
+            if key.namespace == namespace and any(selector.matches(each) for each in labels)
+        )
+
+    async def _one(
+        self, autoscaler: Object, metric: Object, current: int, selector: str, pods: list[Object]
+    ) -> replicas.Proposal | _Failed:
+        source = source_of(metric)
+        if source is None:
+            return _Failed(*unserved(metric))
+        try:
+            return await self._of_resource(autoscaler, source, current, selector, pods)
+        except MetricError as error:
+            return _Failed(*failure(metric, str(error)))
+
+    async def _of_resource(
+        self, autoscaler: Object, source: Object, current: int, selector: str, pods: list[Object]
+    ) -> replicas.Proposal:
+        name, container = source["name"], source.get("container") or ""
+        namespace, target = autoscaler["metadata"]["namespace"], source["target"]
+        try:
+            metrics = await resource_metrics(
+                *(self._client, name, namespace, selector, container),
+                needs_container=self._features.needs_container,
+            )
+        except MetricError as error:
+            raise MetricError(f"unable to get metrics for resource {name}: {error}") from error
+        groups = replicas.grouped(pods, metrics, name, self._clock.now())
+        tolerances = self._tolerances(autoscaler["spec"].get("behavior"))
+        if target.get("averageValue") is not None:
+            wanted = Quantity.of(target["averageValue"]).milli_value()
+            return replicas.by_value(current, wanted, metrics, pods, groups, tolerances)
+        pod_level = self._features.pod_level_requests
+        return replicas.by_utilization(
+            *(current, target["averageUtilization"], metrics, pods),
+            lambda: replicas.requests_of(pods, container, name, pod_level=pod_level),
+            *(groups, tolerances),
+        )
+
+    def _tolerances(self, behaviour: Object | None) -> replicas.Tolerances:
+        if behaviour is None or not self._features.configurable_tolerance:
+            return replicas.Tolerances()
+        found = [(behaviour.get(rules) or {}).get("tolerance") for rules in ("scaleDown", "scaleUp")]
+        return replicas.Tolerances(
+            *(replicas.TOLERANCE if each is None else float(Quantity.of(each).decimal()) for each in found)
+        )
 
 
 class HorizontalController(Controller):
@@ -66,10 +474,10 @@ class HorizontalController(Controller):
             why = str(error) if isinstance(error, SyncError) else error.message
             self.recorder.event(autoscaler, "Warning", "FailedGetScale", why)
             why = f"the HPA controller was unable to get the target's current scale: {why}"
-            self._condition(found, status.ABLE_TO_SCALE, "False", "FailedGetScale", why)
+            self._condition(found, ABLE_TO_SCALE, "False", "FailedGetScale", why)
             await self._write(autoscaler, found)
             return
-        self._condition(found, status.ABLE_TO_SCALE, "True", *status.GOT_SCALE)
+        self._condition(found, ABLE_TO_SCALE, "True", *GOT_SCALE)
         await self._keep(autoscaler, ref, scale, found)
         await self._write(autoscaler, found)
 
@@ -83,10 +491,10 @@ class HorizontalController(Controller):
         self._set_status(autoscaler, found, current)
         if current == 0 and least != 0:
             why = "scaling is disabled since the replica count of the target is zero"
-            self._condition(found, status.SCALING_ACTIVE, "False", "ScalingDisabled", why)
+            self._condition(found, SCALING_ACTIVE, "False", "ScalingDisabled", why)
             found["desiredReplicas"] = 0
             return
-        limited = status.rescaling(current, least, spec["maxReplicas"])
+        limited = rescaling(current, least, spec["maxReplicas"])
         if limited is not None:
             await self._rescale(autoscaler, ref, scale, found, *limited)
             return
@@ -98,8 +506,8 @@ class HorizontalController(Controller):
         if wanted > current:
             why = f"{proposals.metric} above target"
         within = history.limit(spec, current, wanted, least, self.clock.now())
-        self._condition(found, status.ABLE_TO_SCALE, "True", *within.able)
-        self._condition(found, status.SCALING_LIMITED, str(within.is_limited), *within.limit)
+        self._condition(found, ABLE_TO_SCALE, "True", *within.able)
+        self._condition(found, SCALING_LIMITED, str(within.is_limited), *within.limit)
         if within.replicas == current:
             found["desiredReplicas"] = current
             return
@@ -119,7 +527,7 @@ class HorizontalController(Controller):
             self.recorder.event(autoscaler, "Warning", reason, message)
         if proposals.replicas is None:
             self.recorder.event(autoscaler, "Warning", "FailedComputeMetricsReplicas", proposals.error)
-        self._condition(found, status.SCALING_ACTIVE, *proposals.active)
+        self._condition(found, SCALING_ACTIVE, *proposals.active)
         if proposals.statuses is not None:
             found["currentMetrics"] = proposals.statuses
 
@@ -133,11 +541,11 @@ class HorizontalController(Controller):
             message = f"New size: {size}; reason: {why}; error: {error.message}"
             self.recorder.event(autoscaler, "Warning", "FailedRescale", message)
             message = f"the HPA controller was unable to update the target scale: {error.message}"
-            self._condition(found, status.ABLE_TO_SCALE, "False", "FailedUpdateScale", message)
+            self._condition(found, ABLE_TO_SCALE, "False", "FailedUpdateScale", message)
             await self._write(autoscaler, found)
             raise
         message = f"the HPA controller was able to update the target scale to {size}"
-        self._condition(found, status.ABLE_TO_SCALE, "True", "SucceededRescale", message)
+        self._condition(found, ABLE_TO_SCALE, "True", "SucceededRescale", message)
         self.recorder.event(autoscaler, "Normal", "SuccessfulRescale", f"New size: {size}; reason: {why}")
         now = self.clock.now()
         self._histories[key_of(autoscaler)].scaled(autoscaler["spec"].get("behavior"), current, size, now)
@@ -146,7 +554,7 @@ class HorizontalController(Controller):
     def _condition(self, found: Object, kind: str, value: str, reason: str, message: str) -> None:
         now = self.clock.now()
         found["conditions"] = with_condition(
-            found["conditions"], status.new_condition(kind, value, reason, message, now)
+            found["conditions"], new_condition(kind, value, reason, message, now)
         )
 
     async def _write(self, autoscaler: Object, found: Object) -> None:

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.controllers.autoscaling.measuring import MetricError, PodMetric
+from kubeskew.controllers.autoscaling.metrics_client import MetricError, PodMetric
 from kubeskew.controllers.framework import pods as about_pods
 
 TOLERANCE = 0.1

@@ -1,26 +1,303 @@
-"""The daemon set controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/daemon, 1.36."""
+"""The daemon set controller: decides on which nodes a daemon set's pods belong, makes them, and chooses the
+pods to delete and the nodes that get a new one.
 
-from collections.abc import Sequence
+Sources: k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) and daemon/util, 1.36;
+k8s.io/kubernetes/pkg/controller/daemon/{daemon_controller,update}.go, 1.36;
+k8s.io/kubernetes/pkg/controller/daemon, 1.36.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
 from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.labels import LabelSelector
-from kubeskew.controllers.daemonset import placement
+from kubeskew.apimachinery.selectors.nodes import affinity_matches, tolerates
 from kubeskew.controllers.daemonset.features import DaemonSetFeatures
-from kubeskew.controllers.daemonset.rollout import Plan, PodClassifier, by_age, limits
 from kubeskew.controllers.framework import history, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
-from kubeskew.controllers.framework.hashing import template_hash
-from kubeskew.controllers.framework.history import REVISION_LABEL, Revisions
-from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
+from kubeskew.controllers.framework.history import REVISION_LABEL, Revisions, template_hash
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating, scaled, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
 
+GENERATION_LABEL = "pod-template-generation"
+GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
+_NODE = "node.kubernetes.io/"
+# Tolerations of every daemon's pod: (key, effect).
+_TOLERATED = (
+    (_NODE + "not-ready", "NoExecute"),
+    (_NODE + "unreachable", "NoExecute"),
+    (_NODE + "disk-pressure", "NoSchedule"),
+    (_NODE + "memory-pressure", "NoSchedule"),
+    (_NODE + "pid-pressure", "NoSchedule"),
+    (_NODE + "unschedulable", "NoSchedule"),
+)
+_TOLERATED_ON_HOST_NETWORK = (_NODE + "network-unavailable", "NoSchedule")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 BURST_REPLICAS = 250
 _DEFAULT_HISTORY = 10
 _FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 1.0, 900.0
 _ALL_PODS = "This daemon set is selecting all pods. A non-empty selector is required."
 OnNodes = dict[str, list[Object]]
+
+
+def template_generation(daemon_set: Object) -> str:
+    """Returns the server's count of templates; empty if the annotation is absent or no number."""
+    text = str((daemon_set["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION, ""))
+    return text if text.removeprefix("-").isdigit() else ""
+
+
+def _tolerations(spec: Object) -> list[Object]:
+    found = list(spec.get("tolerations") or ())
+    wanted = [*_TOLERATED, *([_TOLERATED_ON_HOST_NETWORK] if spec.get("hostNetwork") else [])]
+    for key, effect in wanted:
+        toleration = {"key": key, "operator": "Exists", "effect": effect}
+        if toleration not in found:
+            found.append(toleration)
+    return found
+
+
+def pod_template(daemon_set: Object, text: str) -> Object:
+    """Returns the template of new pods for any node; `text` is the hash of the present revision."""
+    template = copy.deepcopy(daemon_set["spec"].get("template") or {})
+    labels = template.setdefault("metadata", {}).get("labels") or {}
+    template["metadata"]["labels"] = labels
+    if generation := template_generation(daemon_set):
+        labels[GENERATION_LABEL] = generation
+    if text:
+        labels[REVISION_LABEL] = text
+    template.setdefault("spec", {})["tolerations"] = _tolerations(template["spec"])
+    return template
+
+
+def pinned_to(template: Object, node_name: str) -> Object:
+    """Returns the template for one node: the default scheduler places it only there."""
+    spec = dict(template["spec"])
+    affinity = dict(spec.get("affinity") or {})
+    node_affinity = dict(affinity.get("nodeAffinity") or {})
+    by_name = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    node_affinity[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
+    affinity["nodeAffinity"] = node_affinity
+    return {**template, "spec": {**spec, "affinity": affinity}}
+
+
+def target_node(pod: Object) -> str:
+    """Returns the node that the pod runs on or is pinned to; empty if neither is known."""
+    if name := pod["spec"].get("nodeName"):
+        return str(name)
+    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for match in term.get("matchFields") or ():
+            values = match.get("values") or []
+            if match["key"] == "metadata.name" and match["operator"] == "In" and len(values) == 1:
+                return str(values[0])
+    return ""
+
+
+def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
+    """Returns whether a pod (should start, may go on) on the node."""
+    spec = (daemon_set["spec"].get("template") or {}).get("spec") or {}
+    name = spec.get("nodeName")
+    if (name and name != node["metadata"]["name"]) or not affinity_matches({"spec": spec}, node):
+        return False, False
+    tolerations = _tolerations(spec)
+    refused = {
+        taint.get("effect")
+        for taint in node["spec"].get("taints") or ()
+        if not any(tolerates(toleration, taint) for toleration in tolerations)
+    }
+    if refused & {"NoSchedule", "NoExecute"}:
+        return False, "NoExecute" not in refused
+    return True, True
+
+
+def is_updated(pod: Object, text: str, generation: str) -> bool:
+    """Returns whether the pod was made from the present template, by its hash or number."""
+    labels = pod["metadata"].get("labels") or {}
+    if generation and labels.get(GENERATION_LABEL) == generation:
+        return True
+    return bool(text) and labels.get(REVISION_LABEL) == text
+
+
+@dataclass(slots=True)
+class Plan:
+    """The changes to make: nodes that get a pod, and pods to delete."""
+
+    nodes: list[str] = field(default_factory=list)
+    pods: list[Object] = field(default_factory=list)
+
+
+def by_age(found: Iterable[Object]) -> list[Object]:
+    """Returns the pods in the order in which they are kept: bound ones first, then the oldest."""
+    return sorted(
+        found,
+        key=lambda pod: (
+            not pod["spec"].get("nodeName"),
+            pod["metadata"].get("creationTimestamp") or "",
+            pod["metadata"]["name"],
+        ),
+    )
+
+
+def _rolling(daemon_set: Object) -> Object | None:
+    strategy = daemon_set["spec"].get("updateStrategy") or {}
+    if strategy.get("type") != "RollingUpdate":
+        return None
+    rolling: Object = strategy.get("rollingUpdate") or {}
+    return rolling
+
+
+def allows_surge(daemon_set: Object) -> bool:
+    rolling = _rolling(daemon_set)
+    return rolling is not None and scaled(rolling.get("maxSurge"), 100, round_up=True) > 0
+
+
+def limits(daemon_set: Object, desired: int) -> tuple[int, int]:
+    """Returns (max surge, max unavailable) for so many nodes; at least one of them is not 0."""
+    rolling = _rolling(daemon_set) or {}
+    surge = scaled(rolling.get("maxSurge"), desired, round_up=True)
+    unavailable = scaled(rolling.get("maxUnavailable", 1), desired, round_up=True)
+    if desired and not surge and not unavailable:
+        unavailable = 1
+    return surge, unavailable
+
+
+class PodClassifier:
+    """Classifies a daemon set's pods at one moment."""
+
+    def __init__(self, daemon_set: Object, text: str, now: datetime) -> None:
+        self.daemon_set = daemon_set
+        self._hash = text
+        self._generation = template_generation(daemon_set)
+        self._wait = daemon_set["spec"].get("minReadySeconds") or 0
+        self._now = now
+
+    def is_available(self, pod: Object) -> bool:
+        return pods.available_in(pod, self._wait, self._now) == 0
+
+    def is_updated(self, pod: Object) -> bool:
+        return is_updated(pod, self._hash, self._generation)
+
+    def pair(self, found: Sequence[Object]) -> tuple[Object | None, Object | None] | None:
+        """Returns (new pod, old pod) of a node; None if there are more, which the next sync deletes."""
+        new = old = None
+        for pod in found:
+            if pods.is_terminating(pod):
+                continue
+            if self.is_updated(pod):
+                if new is not None:
+                    return None
+                new = pod
+            else:
+                if old is not None:
+                    return None
+                old = pod
+        return new, old
+
+    # -- too many on one node
+
+    def excess(self, running: Sequence[Object]) -> list[Object]:
+        """Returns the pods to delete if several run on a node."""
+        if len(running) <= 1:
+            return []
+        if not allows_surge(self.daemon_set):
+            return by_age(running)[1:]
+        kept: dict[bool, Object] = {}
+        gone = []
+        for pod in by_age(running):
+            is_new = (pod["metadata"].get("labels") or {}).get(REVISION_LABEL) == self._hash
+            if is_new in kept:
+                gone.append(pod)
+            kept.setdefault(is_new, pod)
+        if len(kept) == 2 and (not pods.is_ready(kept[False]) or self.is_available(kept[True])):
+            gone.append(kept[False])
+        return gone
+
+    # -- rolling update
+
+    def replace(
+        self,
+        on_nodes: Mapping[str, Sequence[Object]],
+        max_unavailable: int,
+        *,
+        forgives_old: bool = False,
+    ) -> Plan:
+        """Plans to delete old pods, those that are not available first: at most so many nodes are without an
+        available pod, or so many more if that `forgives_old` ones."""
+        unavailable, broken, candidates = 0, [], []
+        for found in on_nodes.values():
+            pair = self.pair(found)
+            if pair is None or (pair[0] is None) == (pair[1] is None):
+                unavailable += 1
+                continue
+            new, old = pair
+            if new is not None:
+                unavailable += not self.is_available(new)
+            elif old is not None and not self.is_available(old):
+                unavailable += not forgives_old
+                broken.append(old)
+            elif old is not None:
+                candidates.append(old)
+        return Plan(pods=[*broken, *candidates[: max(0, max_unavailable - unavailable)]])
+
+    def surge(
+        self,
+        on_nodes: Mapping[str, Sequence[Object]],
+        max_surge: int,
+        starts: Callable[[str], bool],
+        desired: int,
+    ) -> Plan:
+        """Plans a new pod beside the old one, which is deleted when the new one is available.
+
+        `starts` says whether a node should have a pod. Where none should be, the old one is deleted only when
+        enough of the `desired` others are available.
+        """
+        surging, available, plan = 0, 0, Plan()
+        candidates: list[str] = []
+        misplaced: list[Object] = []
+        for node, found in on_nodes.items():
+            pair = self.pair(found)
+            if pair is None:
+                surging += 1
+                continue
+            new, old = pair
+            counted = old or new
+            available += counted is not None and self.is_available(counted)
+            if old is None:
+                continue
+            if new is None:
+                self._take_over(plan, candidates, misplaced, node, old, starts=starts(node))
+            elif self.is_available(new):
+                plan.pods.append(old)
+            else:
+                surging += 1
+        plan.pods += misplaced[: max(0, available - desired)]
+        plan.nodes += candidates[: max(0, max_surge - surging)]
+        return plan
+
+    def _take_over(
+        self,
+        plan: Plan,
+        candidates: list[str],
+        misplaced: list[Object],
+        node: str,
+        old: Object,
+        *,
+        starts: bool,
+    ) -> None:
+        """Decides about a node that has only an old pod."""
+        if self.is_available(old):
+            if starts:
+                candidates.append(node)
+            else:
+                misplaced.append(old)
+        elif starts:
+            plan.nodes.append(node)
+        else:
+            plan.pods.append(old)
 
 
 class DaemonSetController(PodOwnerController):
@@ -53,12 +330,12 @@ class DaemonSetController(PodOwnerController):
 
     def _node_added(self, node: Object) -> None:
         for daemon_set in self.objects.list():
-            if placement.belongs(daemon_set, node)[0]:
+            if belongs(daemon_set, node)[0]:
                 self.enqueue(daemon_set)
 
     def _node_updated(self, old: Object, new: Object) -> None:
         for daemon_set in self.objects.list():
-            if placement.belongs(daemon_set, old) != placement.belongs(daemon_set, new):
+            if belongs(daemon_set, old) != belongs(daemon_set, new):
                 self.enqueue(daemon_set)
 
     # -- what is done
@@ -97,7 +374,7 @@ class DaemonSetController(PodOwnerController):
         for pod in await self.claim_pods(daemon_set):
             if pods.is_terminal(pod) and pods.is_terminating(pod):
                 continue
-            found.setdefault(placement.target_node(pod), []).append(pod)
+            found.setdefault(target_node(pod), []).append(pod)
         return found
 
     async def _present(self, daemon_set: Object, text: str) -> Plan:
@@ -107,7 +384,7 @@ class DaemonSetController(PodOwnerController):
         nodes = self._nodes.list()
         for node in nodes:
             name = node["metadata"]["name"]
-            starts, goes_on = placement.belongs(daemon_set, node)
+            starts, goes_on = belongs(daemon_set, node)
             found = on_nodes.get(name)
             if found is None:
                 plan.nodes += [name] if starts else []
@@ -156,9 +433,7 @@ class DaemonSetController(PodOwnerController):
         return False
 
     async def _rolled(self, daemon_set: Object, text: str) -> Plan:
-        wanted = {
-            node["metadata"]["name"] for node in self._nodes.list() if placement.belongs(daemon_set, node)[0]
-        }
+        wanted = {node["metadata"]["name"] for node in self._nodes.list() if belongs(daemon_set, node)[0]}
         max_surge, max_unavailable = limits(daemon_set, len(wanted))
         classifier = PodClassifier(daemon_set, text, self.clock.now())
         on_nodes = await self._on_nodes(daemon_set)
@@ -171,10 +446,10 @@ class DaemonSetController(PodOwnerController):
         if not nodes and not gone:
             return
         self.expectations.expect(key, len(nodes), [key_of(pod) for pod in gone])
-        template, left = placement.pod_template(daemon_set, text), iter(nodes)
+        template, left = pod_template(daemon_set, text), iter(nodes)
 
         async def create() -> None:
-            pinned = placement.pinned(template, next(left))
+            pinned = pinned_to(template, next(left))
             await self.create_pod(pinned, daemon_set)
 
         successes, failures = await slow_start(len(nodes), 1, create)
@@ -257,7 +532,7 @@ class DaemonSetController(PodOwnerController):
         status: Object = dict.fromkeys(names, 0)
         for node in self._nodes.list():
             found = on_nodes.get(node["metadata"]["name"])
-            if not placement.belongs(daemon_set, node)[0]:
+            if not belongs(daemon_set, node)[0]:
                 status["numberMisscheduled"] += bool(found)
                 continue
             status["desiredNumberScheduled"] += 1

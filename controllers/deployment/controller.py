@@ -1,16 +1,530 @@
-"""The deployment controller's loop: which deployments to sync after a change, and when to sync again."""
+"""The deployment controller: which deployments to sync after a change, the reconciliation of one, step by
+step, and its status: counts, conditions, and whether the rollout progresses.
+
+Each step that changed something ends the reconciliation: the informer's event starts the next one.
+
+Sources: k8s.io/kubernetes/pkg/controller/deployment/{sync,progress}.go, 1.36;
+k8s.io/kubernetes/pkg/controller/deployment/{sync,rolling,recreate}.go, 1.36.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.claim_users import controller_of
+from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock, parse_timestamp, timestamp
 from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.apimachinery.selectors.labels import LabelSelector
-from kubeskew.controllers.deployment import arithmetic, revisions, status
+from kubeskew.controllers.deployment import replica_sets
 from kubeskew.controllers.deployment.features import DeploymentFeatures
-from kubeskew.controllers.deployment.rollout import Rollout
+from kubeskew.controllers.deployment.replica_sets import max_unavailable, replicas, reported, total
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
-from kubeskew.controllers.framework.owner_references import ControllerRefManager, Dependents, OwnerMatch
+from kubeskew.controllers.framework.owner_references import (
+    ControllerRefManager,
+    Dependents,
+    OwnerMatch,
+    is_controlled_by,
+)
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating
+from kubeskew.controllers.framework.pods import is_terminal
+
+NO_LIMIT = 2**31 - 1
+NEW_AVAILABLE = "NewReplicaSetAvailable"
+TIMED_OUT = "ProgressDeadlineExceeded"
+PAUSED = "DeploymentPaused"
+
+
+def new_condition(kind: str, status: str, reason: str, message: str, now: datetime) -> Object:
+    moment = timestamp(now)
+    return {
+        "type": kind,
+        "status": status,
+        "lastUpdateTime": moment,
+        "lastTransitionTime": moment,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def with_updated_condition(conditions: Sequence[Object], new: Object) -> list[Object]:
+    """Returns the conditions with `new` last, without the one of its type; as they are if status and reason
+    are the same (SetDeploymentCondition)."""
+    for present in conditions:
+        if present["type"] != new["type"] or present["status"] != new["status"]:
+            continue
+        if present.get("reason") == new["reason"]:
+            return list(conditions)
+        new = {**new, "lastTransitionTime": present["lastTransitionTime"]}
+    return [*without_condition(conditions, new["type"]), new]
+
+
+def without_condition(conditions: Sequence[Object], kind: str) -> list[Object]:
+    return [present for present in conditions if present["type"] != kind]
+
+
+def has_deadline(deployment: Object) -> bool:
+    return deployment["spec"].get("progressDeadlineSeconds") not in (None, NO_LIMIT)
+
+
+def calculate(
+    deployment: Object, sets: Sequence[Object], new: Object | None, now: datetime, *, counts_terminating: bool
+) -> Object:
+    """Returns counts and the Available condition; other conditions are kept."""
+    present = deployment.get("status") or {}
+    available = reported(sets, "availableReplicas")
+    status: Object = {
+        "observedGeneration": deployment["metadata"].get("generation"),
+        "replicas": reported(sets, "replicas"),
+        "updatedReplicas": reported([new], "replicas"),
+        "readyReplicas": reported(sets, "readyReplicas"),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, total(sets) - available),
+    }
+    if counts_terminating and all(
+        "terminatingReplicas" in (replica_set.get("status") or {}) for replica_set in sets
+    ):
+        status["terminatingReplicas"] = reported(sets, "terminatingReplicas")
+    if "collisionCount" in present:
+        status["collisionCount"] = present["collisionCount"]
+    if available >= replicas(deployment) - max_unavailable(deployment):
+        verdict = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        verdict = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    status["conditions"] = with_updated_condition(
+        present.get("conditions") or [], new_condition("Available", *verdict, now)
+    )
+    return status
+
+
+def is_complete(deployment: Object, status: Object) -> bool:
+    """Returns whether all replicas have the present template and are available, and no others are left."""
+    wanted = replicas(deployment)
+    counts = ("updatedReplicas", "replicas", "availableReplicas")
+    seen = status.get("observedGeneration") or 0
+    return all((status.get(name) or 0) == wanted for name in counts) and seen >= deployment["metadata"].get(
+        "generation", 0
+    )
+
+
+def is_progressing(deployment: Object, status: Object) -> bool:
+    """Returns whether there are more new, ready or available replicas than before, or fewer old ones."""
+    before = deployment.get("status") or {}
+
+    def gained(name: str) -> bool:
+        return (status.get(name) or 0) > (before.get(name) or 0)
+
+    def old_ones(counts: Object) -> int:
+        return (counts.get("replicas") or 0) - (counts.get("updatedReplicas") or 0)
+
+    return any(
+        gained(name) for name in ("updatedReplicas", "readyReplicas", "availableReplicas")
+    ) or old_ones(status) < old_ones(before)
+
+
+def is_timed_out(deployment: Object, status: Object, now: datetime) -> bool:
+    """Returns whether there was no progress for longer than the deadline."""
+    if not has_deadline(deployment):
+        return False
+    found = find_condition({"status": status}, "Progressing")
+    if found is None or found.get("reason") == NEW_AVAILABLE:
+        return False
+    if found.get("reason") == TIMED_OUT:
+        return True
+    return deadline_of(deployment, found) < now
+
+
+def deadline_of(deployment: Object, progressing: Object) -> datetime:
+    since = parse_timestamp(progressing["lastUpdateTime"])
+    return since + timedelta(seconds=deployment["spec"]["progressDeadlineSeconds"])
+
+
+def with_progress(
+    deployment: Object, status: Object, sets: Sequence[Object], new: Object | None, now: datetime
+) -> Object:
+    """Returns the status with its Progressing and ReplicaFailure conditions brought up to date."""
+    conditions: list[Object] = status["conditions"]
+    if has_deadline(deployment):
+        conditions = _progressing(deployment, status, new, now)
+    else:
+        conditions = without_condition(conditions, "Progressing")
+    failure = _replica_failure(sets, new)
+    if failure is None:
+        conditions = without_condition(conditions, "ReplicaFailure")
+    else:
+        conditions = with_updated_condition(conditions, failure)
+    return {**status, "conditions": conditions}
+
+
+def _progressing(deployment: Object, status: Object, new: Object | None, now: datetime) -> list[Object]:
+    conditions: list[Object] = status["conditions"]
+    current = find_condition(deployment, "Progressing")
+    done = current is not None and current.get("reason") == NEW_AVAILABLE
+    if done and status["replicas"] == status["updatedReplicas"]:
+        return conditions  # a lost pod does not restart a finished rollout
+    who = (
+        f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
+    )
+    if is_complete(deployment, status):
+        message = f"{who} has successfully progressed."
+        return with_updated_condition(
+            conditions, new_condition("Progressing", "True", NEW_AVAILABLE, message, now)
+        )
+    if is_progressing(deployment, status):
+        made = new_condition("Progressing", "True", "ReplicaSetUpdated", f"{who} is progressing.", now)
+        if current is not None and current["status"] == "True":
+            made["lastTransitionTime"] = current["lastTransitionTime"]
+        # Replaced even if only the time changes: the deadline counts from it.
+        return [*without_condition(conditions, "Progressing"), made]
+    if is_timed_out(deployment, status, now):
+        message = f"{who} has timed out progressing."
+        return with_updated_condition(
+            conditions, new_condition("Progressing", "False", TIMED_OUT, message, now)
+        )
+    return conditions
+
+
+def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | None:
+    """Returns the failure of the new replica set, else of any."""
+    for replica_set in ([new] if new is not None else []) + list(sets):
+        found = find_condition(replica_set, "ReplicaFailure")
+        if found is not None:
+            return {
+                "type": "ReplicaFailure",
+                "status": found["status"],
+                "lastUpdateTime": found["lastTransitionTime"],
+                "lastTransitionTime": found["lastTransitionTime"],
+                "reason": found.get("reason", ""),
+                "message": found.get("message", ""),
+            }
+    return None
+
+
+def paused_condition(deployment: Object, now: datetime) -> Object | None:
+    """Returns the Progressing condition to set because the deployment was just paused or resumed."""
+    current = find_condition(deployment, "Progressing")
+    reason = current.get("reason") if current is not None else ""
+    if not has_deadline(deployment) or reason == TIMED_OUT:
+        return None
+    paused = bool(deployment["spec"].get("paused"))
+    if paused and reason != PAUSED:
+        return new_condition("Progressing", "Unknown", PAUSED, "Deployment is paused", now)
+    if not paused and reason == PAUSED:
+        return new_condition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
+    return None
+
+
+class Rollout:
+    """A deployment with its replica sets, updated during the reconciliation."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        recorder: EventRecorder,
+        clock: Clock,
+        deployment: Object,
+        sets: Sequence[Object],
+        *,
+        counts_terminating: bool,
+        event_names_from_first: bool,
+        names_too_long: bool,
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._counts_terminating = counts_terminating
+        self._event_names_from_first = event_names_from_first
+        self._names_too_long = names_too_long
+        self.deployment = deployment
+        self.new, self.old = replica_sets.split(deployment, sets)
+
+    @property
+    def sets(self) -> list[Object]:
+        """Returns all replica sets, the new one last."""
+        return [*self.old, *([self.new] if self.new is not None else [])]
+
+    # -- the strategies
+
+    async def run(self, old_pods: Sequence[Object]) -> None:
+        """Runs a rollout; `old_pods` are the pods of all replica sets but the new one."""
+        await self._note_pause()
+        if self.deployment["spec"].get("paused") or await self._is_scaling():
+            await self.scale_only()
+        elif replica_sets.is_rolling(self.deployment):
+            await self._roll()
+        else:
+            await self._recreate(old_pods)
+
+    async def report_only(self) -> None:
+        """Updates only the status, of a deployment that is being deleted."""
+        await self._write_status(self._calculated())
+
+    async def scale_only(self) -> None:
+        """Scales without a rollout, when the deployment is paused or only its size changed."""
+        await self._sync_revision(create=False)
+        await self._scale()
+        if self.deployment["spec"].get("paused"):
+            await self._clean_up()
+        await self._write_status(self._calculated())
+
+    async def _is_scaling(self) -> bool:
+        await self._sync_revision(create=False)
+        wanted = replicas(self.deployment)
+        noted = (
+            replica_sets.annotated(replica_set, replica_sets.DESIRED_REPLICAS)
+            for replica_set in replica_sets.active(self.sets)
+        )
+        return any(desired is not None and desired != wanted for desired in noted)
+
+    async def _roll(self) -> None:
+        await self._sync_revision(create=True)
+        if not (await self._grow_new() or await self._shrink_old()):
+            await self._clean_up_if_complete()
+        await self._report_progress()
+
+    async def _grow_new(self) -> bool:
+        if self.new is None:
+            return False
+        wanted, size = replicas(self.deployment), replicas(self.new)
+        if size == wanted:
+            return False
+        target = wanted
+        if size < wanted:
+            target = replica_sets.new_set_size(self.deployment, self.sets, self.new)
+        return await self._resize(self.new, target)
+
+    async def _shrink_old(self) -> bool:
+        new = self.new
+        if new is None or not replica_sets.may_scale_down(self.deployment, self.old, new):
+            return False
+        cuts = replica_sets.unhealthy_cuts(self.deployment, replica_sets.active(self.old), new)
+        changed = await self._resize_all(cuts)
+        cuts = replica_sets.rolling_cuts(self.deployment, replica_sets.active(self.old), new)
+        return await self._resize_all(cuts) or changed
+
+    async def _recreate(self, old_pods: Sequence[Object]) -> None:
+        await self._sync_revision(create=False)
+        gone = await self._resize_all(
+            {_name(replica_set): 0 for replica_set in replica_sets.active(self.old)}
+        )
+        running = replica_sets.reported(self.old, "replicas") > 0 or any(
+            not is_terminal(pod) for pod in old_pods
+        )
+        if not gone and not running:
+            await self._sync_revision(create=True)
+            if self.new is not None:
+                await self._resize(self.new, replicas(self.deployment))
+            await self._clean_up_if_complete()
+        await self._report_progress()
+
+    # -- the new replica set
+
+    async def _sync_revision(self, *, create: bool) -> None:
+        number = replica_sets.next_revision(self.old)
+        if self.new is not None:
+            await self._update_new(number)
+        elif create:
+            await self._create_new(number)
+
+    async def _update_new(self, number: int) -> None:
+        assert self.new is not None  # noqa: S101 - for the type checker
+        annotations = replica_sets.annotations_of_new(self.deployment, self.new, number)
+        spec, metadata = self.new["spec"], self.new["metadata"]
+        wait = self.deployment["spec"].get("minReadySeconds") or 0
+        if annotations != (metadata.get("annotations") or {}) or (spec.get("minReadySeconds") or 0) != wait:
+            changed = {
+                **self.new,
+                "metadata": {**metadata, "annotations": annotations},
+                "spec": {**spec, "minReadySeconds": wait},
+            }
+            self.new = await self._client.update(REPLICA_SETS, changed)
+            return
+        condition = None
+        if has_deadline(self.deployment) and not _has_progressing(self.deployment):
+            message = f'Found new replica set "{_name(self.new)}"'
+            condition = self._progressing("True", "FoundNewReplicaSet", message)
+        await self._note(replica_sets.revision(self.new), condition)
+
+    async def _create_new(self, number: int) -> None:
+        wanted = replica_sets.new_replica_set(
+            self.deployment, self.old, number, names_too_long=self._names_too_long
+        )
+        existed = False
+        try:
+            self.new = await self._client.create(REPLICA_SETS, wanted)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                await self._creation_failed(wanted, error)
+                raise
+            # The informer is behind, or another template has the same hash.
+            self.new = await self._taken_by_us(wanted)
+            if self.new is None:
+                await self._count_collision()
+                raise
+            existed = True
+        if not existed and (size := replicas(wanted)) > 0:
+            self._tell_scaling("up", self.new, 0, size, created=True)
+        condition = None
+        if not existed and has_deadline(self.deployment):
+            message = f'Created new replica set "{_name(self.new)}"'
+            condition = self._progressing("True", "NewReplicaSetCreated", message)
+        await self._note(number, condition)
+
+    async def _taken_by_us(self, wanted: Object) -> Object | None:
+        metadata = wanted["metadata"]
+        found = await self._client.get(REPLICA_SETS, metadata["name"], metadata["namespace"])
+        template = self.deployment["spec"]["template"]
+        ours = is_controlled_by(found, self.deployment)
+        return found if ours and replica_sets.same_template(found["spec"]["template"], template) else None
+
+    async def _count_collision(self) -> None:
+        present = self.deployment.get("status") or {}
+        count = (present.get("collisionCount") or 0) + 1
+        await self._write_status({**present, "collisionCount": count})
+
+    async def _creation_failed(self, wanted: Object, error: StatusError) -> None:
+        if is_namespace_terminating(error):
+            return
+        message = f'Failed to create new replica set "{_name(wanted)}": {error}'
+        if has_deadline(self.deployment):
+            await self._note(0, self._progressing("False", "ReplicaSetCreateError", message))
+        self._recorder.event(self.deployment, "Warning", "ReplicaSetCreateError", message)
+
+    # -- sizes
+
+    async def _scale(self) -> None:
+        single = replica_sets.active_or_latest(self.new, self.old)
+        if single is not None:
+            await self._resize(single, replicas(self.deployment))
+        elif replica_sets.is_saturated(self.deployment, self.new):
+            await self._resize_all({_name(replica_set): 0 for replica_set in replica_sets.active(self.old)})
+        elif replica_sets.is_rolling(self.deployment):
+            sets = replica_sets.active(self.sets)
+            sizes = replica_sets.proportional_sizes(self.deployment, sets)
+            for replica_set in sets:
+                await self._resize(replica_set, sizes[_name(replica_set)], notes_too=True)
+
+    async def _resize_all(self, sizes: dict[str, int]) -> bool:
+        changed = False
+        for scaled_set in [replica_set for replica_set in self.old if _name(replica_set) in sizes]:
+            changed = await self._resize(scaled_set, sizes[_name(scaled_set)]) or changed
+        return changed
+
+    async def _resize(self, one: Object, size: int, *, notes_too: bool = False) -> bool:
+        """Sets a replica set's size, and records the deployment's on it; returns whether it changed.
+
+        `notes_too`: writes the annotations even if the size stays.
+        """
+        before = replicas(one)
+        notes = replica_sets.size_annotations(self.deployment)
+        annotations = one["metadata"].get("annotations") or {}
+        if before == size and (not notes_too or notes.items() <= annotations.items()):
+            return False
+        changed = {
+            **one,
+            "metadata": {**one["metadata"], "annotations": annotations | notes},
+            "spec": {**one["spec"], "replicas": size},
+        }
+        updated = await self._client.update(REPLICA_SETS, changed)
+        self._replace(one, updated)
+        if before != size:
+            self._tell_scaling("up" if size > before else "down", one, before, size)
+        return before != size
+
+    def _replace(self, former: Object, updated: Object) -> None:
+        if self.new is former:
+            self.new = updated
+        else:
+            self.old = [updated if replica_set is former else replica_set for replica_set in self.old]
+
+    def _tell_scaling(
+        self, direction: str, one: Object, before: int, after: int, *, created: bool = False
+    ) -> None:
+        if self._event_names_from_first:
+            numbers = f"from {before} to {after}"
+        else:
+            numbers = f"to {after}" if created else f"to {after} from {before}"
+        text = f"Scaled {direction} replica set {_name(one)} {numbers}"
+        self._recorder.event(self.deployment, "Normal", "ScalingReplicaSet", text)
+
+    # -- the end of a rollout, and what is said about it
+
+    async def _clean_up_if_complete(self) -> None:
+        if is_complete(self.deployment, self.deployment.get("status") or {}):
+            await self._clean_up()
+
+    async def _clean_up(self) -> None:
+        for replica_set in replica_sets.to_clean_up(self.deployment, self.old):
+            try:
+                await self._client.delete(
+                    REPLICA_SETS, _name(replica_set), replica_set["metadata"]["namespace"]
+                )
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+
+    async def _note_pause(self) -> None:
+        condition = paused_condition(self.deployment, self._clock.now())
+        if condition is not None:
+            await self._note(0, condition)
+
+    def _progressing(self, verdict: str, reason: str, message: str) -> Object:
+        return new_condition("Progressing", verdict, reason, message, self._clock.now())
+
+    async def _note(self, number: int, condition: Object | None) -> None:
+        """Writes a revision (unless 0) and a condition to the deployment, if they changed."""
+        deployment = self.deployment
+        if number and replica_sets.revision(deployment) != number:
+            annotations = deployment["metadata"].get("annotations") or {}
+            metadata = {
+                **deployment["metadata"],
+                "annotations": {**annotations, replica_sets.REVISION: str(number)},
+            }
+            deployment = {**deployment, "metadata": metadata}
+        if condition is not None:
+            present = deployment.get("status") or {}
+            conditions = with_updated_condition(present.get("conditions") or [], condition)
+            deployment = {**deployment, "status": {**present, "conditions": conditions}}
+        if deployment is not self.deployment:
+            self.deployment = await self._client.update(DEPLOYMENTS, deployment, "status")
+
+    def _calculated(self) -> Object:
+        return calculate(
+            self.deployment,
+            self.sets,
+            self.new,
+            self._clock.now(),
+            counts_terminating=self._counts_terminating,
+        )
+
+    async def _report_progress(self) -> None:
+        calculated = self._calculated()
+        now = self._clock.now()
+        await self._write_status(with_progress(self.deployment, calculated, self.sets, self.new, now))
+
+    async def _write_status(self, wanted: Object) -> None:
+        if _comparable(self.deployment.get("status") or {}) != _comparable(wanted):
+            changed = {**self.deployment, "status": wanted}
+            self.deployment = await self._client.update(DEPLOYMENTS, changed, "status")
+
+
+def _name(one: Object) -> str:
+    name: str = one["metadata"]["name"]
+    return name
+
+
+def _has_progressing(deployment: Object) -> bool:
+    present = (deployment.get("status") or {}).get("conditions") or ()
+    return any(found["type"] == "Progressing" for found in present)
+
+
+def _comparable(found: Object) -> Object:
+    """Makes zero and absent equal, as on the wire, except for terminatingReplicas."""
+    return {name: value for name, value in found.items() if value or name == "terminatingReplicas"}
 
 
 class DeploymentController(Controller):
@@ -61,7 +575,7 @@ class DeploymentController(Controller):
         """Syncs a deployment with strategy Recreate, whose new pods wait for the last old one's end."""
         replica_set = owner_references.resolve_controller(pod, REPLICA_SETS, self._sets.get)
         owner = self._owner(replica_set) if replica_set is not None else None
-        if owner is not None and not arithmetic.is_rolling(owner):
+        if owner is not None and not replica_sets.is_rolling(owner):
             self.enqueue(owner)
 
     def _enqueue_matching(self, replica_set: Object) -> None:
@@ -119,7 +633,7 @@ class DeploymentController(Controller):
         return await ref_manager.claim(self._sets_of.candidates(deployment))
 
     def _old_pods(self, deployment: Object, sets: list[Object], selector: LabelSelector) -> list[Object]:
-        _, old = revisions.split(deployment, sets)
+        _, old = replica_sets.split(deployment, sets)
         found = [pod for replica_set in old for pod in self._pods_of.of(replica_set)]
         if self._features.pod_match is OwnerMatch.WHOLE_REFERENCE:
             return found
@@ -128,10 +642,10 @@ class DeploymentController(Controller):
     def _look_again(self, key: Key, deployment: Object) -> None:
         """Syncs the deployment again when the progress deadline passes."""
         found = find_condition(deployment, "Progressing")
-        if found is None or not status.has_deadline(deployment) or deployment["spec"].get("paused"):
+        if found is None or not has_deadline(deployment) or deployment["spec"].get("paused"):
             return
-        settled = found.get("reason") in (status.TIMED_OUT, status.NEW_AVAILABLE)
-        if settled or status.is_complete(deployment, deployment.get("status") or {}):
+        settled = found.get("reason") in (TIMED_OUT, NEW_AVAILABLE)
+        if settled or is_complete(deployment, deployment.get("status") or {}):
             return
-        left = (status.deadline_of(deployment, found) - self.clock.now()).total_seconds()
+        left = (deadline_of(deployment, found) - self.clock.now()).total_seconds()
         self.queue.add_after(key, max(left, 0) + 1)

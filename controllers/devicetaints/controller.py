@@ -1,12 +1,16 @@
-"""The loop of device taint eviction: decides which pods to evict when, and writes the status of taint rules.
+"""The device taint eviction controller: decides which pods to evict when, and writes the status of taint
+rules; with its metrics.
 
 Handlers decide which pods are evicted; the work is their deletion, and the status of rules.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37.
+Sources: the metrics package of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37;
+k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reservation, reserved_for
 from kubeskew.apimachinery.client.informer import Informer
@@ -14,22 +18,45 @@ from kubeskew.apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.devicetaints import evictions
-from kubeskew.controllers.devicetaints.evictions import Eviction
+from kubeskew.controllers.devicetaints.evictions import Eviction, RuleMatcher, RuleStatus
 from kubeskew.controllers.devicetaints.features import DeviceTaintFeatures
-from kubeskew.controllers.devicetaints.matching import RuleMatcher
-from kubeskew.controllers.devicetaints.metrics import EvictionMetrics
-from kubeskew.controllers.devicetaints.rule_status import RuleStatus
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.device_pools import Pool, pool_of, results, selects
 from kubeskew.controllers.framework.features import DisruptionMarks
-from kubeskew.controllers.framework.pod_eviction import mark_and_delete
+from kubeskew.controllers.framework.pod_control import mark_and_delete
 from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated, extended_claim_name
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 
+_PREFIX = "device_taint_eviction_controller_"
+_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 _STATUS_SECONDS = 10.0  # least time between two updates of a rule's status
 _REMEMBERED = 500
+
+
+class EvictionMetrics:
+    """Counts evictions. Close it, so that another controller may register."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._deletions = Counter(
+            f"{_PREFIX}pod_deletions", "Pods deleted since the start.", registry=registry
+        )
+        self._latency = Histogram(
+            f"{_PREFIX}pod_deletion_duration_seconds",
+            "Seconds from when a taint took effect to the deletion of a pod.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+
+    def deleted(self, seconds: float) -> None:
+        self._deletions.inc()
+        self._latency.observe(seconds)
+
+    def close(self) -> None:
+        self._registry.unregister(self._deletions)
+        self._registry.unregister(self._latency)
 
 
 class Work(NamedTuple):

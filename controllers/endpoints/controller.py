@@ -9,14 +9,20 @@ from collections.abc import Iterable
 from kubeskew.apimachinery.client.refs import ENDPOINTS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.go_panic import Panic
-from kubeskew.controllers.endpoints.backends import Backend, Port, backends, is_headless, selector_of
-from kubeskew.controllers.endpoints.base import ServiceController
+from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.controllers.endpoints.features import EndpointsFeatures
-from kubeskew.controllers.endpoints.triggers import annotated
+from kubeskew.controllers.endpoints.services import (
+    Backend,
+    Port,
+    ServiceController,
+    annotated,
+    backends,
+    is_headless,
+    selector_of,
+)
 from kubeskew.controllers.framework.base import ControllerContext, Key
-from kubeskew.controllers.framework.own_writes import StaleCacheError
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
+from kubeskew.controllers.framework.pod_controller import StaleCacheError
 
 _HEADLESS = "service.kubernetes.io/headless"
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"

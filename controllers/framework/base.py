@@ -1,4 +1,5 @@
-"""The base of every controller: a queue of keys, and workers that reconcile one key at a time.
+"""The base of every controller: a queue of keys, and workers that reconcile one key at a time. What the
+garbage collector watches is shared with controllers that need all objects of any resource.
 
 A controller reads from informers, whose objects it must not change, and writes through the client.
 """
@@ -6,24 +7,22 @@ A controller reads from informers, whose objects it must not change, and writes 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from kubeskew.apimachinery.client.informer import Informer
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError, is_reason
-from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
+from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.go_panic import Panic, raised
-from kubeskew.controllers.framework.monitors import Monitors
+from kubeskew.apimachinery.process.runtime import Panic, raised
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +30,32 @@ log = logging.getLogger(__name__)
 _RETRY_CONNECTION_SECONDS = 0.25
 # Upstream lets a failing key wait up to 1000 s; a cluster whose gates change every second cannot.
 _MAX_DELAY_SECONDS = 30.0
+
+
+class Monitors:
+    """The informers of the garbage collector, by resource; each holds at least the objects' metadata.
+
+    It is upstream's graph builder as others see it (pkg/controller/garbagecollector/graph_builder.go,
+    GetMonitor). Without a garbage collector it stays empty.
+    """
+
+    def __init__(self) -> None:
+        self._informers: dict[Ref, Informer] = {}
+
+    def __contains__(self, ref: Ref) -> bool:
+        return ref in self._informers
+
+    def __iter__(self) -> Iterator[Ref]:
+        return iter(self._informers)
+
+    def add(self, ref: Ref, informer: Informer) -> None:
+        self._informers[ref] = informer
+
+    def remove(self, ref: Ref) -> None:
+        self._informers.pop(ref, None)
+
+    def get(self, ref: Ref) -> Informer | None:
+        return self._informers.get(ref)
 
 
 class SyncError(Exception):

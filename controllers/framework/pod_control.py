@@ -1,17 +1,35 @@
-"""Creates and deletes pods as replica sets do: templates, batches that grow, events."""
+"""Creates and deletes pods as controllers do: from templates, in batches that grow, with events, and
+evictions after a condition in the status that says why; and counts that may be given as a percentage.
+
+Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod), 1.36.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS, Ref
-from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework.features import DisruptionMarks
 from kubeskew.controllers.framework.owner_references import new_controller_reference
 
 _NAME_LIMIT = 253
 NAMESPACE_TERMINATING = "NamespaceTerminating"
+_TARGET = "DisruptionTarget"
+
+
+def scaled(value: int | str | None, of: int, *, round_up: bool) -> int:
+    """Returns an int-or-percent of `of`; 0 if there is none."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * of
+    return -(-share // 100) if round_up else share // 100
 
 
 async def slow_start(
@@ -88,3 +106,42 @@ class PodControl:
             raise
         self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
         return True
+
+
+async def mark_and_delete(
+    client: APIClient,
+    clock: Clock,
+    pod: Object,
+    reason: str,
+    message: str,
+    features: DisruptionMarks,
+    manager: str,
+) -> None:
+    """Writes the condition, then deletes the pod; raises 404 or 409 if it is gone or was replaced
+    meanwhile.
+    """
+    condition = {"type": _TARGET, "status": "True", "reason": reason, "message": message}
+    before = find_condition(pod, _TARGET) or {}
+    if features.told and any(before.get(field) != value for field, value in condition.items()):
+        same = before.get("status") == "True"
+        time = before.get("lastTransitionTime") if same else timestamp(clock.now())
+        status = {"conditions": [{**condition, "lastTransitionTime": time}]}
+        await write_status(client, pod, status, features, manager)
+    metadata = pod["metadata"]
+    await client.delete(PODS, metadata["name"], metadata["namespace"], preconditions={"uid": metadata["uid"]})
+
+
+async def write_status(
+    client: APIClient, pod: Object, status: Object, features: DisruptionMarks, manager: str
+) -> None:
+    """Writes what the status is to have beside what it has, as the field manager `manager` if it is applied.
+
+    An apply is forced, and says nothing of the pod's uid.
+    """
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    if features.applied:
+        wanted = {"metadata": {"name": name, "namespace": namespace}, "status": status}
+        await client.apply(PODS, wanted, field_manager=manager, force=True, subresource="status")
+        return
+    patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+    await client.patch(PODS, name, namespace, patch, STRATEGIC_PATCH, subresource="status")

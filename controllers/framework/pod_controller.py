@@ -1,24 +1,115 @@
-"""The base of controllers that own pods directly: it finds the owner to reconcile when a pod changes.
+"""The base of controllers that own pods directly: it finds the owner to reconcile when a pod changes. An
+owner waits until informers show the creations and deletions that the controller has ordered
+(expectations), and what was last written for it.
 
-Semantics of the pod handlers that pkg/controller/{replicaset,statefulset,daemon,job} share, 1.36.
+A controller acts on a key only when its informer has caught up with what it did itself, else it would do it
+twice.
+
+Sources: k8s.io/kubernetes/pkg/controller/controller_utils.go;
+k8s.io/kubernetes/pkg/controller/util/consistency, 1.36 (KEP-5647, stale controller mitigation); the pod
+handlers that pkg/controller/{replicaset,statefulset,daemon,job} share, 1.36.
 """
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kubeskew.apimachinery.claim_users import controller_of
+from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, Ref
+from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import owner_references, pods
-from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
-from kubeskew.controllers.framework.expectations import Expectations
-from kubeskew.controllers.framework.own_writes import OwnWrites
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError, key_of
 from kubeskew.controllers.framework.owner_references import ControllerRefManager, Dependents, OwnerMatch
 from kubeskew.controllers.framework.pod_control import PodControl
+
+TIMEOUT_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class _Expected:
+    since: float
+    creations: int = 0
+    deletions: set[Hashable] = field(default_factory=set)
+
+
+class Expectations:
+    """Per key; deletions are tracked by object, because a deletion is seen twice (mark, removal)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._keys: dict[Hashable, _Expected] = {}
+
+    def satisfied(self, key: Hashable) -> bool:
+        """Returns whether everything ordered has been seen, or was ordered too long ago to wait for."""
+        expected = self._keys.get(key)
+        if expected is None or (expected.creations <= 0 and not expected.deletions):
+            return True
+        return self._clock.monotonic() - expected.since > TIMEOUT_SECONDS
+
+    def expect_creations(self, key: Hashable, count: int) -> None:
+        self._keys[key] = _Expected(self._clock.monotonic(), creations=count)
+
+    def expect_deletions(self, key: Hashable, objects: Iterable[Hashable]) -> None:
+        self._keys[key] = _Expected(self._clock.monotonic(), deletions=set(objects))
+
+    def expect(self, key: Hashable, creations: int, deletions: Iterable[Hashable]) -> None:
+        """Expects creations and deletions."""
+        self._keys[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
+
+    def creation_seen(self, key: Hashable) -> None:
+        """Counts a creation that arrived in the informer, or failed."""
+        if expected := self._keys.get(key):
+            expected.creations -= 1
+
+    def deletion_seen(self, key: Hashable, deleted: Hashable) -> None:
+        if expected := self._keys.get(key):
+            expected.deletions.discard(deleted)
+
+    def forget(self, key: Hashable) -> None:
+        self._keys.pop(key, None)
+
+
+class StaleCacheError(SyncError):
+    """An informer does not show yet what the controller has written itself; tried again later."""
+
+
+class OwnWrites:
+    """Remembers by object and resource the newest revision that was written for it.
+
+    Where it is not `enabled`, as before 1.36, nothing is remembered and nobody waits.
+    """
+
+    def __init__(self, informers: Mapping[Ref, Informer], *, enabled: bool) -> None:
+        self._informers = informers if enabled else {}
+        self._newest: dict[Key, dict[Ref, int]] = {}
+
+    def note(self, key: Key, ref: Ref, written: Object) -> None:
+        """Notes what the server answered to a write for the object of `key`."""
+        if ref not in self._informers:
+            return
+        revision = int(written["metadata"]["resourceVersion"])
+        newest = self._newest.setdefault(key, {})
+        newest[ref] = max(revision, newest.get(ref, 0))
+
+    def ensure_seen(self, key: Key) -> None:
+        """Raises StaleCacheError if an informer is behind what was written for the object of `key`."""
+        for ref, revision in self._newest.get(key, {}).items():
+            seen = self._informers[ref].resource_version
+            if int(seen or 0) < revision:
+                raise StaleCacheError(
+                    f"the cache of {ref.plural} is at revision {seen or 0}, and {revision} was written"
+                )
+        self._newest.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        """Forgets the writes for an object that is gone."""
+        self._newest.pop(key, None)
 
 
 class PodOwnerController(Controller):

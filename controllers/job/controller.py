@@ -11,18 +11,17 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.go_panic import Panic
+from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
-from kubeskew.controllers.job import conditions, failures, indexes
+from kubeskew.controllers.job import conditions, failures, templates
 from kubeskew.controllers.job.failures import Backoff
 from kubeskew.controllers.job.features import JobFeatures
-from kubeskew.controllers.job.state import State
+from kubeskew.controllers.job.state import State, Tracker, remove_finalizer
 from kubeskew.controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
-from kubeskew.controllers.job.tracking import Tracker, remove_finalizer
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +212,7 @@ class JobController(PodOwnerController):
         gone: list[Object] = []
         left: Sequence[Object] = state.active
         if state.is_indexed:
-            gone, left = indexes.superfluous(state.active, state.completions or 0, state.now)
+            gone, left = templates.superfluous(state.active, state.completions or 0, state.now)
         if len(gone) < at_least:
             gone += pods.deletion_order(left, {}, state.now)[: at_least - len(gone)]
         return gone

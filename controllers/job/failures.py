@@ -11,7 +11,7 @@ from kubeskew.apimachinery.clock import later, parse_timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
-from kubeskew.controllers.job import indexes
+from kubeskew.controllers.job import templates
 
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 600.0
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
@@ -104,7 +104,7 @@ def success_message(job: Object, succeeded: set[int]) -> str:
         wanted = succeeded
         count = rule.get("succeededCount")
         if rule.get("succeededIndexes") is not None:
-            required = indexes.parse(rule["succeededIndexes"], completions)
+            required = templates.parse(rule["succeededIndexes"], completions)
             wanted = succeeded & required
             count = len(required) if count is None else count
         if count is not None and len(wanted) >= count:

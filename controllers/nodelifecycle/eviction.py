@@ -8,8 +8,8 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.features import DisruptionMarks
-from kubeskew.controllers.framework.pod_eviction import mark_and_delete
-from kubeskew.controllers.nodelifecycle import taints
+from kubeskew.controllers.framework.pod_control import mark_and_delete
+from kubeskew.controllers.nodelifecycle import health
 from kubeskew.controllers.nodelifecycle.health import node_names
 
 _FIELD_MANAGER = "TaintManager"
@@ -32,11 +32,11 @@ class TaintEvictionController(Controller):
         self._pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_deleted)
 
     def _node_added(self, node: Object) -> None:
-        if taints.no_execute(node):
+        if health.no_execute(node):
             self._enqueue_pods(node)
 
     def _node_updated(self, old: Object, new: Object) -> None:
-        if taints.no_execute(old) != taints.no_execute(new):
+        if health.no_execute(old) != health.no_execute(new):
             self._enqueue_pods(new)
 
     def _enqueue_pods(self, node: Object) -> None:
@@ -46,7 +46,7 @@ class TaintEvictionController(Controller):
     def _pod_changed(self, pod: Object) -> None:
         if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp"):
             node = self._nodes.get("", pod["spec"]["nodeName"])
-            if node is not None and (taints.no_execute(node) or key_of(pod) in self._due):
+            if node is not None and (health.no_execute(node) or key_of(pod) in self._due):
                 self.enqueue(pod)
 
     def _pod_deleted(self, pod: Object) -> None:
@@ -58,8 +58,8 @@ class TaintEvictionController(Controller):
             self._due.pop(key, None)
             return
         node = self._nodes.get("", pod["spec"].get("nodeName") or "")
-        present = taints.no_execute(node) if node is not None else []
-        left = taints.seconds_left(pod, present) if present else None
+        present = health.no_execute(node) if node is not None else []
+        left = health.seconds_left(pod, present) if present else None
         if left is None:
             if self._due.pop(key, None) is not None:
                 self._tell(pod, f"Cancelling deletion of Pod {key}")

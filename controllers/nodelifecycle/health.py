@@ -1,10 +1,12 @@
-"""The node lifecycle controller: watches that nodes report, and taints them by their conditions.
+"""The node lifecycle controller: watches that nodes report, and taints them by their conditions; with the
+taints that a node should have, and how long a pod tolerates them.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/nodelifecycle, 1.36.
+Sources: k8s.io/kubernetes/pkg/controller/nodelifecycle and tainteviction, 1.36;
+k8s.io/kubernetes/pkg/controller/nodelifecycle, 1.36.
 """
 
 import copy
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +15,98 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.nodes import tolerates
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
-from kubeskew.controllers.nodelifecycle import taints
 from kubeskew.controllers.nodelifecycle.features import NodeLifecycleFeatures
 
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+_BY_CONDITION = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+_NO_SCHEDULE_KEYS = {*_BY_CONDITION.values(), UNSCHEDULABLE}
+_NO_EXECUTE_KEYS = {NOT_READY, UNREACHABLE}
 _LEASE_NAMESPACE = "kube-node-lease"
 _MONITOR_PERIOD_SECONDS = 5.0
 _STARTUP_GRACE_SECONDS = 60.0
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _NOT_COUNTED = "node.kubernetes.io/exclude-disruption"
+
+
+def conditions(node: Object) -> list[Object]:
+    found: list[Object] = (node.get("status") or {}).get("conditions") or []
+    return found
+
+
+def is_ready(node: Object) -> bool:
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions(node)
+    )
+
+
+def _keys(node: Object) -> set[str]:
+    found = {
+        _BY_CONDITION.get((condition["type"], condition["status"])) for condition in conditions(node)
+    } - {None}
+    keys = {key for key in found if key is not None}
+    if node["spec"].get("unschedulable"):
+        keys.add(UNSCHEDULABLE)
+    return keys
+
+
+def wanted_taints(node: Object, now: str, *, evicting: bool = True) -> list[Object]:
+    """Returns the node's taints by its conditions and `spec.unschedulable`; others' taints stay.
+
+    `now` dates new taints; without `evicting` none is NoExecute.
+    """
+    keys = _keys(node)
+    present = node["spec"].get("taints") or []
+    wanted = {(key, "NoSchedule") for key in keys}
+    if evicting:
+        wanted |= {(key, "NoExecute") for key in keys & _NO_EXECUTE_KEYS}
+    kept = [taint for taint in present if not _is_ours(taint) or (taint["key"], taint["effect"]) in wanted]
+    known = {(taint["key"], taint["effect"]) for taint in kept}
+    added = [_taint(key, effect, now) for key, effect in sorted(wanted - known)]
+    return [*kept, *added]
+
+
+def _is_ours(taint: Object) -> bool:
+    keys = {"NoSchedule": _NO_SCHEDULE_KEYS, "NoExecute": _NO_EXECUTE_KEYS}.get(taint["effect"], set())
+    return taint["key"] in keys
+
+
+def _taint(key: str, effect: str, now: str) -> Object:
+    return {"key": key, "effect": effect, "timeAdded": now}
+
+
+def no_execute(node: Object) -> list[Object]:
+    return [taint for taint in node["spec"].get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
+    """Returns how long the pod may stay on a node with these taints: 0 not at all, None for ever."""
+    tolerations = pod["spec"].get("tolerations") or []
+    used = []
+    for taint in taints:
+        matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
+        if not matching:
+            return 0.0
+        # As upstream, the first of several tolerations for a taint counts.
+        used.append(matching[0])
+    limits = [
+        max(0, toleration["tolerationSeconds"])
+        for toleration in used
+        if toleration.get("tolerationSeconds") is not None
+    ]
+    return float(min(limits)) if limits else None
 
 
 @dataclass(slots=True)
@@ -69,7 +153,7 @@ class NodeLifecycleController(Controller):
         if node is None or node["metadata"].get("deletionTimestamp"):
             return
         present = node["spec"].get("taints") or []
-        wanted = taints.wanted_taints(node, timestamp(self.clock.now()), evicting=self._some_ready())
+        wanted = wanted_taints(node, timestamp(self.clock.now()), evicting=self._some_ready())
         if wanted != present:
             patch = {
                 "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
@@ -82,14 +166,14 @@ class NodeLifecycleController(Controller):
         counted = (
             node for node in self._nodes.list() if _NOT_COUNTED not in (node["metadata"].get("labels") or {})
         )
-        return any(taints.is_ready(node) for node in counted)
+        return any(is_ready(node) for node in counted)
 
     # -- silence
 
     async def _monitor(self) -> None:
         while True:
             for node in self._nodes.list():
-                name, ready = node["metadata"]["name"], taints.is_ready(node)
+                name, ready = node["metadata"]["name"], is_ready(node)
                 if ready:
                     self._fallen.discard(name)
                 try:
@@ -106,7 +190,7 @@ class NodeLifecycleController(Controller):
         name, now = node["metadata"]["name"], self.clock.monotonic()
         lease = self._leases.get(_LEASE_NAMESPACE, name)
         renewed = lease["spec"].get("renewTime") if lease is not None else None
-        heartbeats = [condition.get("lastHeartbeatTime") for condition in taints.conditions(node)]
+        heartbeats = [condition.get("lastHeartbeatTime") for condition in conditions(node)]
         seen = (renewed, heartbeats)
         sign = self._signs.get(name)
         if sign is None:
@@ -147,7 +231,7 @@ class NodeLifecycleController(Controller):
         if changed == node:
             return
         await self.client.update(NODES, changed, "status")
-        if taints.is_ready(node):
+        if is_ready(node):
             name = node["metadata"]["name"]
             self.recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             self._fallen.add(name)

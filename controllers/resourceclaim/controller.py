@@ -14,14 +14,10 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.resourceclaim import claims
-from kubeskew.controllers.resourceclaim.bound_pods import BoundPods
 from kubeskew.controllers.resourceclaim.claims import ClaimError
+from kubeskew.controllers.resourceclaim.creation import ClaimMaker, ClaimMetrics, Owner
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
-from kubeskew.controllers.resourceclaim.groups import PodGroups
-from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
-from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
-from kubeskew.controllers.resourceclaim.releasing import Releaser
-from kubeskew.controllers.resourceclaim.users import ReservedFor
+from kubeskew.controllers.resourceclaim.reservations import BoundPods, PodGroups, Releaser, ReservedFor
 from kubeskew.controllers.resourceclaim.waiting_claims import WaitingClaims
 
 _REMEMBERED_DELETIONS = 5000

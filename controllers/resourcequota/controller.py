@@ -1,4 +1,5 @@
-"""Keeps what quotas say is used at what is used: objects that go, or end, give back what they took.
+"""The resource quota controller: measures what a quota limits, and keeps what quotas say is used at what is
+used: objects that go, or end, give back what they took.
 
 Admission charges a quota before an object is stored; this makes it right again. Only what some quota limits
 is watched.
@@ -8,11 +9,12 @@ created after the use was measured, and before that is written, would never be c
 is charged, and not stored or not seen yet, while something else is given back. So when the status has been
 written, the objects are listed and counted once more as soon as the quota has rested for a moment.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/resourcequota (resource_quota_controller.go and
-resource_quota_monitor.go), 1.36.
+Sources: k8s.io/apiserver/pkg/quota/v1/resources.go (CalculateUsage) and generic/evaluator.go, 1.36;
+k8s.io/kubernetes/pkg/controller/resourcequota (resource_quota_controller.go and resource_quota_monitor.go),
+1.36.
 """
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,18 +22,41 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, RESOURCE_QUOTAS, Ref, dra_refs
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.quota.amounts import amounts, mask, texts
-from kubeskew.apimachinery.quota.evaluators import Evaluator
+from kubeskew.apimachinery.quota.amounts import Amounts, add, amounts, count, mask, texts
+from kubeskew.apimachinery.quota.claims import ClaimFacts, DeviceClasses
+from kubeskew.apimachinery.quota.evaluators import Evaluator, scope_selectors
 from kubeskew.apimachinery.quota.registry import Evaluators
-from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.discovery import served_resources
 from kubeskew.controllers.resourcequota.features import QuotaFeatures
-from kubeskew.controllers.resourcequota.measuring import Listing, measure
 
+# The objects of a resource in a namespace; None if the resource is not served.
+Listing = Callable[[GroupResource, str], Iterable[Object] | None]
 _RESYNC_SECONDS = 300.0
 _UNKNOWN_SECONDS = 1.0  # seconds until a missing resource is looked for again (upstream: 30 s)
 _REST_SECONDS = 1.0  # seconds in which an admitted write is certainly stored
+
+
+def measure(quota: Object, evaluators: Evaluators, listing: Listing) -> Amounts:
+    """Returns the usage of every resource of the quota that has an evaluator."""
+    hard = quota["spec"].get("hard") or {}
+    namespace = quota["metadata"]["namespace"]
+    total: Amounts = {}
+    for evaluator in evaluators.for_names(hard):
+        objects = listing(evaluator.resource, namespace)
+        if objects is not None:
+            total = add(total, _used(quota, evaluator, objects))
+    return mask(total, hard)
+
+
+def _used(quota: Object, evaluator: Evaluator, objects: Iterable[Object]) -> Amounts:
+    names = evaluator.matching(quota["spec"].get("hard") or {})
+    total: Amounts = dict.fromkeys(names, count(0))
+    selectors = scope_selectors(quota["spec"])
+    for obj in objects:
+        if evaluator.in_all(selectors, obj):
+            total = add(total, mask(evaluator.usage(obj), names))
+    return total
 
 
 class QuotaRecount(NamedTuple):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.quota.resource_claims import ADJUSTED_SINCE
+from kubeskew.apimachinery.quota.claims import ADJUSTED_SINCE
 from kubeskew.apimachinery.versions import Version
 
 

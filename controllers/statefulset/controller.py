@@ -1,22 +1,284 @@
-"""The stateful set controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/statefulset, 1.36."""
+"""The stateful set controller: its loop, and the reconciliation of one stateful set: which pods to create,
+wait for, delete or replace.
 
-from collections.abc import Callable, Sequence
+Each step that has to be waited for ends the reconciliation.
 
+Sources: k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_control.go, 1.36;
+k8s.io/kubernetes/pkg/controller/statefulset, 1.36.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.go_panic import Panic
+from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import history, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key
-from kubeskew.controllers.framework.history import Revisions
+from kubeskew.controllers.framework.history import Revisions, applied
+from kubeskew.controllers.framework.pod_control import scaled, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
-from kubeskew.controllers.statefulset import identity
-from kubeskew.controllers.statefulset.claims import StatefulPods
+from kubeskew.controllers.statefulset import stateful_pods
 from kubeskew.controllers.statefulset.features import StatefulSetFeatures
-from kubeskew.controllers.statefulset.rollout import Rollout
+from kubeskew.controllers.statefulset.stateful_pods import StatefulPods, is_created, ordinal, revision_of
 
+_FIRST_BATCHES = 2  # pods that a slow start makes before it makes two at once
+
+Step = Callable[[Object], Awaitable[bool]]  # True: this reconciliation ends here
 _DEFAULT_HISTORY = 10
+
+
+class Rollout:
+    """A stateful set with its pods and its two revisions, updated during the reconciliation."""
+
+    def __init__(
+        self,
+        control: StatefulPods,
+        recorder: EventRecorder,
+        stateful_set: Object,
+        found: Sequence[Object],
+        current: Object,
+        update: Object,
+        now: datetime,
+        features: StatefulSetFeatures,
+    ) -> None:
+        self._control = control
+        self._recorder = recorder
+        self._set = stateful_set
+        self._current, self._update = current, update
+        self._now = now
+        self._features = features
+        self._found = found
+        self._current_replicas = self._counted(current)
+        self.replicas = self._wanted_pods()
+        self.condemned = sorted(
+            (pod for pod in found if ordinal(pod) >= 0 and not stateful_pods.in_range(stateful_set, pod)),
+            key=ordinal,
+            reverse=True,
+        )
+        missing = [pod for pod in [*self.replicas, *reversed(self.condemned)] if self._is_unavailable(pod)]
+        self._first_unavailable = missing[0] if missing else None
+
+    @property
+    def labels_claims_at_once(self) -> bool:
+        """Returns whether claims with labels are to be made for several pods side by side."""
+        templates = self._set["spec"].get("volumeClaimTemplates") or ()
+        labelled = any((template.get("metadata") or {}).get("labels") for template in templates)
+        missing = sum(not is_created(pod) for pod in self.replicas)
+        return labelled and not self._monotonic and missing > _FIRST_BATCHES
+
+    # -- the plan
+
+    def _wanted_pods(self) -> list[Object]:
+        """Returns the pods by ordinal: the existing one, or the one to create."""
+        present = {ordinal(pod): pod for pod in self._found if stateful_pods.in_range(self._set, pod)}
+        first = stateful_pods.start(self._set)
+        numbers = range(first, first + stateful_pods.replicas(self._set))
+        return [present.get(number) or self._new_pod(number) for number in numbers]
+
+    def _new_pod(self, number: int) -> Object:
+        revision = self._current if self._needs_current(number) else self._update
+        wanted = applied(self._set, revision)
+        return stateful_pods.new_pod(
+            wanted, number, revision["metadata"]["name"], index_label=self._features.pod_index_label
+        )
+
+    def _needs_current(self, number: int) -> bool:
+        """Returns whether a pod is recreated from the current revision: the rolling update has not reached
+        it."""
+        if not self._rolls:
+            return False
+        rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate")
+        if rolling is None:
+            kept = (self._set.get("status") or {}).get("currentReplicas") or 0
+        else:
+            kept = rolling.get("partition") or 0
+        return number < stateful_pods.start(self._set) + int(kept)
+
+    @property
+    def _monotonic(self) -> bool:
+        return not stateful_pods.bursts(self._set)
+
+    @property
+    def _min_ready(self) -> int:
+        return int(self._set["spec"].get("minReadySeconds") or 0)
+
+    def _is_available(self, pod: Object) -> bool:
+        return (
+            stateful_pods.is_running_and_ready(pod)
+            and pods.available_in(pod, self._min_ready, self._now) == 0
+        )
+
+    def _is_unavailable(self, pod: Object) -> bool:
+        return pods.is_terminating(pod) or not self._is_available(pod)
+
+    # -- the steps
+
+    async def run(self) -> None:
+        if self._set["metadata"].get("deletionTimestamp"):
+            return
+        scale = [self._provide_all, self._remove_condemned]
+        if not (self._monotonic or self._features.provides_first):
+            scale.reverse()
+        for part in scale:
+            if await part():
+                return
+        strategy = self._set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") != "OnDelete":
+            await self._replace(strategy.get("rollingUpdate") or {})
+
+    async def _provide_all(self) -> bool:
+        return await self._each(self.replicas, self._provide)
+
+    async def _remove_condemned(self) -> bool:
+        for pod in self.condemned if self._control.deletes_claims else ():
+            if not self._control.owned_as_wanted(self._set, pod):
+                await self._control.own_claims(self._set, pod)
+        return await self._each(self.condemned, self._remove)
+
+    async def _each(self, found: Sequence[Object], step: Step) -> bool:
+        """Runs a step for each pod until one has to be waited for; in parallel, in growing batches, if
+        allowed."""
+        if self._monotonic:
+            for pod in found:
+                if await step(pod):
+                    return True
+            return False
+        left = iter(found)
+
+        async def one() -> None:
+            await step(next(left))
+
+        _, failures = await slow_start(len(found), 1, one)
+        if failures:
+            raise failures[0]
+        return False
+
+    async def _provide(self, pod: Object) -> bool:
+        kept = self._features.keeps_succeeded and pods.phase(pod) == "Succeeded"
+        if pods.is_terminal(pod) and is_created(pod) and not kept:
+            if not pods.is_terminating(pod):
+                self._tell_ended(pod)
+                await self._control.delete(self._set, pod)
+            return True  # the new pod comes when this one is gone
+        if not is_created(pod):
+            if self._control.waits_for_claims(self._set, pod):
+                return True
+            await self._control.create(self._set, pod)
+            return self._monotonic
+        if pods.phase(pod) == "Pending" and not pods.is_terminating(pod):
+            await self._control.create_claims(self._set, pod)
+        if self._monotonic and (pods.is_terminating(pod) or not self._is_available(pod)):
+            return True
+        if not self._control.is_settled(self._set, pod):
+            await self._control.correct(self._set, pod)
+        return False
+
+    def _tell_ended(self, pod: Object) -> None:
+        if not self._features.reports_recreation:
+            return
+        metadata = self._set["metadata"]
+        whose = f"StatefulSet {metadata['namespace']}/{metadata['name']} is recreating"
+        if pods.phase(pod) == "Failed":
+            text = f"{whose} failed Pod {pod['metadata']['name']}"
+            self._recorder.event(self._set, "Warning", "RecreatingFailedPod", text)
+        else:
+            text = f"{whose} terminated Pod {pod['metadata']['name']}"
+            self._recorder.event(self._set, "Normal", "RecreatingTerminatedPod", text)
+
+    async def _remove(self, pod: Object) -> bool:
+        """Scales down: highest ordinal first, and only while all other pods are healthy."""
+        if pods.is_terminating(pod):
+            return self._monotonic
+        if self._monotonic and not self._is_available(pod) and pod is not self._first_unavailable:
+            return True
+        await self._control.delete(self._set, pod)
+        return True
+
+    async def _replace(self, rolling: Object) -> None:
+        """Deletes pods of old revisions, highest ordinal first, down to the partition."""
+        least = int(rolling.get("partition") or 0)
+        if self._features.max_unavailable:
+            await self._replace_several(least, rolling.get("maxUnavailable"))
+            return
+        for pod in reversed(self.replicas[least:]):
+            if self._is_old(pod):
+                await self._control.delete(self._set, pod)
+                self._current_replicas -= 1
+                return
+            if self._is_unavailable(pod):
+                return
+
+    async def _replace_several(self, least: int, max_unavailable: int | str | None) -> None:
+        count = len(self.replicas)
+        allowed = 1 if max_unavailable is None else max(1, scaled(max_unavailable, count, round_up=False))
+        allowed -= sum(self._is_unavailable(pod) for pod in self.replicas)
+        for pod in self._old_and_unavailable(least):
+            await self._control.delete(self._set, pod)
+            self._current_replicas -= 1
+        for pod in reversed(self.replicas[least:]):
+            if allowed <= 0:
+                return
+            if self._is_old(pod) and (self._deletes_in_order or not self._is_unavailable(pod)):
+                await self._control.delete(self._set, pod)
+                self._current_replicas -= 1
+                allowed -= 1
+
+    @property
+    def _deletes_in_order(self) -> bool:
+        """Returns whether pods are replaced by their ordinal alone, however they are."""
+        return self._monotonic or self._features.counts_old_unavailable
+
+    def _old_and_unavailable(self, least: int) -> list[Object]:
+        """Returns the pods that a parallel set replaces first, whatever is allowed: they serve nobody."""
+        if self._deletes_in_order:
+            return []
+        return [
+            pod for pod in reversed(self.replicas[least:]) if self._is_old(pod) and self._is_unavailable(pod)
+        ]
+
+    def _is_old(self, pod: Object) -> bool:
+        return revision_of(pod) != self._update["metadata"]["name"] and not pods.is_terminating(pod)
+
+    # -- the status
+
+    def _counted(self, revision: Object) -> int:
+        name = revision["metadata"]["name"]
+        return sum(revision_of(pod) == name and not pods.is_terminating(pod) for pod in self._found)
+
+    def status(self, collisions: int) -> Object:
+        """Returns the status by the pods as far as they are known."""
+        status: Object = {
+            "observedGeneration": self._set["metadata"].get("generation", 0),
+            "replicas": len(self._found),
+            "readyReplicas": sum(stateful_pods.is_running_and_ready(pod) for pod in self._found),
+            "availableReplicas": sum(self._is_available(pod) for pod in self._found),
+            "currentReplicas": max(0, self._current_replicas),
+            "updatedReplicas": self._counted(self._update),
+            "currentRevision": self._current["metadata"]["name"],
+            "updateRevision": self._update["metadata"]["name"],
+            "collisionCount": collisions,
+        }
+        if conditions := (self._set.get("status") or {}).get("conditions"):
+            status["conditions"] = conditions
+        if self._rolls or not self._features.completes_rolling_alone:
+            counted = self._features.completes_without_missing
+            _complete(status, status["replicas"] if counted else stateful_pods.replicas(self._set))
+        return status
+
+    @property
+    def _rolls(self) -> bool:
+        return (self._set["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"
+
+
+def _complete(status: Object, wanted: int) -> None:
+    """Makes the update revision the current one if an update reached every pod that is wanted."""
+    if all(status[name] == wanted for name in ("updatedReplicas", "replicas", "readyReplicas")):
+        status["currentReplicas"] = status["updatedReplicas"]
+        status["currentRevision"] = status["updateRevision"]
 
 
 class StatefulSetController(PodOwnerController):
@@ -54,7 +316,7 @@ class StatefulSetController(PodOwnerController):
     def selects(self, obj: Object) -> Callable[[Object], bool]:
         """Returns which pods the set wants: by their names, too."""
         matches = super().selects(obj)
-        return lambda pod: matches(pod) and identity.is_member(obj, pod)
+        return lambda pod: matches(pod) and stateful_pods.is_member(obj, pod)
 
     async def sync(self, key: Key) -> None:
         self.own_writes.ensure_seen(key)
@@ -92,7 +354,11 @@ class StatefulSetController(PodOwnerController):
         finally:
             status = rollout.status(collisions)
             await self._note(stateful_set, status)
-        live = {current["metadata"]["name"], update["metadata"]["name"], *map(identity.revision_of, found)}
+        live = {
+            current["metadata"]["name"],
+            update["metadata"]["name"],
+            *map(stateful_pods.revision_of, found),
+        }
         await self._truncate(stateful_set, history.unused(revisions, live), listed)
         self._look_again(key, stateful_set, found, status)
 
@@ -165,7 +431,7 @@ class StatefulSetController(PodOwnerController):
         """Syncs again when the next ready pod becomes available."""
         wait = stateful_set["spec"].get("minReadySeconds") or 0
         if self._features.waits_whole_periods:
-            if wait and (status.get("availableReplicas") or 0) != identity.replicas(stateful_set):
+            if wait and (status.get("availableReplicas") or 0) != stateful_pods.replicas(stateful_set):
                 self.queue.add_after(key, wait)
             return
         times = (pods.available_in(pod, wait, self.clock.now()) for pod in found) if wait else ()

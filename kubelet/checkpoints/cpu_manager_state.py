@@ -1,31 +1,79 @@
-"""The file `cpu_manager_state`, in the formats V1 to V4 (pkg/kubelet/cm/cpumanager/state/checkpoint.go).
+"""The file `cpu_manager_state`, in the formats V1 to V4, and sets of CPUs as text (`0-3,8`).
 
 Up to 1.35 a kubelet writes V2. 1.36 writes V3 with PodLevelResourceManagers, which older kubelets and those
 without the gate cannot read. 1.37 writes V4: what it reads itself is a text with a sum of its own, so that
 fields can be added, and around it is a V2 for older kubelets. (A V4 without that broke them, issue 139069.)
+
+Sources: pkg/kubelet/cm/cpumanager/state/checkpoint.go, k8s.io/utils/cpuset.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from kubeskew.kubelet.checkpoints.checksum import SpewText, checksum, mapping, string, struct
-from kubeskew.kubelet.checkpoints.cpusets import CPUSet, CPUSetError, format_set, parse
-from kubeskew.kubelet.checkpoints.reading import (
+from kubeskew.kubelet.checkpoints.checkpoint_manager import (
     CORRUPTED,
     CheckpointError,
+    SpewText,
+    checksum,
+    mapping,
     mapping_of,
     parsed,
+    string,
+    struct,
     sum_of,
     text_of,
     unfit,
 )
 
+CPUSet = frozenset[int]
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 Entries = dict[str, dict[str, CPUSet]]  # by pod UID and container
 _Texts = Mapping[str, Mapping[str, str]]
 _ENTRY_TYPE = "map[string]map[string]string"
+
+
+class CPUSetError(ValueError):
+    """The text is no set of CPUs; the message is Go's."""
+
+
+def parse_set(text: str) -> CPUSet:
+    """Returns the set. Raises CPUSetError."""
+    if not text:
+        return frozenset()
+    return frozenset(cpu for part in text.split(",") for cpu in _range(part))
+
+
+def format_set(cpus: Iterable[int]) -> str:
+    """Returns the shortest text of a set."""
+    return ",".join(
+        str(first) if first == last else f"{first}-{last}" for first, last in _ranges(sorted(cpus))
+    )
+
+
+def _range(part: str) -> range:
+    ends = [_number(end) for end in part.split("-", 1)]
+    first, last = ends[0], ends[-1]
+    if first > last:
+        raise CPUSetError(f'invalid range "{part}" ({first} > {last})')
+    return range(first, last + 1)
+
+
+def _number(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise CPUSetError(f'strconv.Atoi: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def _ranges(cpus: list[int]) -> Iterator[tuple[int, int]]:
+    begin = 0
+    for at in range(1, len(cpus) + 1):
+        if at == len(cpus) or cpus[at] != cpus[at - 1] + 1:
+            yield cpus[begin], cpus[at - 1]
+            begin = at
 
 
 @dataclass(slots=True)
@@ -100,14 +148,14 @@ class _Contents:
 
 def _state(contents: _Contents, formats: CPUStateFormats) -> CPUManagerState:
     try:
-        shared = parse(contents.shared)
+        shared = parse_set(contents.shared)
     except CPUSetError as error:
         raise _FatalError(f'could not parse {formats.shared_name} "{contents.shared}": {error}') from error
     state = CPUManagerState(contents.policy, shared, pods=dict(contents.pods) if formats.pods else {})
     for pod, of_pod in contents.entries.items():
         for name, text in of_pod.items():
             try:
-                state.entries.setdefault(pod, {})[name] = parse(text)
+                state.entries.setdefault(pod, {})[name] = parse_set(text)
             except CPUSetError as error:
                 raise _FatalError(
                     f'could not parse cpuset "{text}" for container "{name}" in pod "{pod}": {error}'
@@ -246,6 +294,6 @@ def _pods(entries: Mapping[str, Any] | None) -> SpewText:
 def _sets(entries: Mapping[str, Any] | None) -> dict[str, CPUSet]:
     """Returns the CPUs of whole pods. Raises CheckpointError."""
     try:
-        return {pod: parse(entry.get("cpuSet") or "") for pod, entry in (entries or {}).items()}
+        return {pod: parse_set(entry.get("cpuSet") or "") for pod, entry in (entries or {}).items()}
     except (AttributeError, CPUSetError) as error:
         raise CheckpointError(str(error)) from error

@@ -16,12 +16,17 @@ from typing import Any
 import orjson
 
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.kubelet.checkpoints.checksum import SpewText, checksum, items, mapping, string, struct
-from kubeskew.kubelet.checkpoints.reading import (
+from kubeskew.kubelet.checkpoints.checkpoint_manager import (
     CORRUPTED,
     CheckpointError,
+    SpewText,
+    checksum,
+    items,
+    mapping,
     mapping_of,
     parsed,
+    string,
+    struct,
     sum_of,
     text_of,
     unfit,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.memo import remembered
 from kubeskew.kubelet.containers.execution.process import Runner
 from kubeskew.kubelet.containers.servers import nginx
 

@@ -15,7 +15,14 @@ from typing import Protocol
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.checkpoints.reading import CORRUPTED, CheckpointError, go_text, parsed, sum_of, text_of
+from kubeskew.kubelet.checkpoints.checkpoint_manager import (
+    CORRUPTED,
+    CheckpointError,
+    go_text,
+    parsed,
+    sum_of,
+    text_of,
+)
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.classic_checksum import EntryForm, checksum
 from kubeskew.kubelet.dra.plugin import PreparedDevice

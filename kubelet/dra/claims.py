@@ -1,11 +1,121 @@
-"""The claims in use on a node, as the DRA manager keeps them in memory and in its checkpoint."""
+"""The claims that a pod and its containers use, and those in use on a node, as the DRA manager keeps them.
 
-from collections.abc import Sequence
+Sources: k8s.io/dynamic-resource-allocation/resourceclaim, pkg/kubelet/cm/dra/claiminfo.go.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from kubeskew.apimachinery.claim_users import is_for_pod
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.dra.plugin import ClaimRef, PreparedDevice
+from kubeskew.apimachinery.pod_resources import is_dra_extended_resource
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE, ClaimRef, PreparedDevice
+
+_BOTH = frozenset({PREPARE, UNPREPARE})
+
+
+class PodClaim(NamedTuple):
+    """A claim of a pod."""
+
+    entry: str  # its name in spec.resourceClaims; empty for the extended-resource claim
+    claim: str | None  # the ResourceClaim's name; None: the pod needs none
+    owned: bool  # made for the pod, so the pod must own it
+
+
+def pod_claims(pod: Object, *, extended: bool, fixed_names: bool = False) -> list[PodClaim]:
+    """Returns all claims of the pod, in order.
+
+    Raises DeviceError if one is not created yet. `extended`: DRAExtendedResource is on. `fixed_names`: a
+    generated claim is named after pod and entry, as up to 1.27.
+    """
+    entries = pod["spec"].get("resourceClaims") or []
+    found = [_named(pod, entry, fixed_names=fixed_names) for entry in entries]
+    claim_status = extended_claim(pod) if extended else None
+    if claim_status is not None:
+        found.append(PodClaim("", claim_status["resourceClaimName"], owned=False))
+    return found
+
+
+def extended_claim(pod: Object) -> Object | None:
+    """Returns `status.extendedResourceClaimStatus`, where the scheduler names the claim that it made."""
+    return (pod.get("status") or {}).get("extendedResourceClaimStatus")
+
+
+def _named(pod: Object, entry: Object, *, fixed_names: bool = False) -> PodClaim:
+    source = entry.get("source") or entry  # nested up to 1.30
+    if source.get("resourceClaimName"):
+        return PodClaim(entry["name"], source["resourceClaimName"], owned=False)
+    pod_name = f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)}"
+    if not source.get("resourceClaimTemplateName"):
+        text = f'pod "{pod_name}", spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
+        raise DeviceError(text)
+    if fixed_names:
+        return PodClaim(entry["name"], f"{pod_spec.name_of(pod)}-{entry['name']}", owned=True)
+    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []:
+        if status["name"] == entry["name"]:
+            return PodClaim(entry["name"], status.get("resourceClaimName"), owned=True)
+    raise DeviceError(f'pod "{pod_name}": ResourceClaim not created yet')
+
+
+def container_requests(pod: Object, container: Object, *, extended: bool) -> Iterator[tuple[str, str]]:
+    """Yields (claim name, request name) for each request that the container uses.
+
+    An empty request means the whole claim.
+    """
+    wanted: dict[str, list[str]] = {}
+    for use in (container.get("resources") or {}).get("claims") or []:
+        wanted.setdefault(use["name"], []).append(use.get("request") or "")
+    for entry in pod["spec"].get("resourceClaims") or []:
+        if entry["name"] in wanted:
+            claim = _named(pod, entry).claim
+            yield from ((claim, request) for request in wanted[entry["name"]] if claim is not None)
+    claim_status = extended_claim(pod) if extended else None
+    if claim_status is None:
+        return
+    resources = {
+        name
+        for name, amount in pod_spec.requests_of(container).items()
+        if is_dra_extended_resource(name) and not amount.is_zero()
+    }
+    for mapping in claim_status.get("requestMappings") or []:
+        if mapping["containerName"] == container["name"] and mapping["resourceName"] in resources:
+            yield claim_status["resourceClaimName"], mapping["requestName"]
+
+
+def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
+    """Raises DeviceError if a claim made from a template belongs neither to the pod nor (with `groups`) to
+    its group."""
+    if is_for_pod(claim, pod, groups=groups):
+        return
+    metadata = claim["metadata"]
+    raise DeviceError(
+        f"ResourceClaim {metadata['namespace']}/{metadata['name']} was not created for pod "
+        f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)} (pod is not owner)"
+    )
+
+
+def drivers_of(claim: Object) -> list[str]:
+    """Returns the drivers whose devices are allocated, in order of appearance."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    drivers = [result["driver"] for result in results]
+    handles = allocation.get("resourceHandles") or []  # up to 1.31, for drivers with a controller
+    drivers += [handle.get("driverName") or claim["status"].get("driverName") for handle in handles]
+    return [driver for driver in dict.fromkeys(drivers) if driver]
+
+
+def skipped_operations(claim: Object) -> dict[str, frozenset[str]]:
+    """Returns the calls that all devices of a driver in the claim do without, by driver (KEP-5945); `*`
+    stands for both."""
+    found: dict[str, frozenset[str]] = {}
+    for result in claim["status"]["allocation"]["devices"]["results"]:
+        skipped = frozenset(result.get("skipNodeOperations") or ())
+        skips = _BOTH if "*" in skipped else skipped & _BOTH
+        found[result["driver"]] = found.get(result["driver"], _BOTH) & skips
+    return {driver: skips for driver, skips in found.items() if skips}
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from kubeskew.kubelet.checkpoints import checksum as checksums
-from kubeskew.kubelet.checkpoints.checksum import SpewText, items, mapping, string, struct
+from kubeskew.kubelet.checkpoints import checkpoint_manager as checksums
+from kubeskew.kubelet.checkpoints.checkpoint_manager import SpewText, items, mapping, string, struct
 
 Fields = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kubeskew.kubelet.plugins.handling import PluginRefusedError
+from kubeskew.kubelet.plugins.plugin_handler import PluginRefusedError
 
 HEALTH_SERVICE = "DRAResourceHealth"
 V1, V1BETA1, V1ALPHA4 = "v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha3.Node"

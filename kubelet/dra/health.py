@@ -1,11 +1,14 @@
-"""Follows the health streams of drivers, and keeps the health of each device.
+"""Follows the health streams of drivers, keeps the health of each device, and writes it into pods' statuses.
 
-pkg/kubelet/cm/dra/healthinfo.go and manager.go (HandleWatchResourcesStream), 1.36: a device that a driver
-does not report again in time is Unknown, and so are all devices of a driver whose stream ended.
+A device that a driver does not report again in time is Unknown, and so are all devices of a driver whose
+stream ended.
+
+Sources: pkg/kubelet/cm/dra/healthinfo.go and manager.go (HandleWatchResourcesStream,
+UpdateAllocatedResourcesStatus), 1.36.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,6 +17,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kubeskew.apimachinery.clock import Clock, micro_timestamp, parse_timestamp
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo, pod_claims
 from kubeskew.kubelet.dra.grpc_versions import HealthFeatures
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
@@ -171,7 +178,7 @@ class HealthMonitor:
 
         Returns if the plugin has no stream. `told` are the services that the plugin announced.
         """
-        from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
+        from kubeskew.kubelet.protocols.grpc_calls import UNIMPLEMENTED, RpcError
 
         stream = self._newest[driver] = object()
         version = self._rules.choose(told)
@@ -185,9 +192,9 @@ class HealthMonitor:
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def _read(self, driver: str, channel: "Channel", version: str, stream: object) -> None:
-        from kubeskew.kubelet.protocols.dra_health import VERSIONS
+        from kubeskew.kubelet.protocols.dra import HEALTH_VERSIONS
 
-        service = VERSIONS[version]
+        service = HEALTH_VERSIONS[version]
         try:
             async for answer in service.watch.call(channel, service.watch.request()):
                 if self._counts(driver, stream):
@@ -220,3 +227,57 @@ class HealthMonitor:
             timeout=float(seconds) if seconds > 0 else _DEFAULT_SECONDS,
             seen=self._clock.monotonic(),
         )
+
+
+def add_health(
+    pod: Object,
+    status: Object,
+    claims: ClaimCache,
+    health: HealthCache,
+    *,
+    with_message: bool,
+    by_entry: bool = False,
+) -> None:
+    """Adds health to the regular containers' statuses, beside that of device plugins.
+
+    Upstream's order is random. `by_entry`: a claim is looked for by the name that the pod has for it.
+    """
+    names = _claim_names(pod)
+    specs = {spec["name"]: spec for spec in pod_spec.containers(pod)}
+    for container in status.get("containerStatuses") or []:
+        uses = (specs[container["name"]].get("resources") or {}).get("claims") or []
+        found = {entry["name"]: entry for entry in container.get("allocatedResourcesStatus") or []}
+        for use in uses:
+            claim = use["name"] if by_entry else names.get(use["name"])
+            info = claims.get(pod_spec.namespace_of(pod), claim) if claim else None
+            if info is not None:
+                request = use.get("request") or ""
+                name = f"claim:{use['name']}" + (f"/{request}" if request else "")
+                entries = [*_healths(info, request, health, with_message=with_message)]
+                found[name] = {"name": name, "resources": entries}
+        if statuses := [entry for entry in found.values() if entry["resources"]]:
+            container["allocatedResourcesStatus"] = statuses
+
+
+def _claim_names(pod: Object) -> Mapping[str, str | None]:
+    """Returns the claims' names by entry of the spec, as far as they are known."""
+    try:
+        return {claim.entry: claim.claim for claim in pod_claims(pod, extended=False)}
+    except DeviceError:
+        return {}  # not created yet, so nothing is prepared
+
+
+def _healths(info: ClaimInfo, request: str, health: HealthCache, *, with_message: bool) -> Iterator[Object]:
+    """Yields one entry per resource ID: devices of a claim that share a CDI ID count once."""
+    seen = set()
+    for driver, devices in info.devices.items():
+        for device in devices:
+            if request and device.requests and request.split("/")[0] not in device.requests:
+                continue
+            resource = device.cdi_ids[0] if device.cdi_ids else f"{driver}/{device.pool}/{device.device}"
+            if resource in seen:
+                continue
+            seen.add(resource)
+            state, message = health.get(driver, device.pool, device.device)
+            details = {"message": message} if with_message and message else {}
+            yield {"resourceID": resource, "health": state, **details}

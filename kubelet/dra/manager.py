@@ -1,13 +1,16 @@
 """The DRA manager prepares a pod's claims before its sandbox is made, and gives them back after its end.
 
-pkg/kubelet/cm/dra/manager.go. It checks all claims first; only then the pod is noted as their user, in memory
-and in the checkpoint. So a pod that fails leaves nothing behind (up to 1.33 the two went together, claim by
-claim). Then each driver is called once for all its claims.
+It checks all claims first; only then the pod is noted as their user, in memory and in the checkpoint. So a
+pod that fails leaves nothing behind (up to 1.33 the two went together, claim by claim). Then each driver is
+called once for all its claims, and its answer is checked against the request.
+
+Source: pkg/kubelet/cm/dra/manager.go.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.client.refs import Ref
@@ -17,12 +20,9 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
-from kubeskew.kubelet.dra.answers import claim_answers
-from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubeskew.kubelet.dra.health import HealthCache
-from kubeskew.kubelet.dra.health_status import add_health
-from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE, DRAPlugin, PluginRegistry
-from kubeskew.kubelet.dra.pod_claims import (
+from kubeskew.kubelet.dra.claims import (
+    ClaimCache,
+    ClaimInfo,
     PodClaim,
     check_owner,
     container_requests,
@@ -31,14 +31,52 @@ from kubeskew.kubelet.dra.pod_claims import (
     pod_claims,
     skipped_operations,
 )
+from kubeskew.kubelet.dra.health import HealthCache, add_health
+from kubeskew.kubelet.dra.plugin import (
+    PREPARE,
+    UNPREPARE,
+    ClaimFailed,
+    DRAPlugin,
+    PluginError,
+    PluginRegistry,
+)
 from kubeskew.kubelet.dra.texts import ErrorTexts
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
+A = TypeVar("A")
 log = logging.getLogger(__name__)
 
 
 RECONCILE_SECONDS = 60.0
+
+
+async def claim_answers(
+    texts: ErrorTexts,
+    call: str,
+    answering: Awaitable[Mapping[str, A | ClaimFailed]],
+    infos: Sequence[ClaimInfo],
+) -> AsyncIterator[tuple[ClaimInfo, A]]:
+    """Yields a plugin's answer for each claim.
+
+    Raises DeviceError if it fails, refuses a claim or leaves one out.
+    """
+    by_uid = {info.uid: info for info in infos}
+    try:
+        answers = await answering
+    except PluginError as error:
+        raise DeviceError(texts.call_failed.format(call=call, error=error)) from error
+    for uid, answer in answers.items():
+        info = by_uid.get(uid)
+        if info is None:
+            raise DeviceError(texts.unknown.format(call=call, claim_uid=uid))
+        if isinstance(answer, ClaimFailed):
+            text = texts.claim_failed
+            claim = {"namespace": info.namespace, "claim": info.name}
+            raise DeviceError(text.format(call=call, error=answer.error, **claim))
+        yield info, answer
+    if len(answers) < len(infos):
+        raise DeviceError(texts.skipped.format(call=call, count=len(infos) - len(answers)))
 
 
 class DRAManager:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.apimachinery.faults.injecting import Injector
+from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
@@ -20,25 +20,21 @@ from kubeskew.kubelet.dra.features import (
     rules_for,
     texts_for,
 )
-from kubeskew.kubelet.dra.handler import DRAPluginHandler
 from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.manager import DRAManager
-from kubeskew.kubelet.dra.node_resources import NodeResources
+from kubeskew.kubelet.dra.node_resources import NAMED_RESOURCES, SEMANTIC_RESOURCES, NodeResources
 from kubeskew.kubelet.dra.plugin import PluginRegistry
-from kubeskew.kubelet.dra.resource_forms import NAMED_RESOURCES, SEMANTIC_RESOURCES
-from kubeskew.kubelet.dra.slices import SliceWiper
+from kubeskew.kubelet.dra.plugin_manager import DRAPluginHandler, SliceWiper
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
-from kubeskew.kubelet.journal.marking import MarkedChannel
+from kubeskew.kubelet.journal import MarkedChannel
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.node.layout import NodeLayout
-from kubeskew.kubelet.plugins.handling import PluginHandler
+from kubeskew.kubelet.node.config import NodeConfig, NodeLayout
+from kubeskew.kubelet.plugins.plugin_handler import PluginHandler
 
 if TYPE_CHECKING:
-    from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
-    from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager
-    from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
+    from kubeskew.kubelet.dra.classic_manager import ClassicSocketPlugin
+    from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager, DraftedSocketPlugin
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
     from kubeskew.kubelet.protocols.message_sockets import Channel
 
@@ -213,7 +209,9 @@ class NodeDRA:
         plugin = self._connect(driver, endpoint, service)
         channel: Channel = MarkedChannel(plugin.channel, self._files)
         if self._injector is not None:
-            from kubeskew.kubelet.dra.faulty import FaultyChannel  # imports grpc, which the plugin needs
+            from kubeskew.kubelet.dra.socket_plugin import (
+                FaultyChannel,  # imports grpc, which the plugin needs
+            )
 
             channel = FaultyChannel(channel, driver, self._injector)
         plugin.channel = channel
@@ -222,16 +220,14 @@ class NodeDRA:
     def _connect(
         self, driver: str, endpoint: str, service: str
     ) -> "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin":
-        from kubeskew.kubelet.dra.socket_plugin import (
-            SocketPlugin,  # imports grpc, which the first socket needs anyway
-        )
+        from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
         if self._drafted:
-            from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
+            from kubeskew.kubelet.dra.drafted_manager import DraftedSocketPlugin
 
             return DraftedSocketPlugin(driver, endpoint, service, self._clock, self._metrics)
         if not self._offers_slices:
-            from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
+            from kubeskew.kubelet.dra.classic_manager import ClassicSocketPlugin
 
             return ClassicSocketPlugin(driver, endpoint, service, self._clock, self._metrics)
         return SocketPlugin(driver, endpoint, service, self._clock, self._metrics)

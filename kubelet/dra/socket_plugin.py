@@ -1,17 +1,50 @@
-"""A driver behind a socket: calls of its gRPC service, in the version that was chosen at its registration."""
+"""A driver behind a socket: its connection, and calls of its gRPC service in one version.
 
-from collections.abc import Mapping, Sequence
+The version is chosen at the driver's registration.
+
+Faults make calls fail: they are lost, late, or the last thing that the kubelet does.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import grpc
+
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PreparedDevice
-from kubeskew.kubelet.dra.plugin_connection import PluginConnection
+from kubeskew.apimachinery.faults.fault import PLUGINS, Call
+from kubeskew.apimachinery.faults.injector import Injector
+from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE, ClaimFailed, ClaimRef, PluginError, PreparedDevice
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import dra
-from kubeskew.kubelet.protocols.calling import Unary
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.grpc_calls import RpcError, Unary, channel_to
+from kubeskew.kubelet.protocols.message_sockets import Channel, ForwardingChannel
 
+log = logging.getLogger(__name__)
 CALL_SECONDS = 45.0  # defaultClientCallTimeout
+# Before 1.31 the calls are of one claim.
+_VERBS = {name: verb for verb in (PREPARE, UNPREPARE) for name in (verb, verb.removesuffix("s"))}
+
+
+class PluginConnection:
+    """Holds the channel to a driver, and whether it is connected. `close` when it is no longer needed."""
+
+    def __init__(self, driver: str, endpoint: str) -> None:
+        self.driver = driver
+        self.endpoint = endpoint
+        self.connected = False
+        self.channel: Channel = channel_to(endpoint)
+
+    async def follow_connection(self, changed: Callable[[], None]) -> None:
+        """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""
+        async for connected in self.channel.connection_changes():
+            if connected != self.connected:
+                log.info("driver %s at %s: connected: %s", self.driver, self.endpoint, connected)
+                self.connected = connected
+                changed()
+
+    async def close(self) -> None:
+        await self.channel.close()
 
 
 class SocketPlugin(PluginConnection):
@@ -72,3 +105,26 @@ def _prepared(device: Any) -> PreparedDevice:
         cdi_ids=tuple(device.cdi_device_ids),
         share_id=getattr(device, "share_id", ""),  # v1 alone has shares
     )
+
+
+class FaultyChannel(ForwardingChannel):
+    """A channel to a driver's plugin with the faults of the kubelet in front of it, whatever service it
+    speaks.
+    """
+
+    def __init__(self, channel: Channel, driver: str, injector: Injector) -> None:
+        super().__init__(channel)
+        self._driver = driver
+        self._injector = injector
+
+    async def call(self, path: str, request: bytes, timeout: float | None) -> bytes:
+        """Calls the plugin; raises RpcError for a call or an answer that is lost."""
+        verb = _VERBS.get(path.rpartition("/")[2])
+        if verb is None:
+            return await super().call(path, request, timeout)
+        try:
+            return await self._injector.inject_local(
+                Call(verb, PLUGINS, name=self._driver), lambda: self._channel.call(path, request, timeout)
+            )
+        except ConnectionError as error:
+            raise RpcError(grpc.StatusCode.UNAVAILABLE, f"error reading from server: {error}") from error

@@ -1,4 +1,4 @@
-"""Prepares claims on one node: CDI files, and a record that outlives the driver.
+"""Prepares claims on one node: CDI files, a lasting record of them, and a log of the kubelet's calls.
 
 Each request of a claim becomes one CDI device `DRIVER/claim=CLAIM_UID-REQUEST`; the containers that use the
 request find in their environment
@@ -12,6 +12,12 @@ request find in their environment
 where characters that a variable's name cannot have are `_`. What is prepared is kept in `prepared.json`: a
 claim must come back with the same devices after a restart, and be unprepared by a driver that did not
 prepare it.
+
+The log of calls shows whether one was needless. It lies in the same directory and is only ever appended to,
+one JSON line per call; it outlives the driver, its updates and the kubelet's:
+
+    {"time": …, "call": "NodePrepareResources", "error": "",
+     "claims": [{namespace, name, uid, error, devices}]}
 """
 
 import re
@@ -21,9 +27,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.cdi.writing import write_spec
+from kubeskew.kubelet.cdi import write_spec
+from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
+
+CALL_LOG = "calls.jsonl"
 
 
 class ClaimRef(NamedTuple):
@@ -183,3 +193,26 @@ def _base(request: str) -> str:
 
 def variable(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", text)
+
+
+class CallLog:
+    """The log in the driver's data directory of a node."""
+
+    def __init__(self, data: Path, clock: Clock, files: StateFiles = UNJOURNALLED) -> None:
+        self._journal = Journal(data / CALL_LOG, files)
+        self._clock = clock
+
+    def append(
+        self, call: str, claims: Sequence[ClaimRef], answers: Mapping[str, Object], error: str = ""
+    ) -> None:
+        """Note a call, what is answered per claim UID, and why it fails as a whole if it does."""
+        noted = [
+            {
+                **claim._asdict(),
+                "error": answers.get(claim.uid, {}).get("error", ""),
+                "devices": list(answers.get(claim.uid, {}).get("devices", ())),
+            }
+            for claim in claims
+        ]
+        time = micro_timestamp(self._clock.now())
+        self._journal.append({"time": time, "call": call, "error": error, "claims": noted})

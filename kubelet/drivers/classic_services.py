@@ -15,14 +15,18 @@ import orjson
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims, variable
-from kubeskew.kubelet.drivers.semantic.availability import Amount, unavailable
-from kubeskew.kubelet.drivers.semantic.preparing import amounts_in, resources_in, variables_in
+from kubeskew.kubelet.drivers.claims import CallLog, ClaimError, ClaimRef, PreparedClaims, variable
+from kubeskew.kubelet.drivers.semantic.preparation import (
+    Amount,
+    amounts_in,
+    resources_in,
+    unavailable,
+    variables_in,
+)
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.protocols import dra_classic, semantic_resources
 from kubeskew.kubelet.protocols.dra_classic import ClassicService
-from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
+from kubeskew.kubelet.protocols.grpc_calls import UNIMPLEMENTED, RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.kubelet.protocols.named_resources import response_of
 

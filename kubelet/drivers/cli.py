@@ -1,4 +1,7 @@
-"""`kubeskew driver`: an example driver or device plugin of one or many nodes, in the foreground."""
+"""`kubeskew driver` and `kubeskew driver-controller`: example drivers, device plugins and controllers.
+
+Each runs in the foreground, for one or many nodes.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -134,8 +137,7 @@ def _run_driver(
 def _run_device_plugin(
     options: ComponentOptions, resource: str, file: Path | None, entries: list[dict[str, Any]]
 ) -> None:
-    from kubeskew.kubelet.drivers.plugin_host import PluginHost
-    from kubeskew.kubelet.drivers.plugin_settings import PluginFile, load, parse_node
+    from kubeskew.kubelet.drivers.example_device_plugin import PluginFile, PluginHost, load, parse_node
     from kubeskew.kubelet.drivers.settings import DriverFileError
 
     def read() -> PluginFile:
@@ -168,3 +170,36 @@ def _entry(name: str, flags: dict[str, Any], switches: tuple[str, ...]) -> dict[
         "profile": flags["profile"],
         "switches": {key: yaml.safe_load(value or "true") for key, _, value in pairs},
     }
+
+
+@click.command(name="driver-controller")
+@common_options
+@click.option("--driver-name", default="gpu.example.com", show_default=True, help="The driver's name.")
+@click.option(
+    "--driver-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    required=True,
+    help="YAML or JSON list of the driver's nodes, as `kubeskew driver` reads it; read again on SIGHUP.",
+)
+def driver_controller(options: ComponentOptions, driver_name: str, driver_file: Path) -> None:
+    """Run the controller of an example DRA driver, in releases whose drivers have one.
+
+    `--emulated-version` is the release whose library it is built with. The driver's plugins on the nodes are
+    a process of their own, `kubeskew driver`.
+
+    \b
+    kubeskew driver-controller --kubeconfig .kubeskew/kubeconfig --emulated-version 1.29 \\
+        --driver-name gpu.example.com --driver-file nodes.yaml
+    """
+    from kubeskew.kubelet.drivers.controller.host import ControllerHost
+    from kubeskew.kubelet.drivers.settings import DriverFileError, load
+
+    try:
+        load(driver_file)
+    except DriverFileError as error:
+        raise click.UsageError(str(error)) from error
+
+    async def main(ctx: ComponentContext) -> None:
+        await ControllerHost(ctx, driver_name, lambda: load(driver_file)).run()
+
+    run_component(f"driver-controller/{driver_name}", options, main, agent=f"{driver_name}-controller")

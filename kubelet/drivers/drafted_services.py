@@ -13,11 +13,10 @@ import grpc
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims, variable
+from kubeskew.kubelet.drivers.claims import CallLog, ClaimRef, PreparedClaims, variable
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.protocols import dra_drafted
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
 
 FindClaim = Callable[[str], Awaitable[Object | None]]

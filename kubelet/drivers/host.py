@@ -1,4 +1,9 @@
-"""A driver on all its nodes, in one process: sockets and claims per node, one publisher for all slices."""
+"""A driver on all its nodes, in one process: sockets and claims per node, one publisher for all slices.
+
+The release of the API server and the newest version of resource slices that it serves are looked up as
+k8s.io/dynamic-resource-allocation/client does, which tries v1, v1beta2 and v1beta1 in turn; drivers of 1.31
+spoke v1alpha3.
+"""
 
 import asyncio
 import logging
@@ -8,33 +13,61 @@ from typing import Any
 import grpc
 
 from kubeskew.apimachinery.client.refs import Ref, dra_refs
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers import server_versions
-from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims
+from kubeskew.kubelet.drivers.claims import CallLog, ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
-from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
-from kubeskew.kubelet.drivers.named_resources import named_resources_of, semantic_resources_of
-from kubeskew.kubelet.drivers.offering import health_of, pools_of
-from kubeskew.kubelet.drivers.partitions import MadePartitions
+from kubeskew.kubelet.drivers.kubelet_plugin import DeviceHealth, DriverEndpoints, DriverServices
 from kubeskew.kubelet.drivers.pools import Pool
 from kubeskew.kubelet.drivers.profiles import ProfileError
-from kubeskew.kubelet.drivers.publishing import SlicePublisher
-from kubeskew.kubelet.drivers.reloading import follow
-from kubeskew.kubelet.drivers.services import DeviceHealth, DriverServices
+from kubeskew.kubelet.drivers.reload import follow
+from kubeskew.kubelet.drivers.resources import (
+    MadePartitions,
+    health_of,
+    named_resources_of,
+    pools_of,
+    semantic_resources_of,
+)
+from kubeskew.kubelet.drivers.resourceslice_controller import SlicePublisher
 from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
 from kubeskew.kubelet.files import UNJOURNALLED
-from kubeskew.kubelet.journal.writing import JournalledFiles
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.journal import JournalledFiles
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
+GROUP = "resource.k8s.io"
+_NEWEST_FIRST = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 log = logging.getLogger(__name__)
 
 _SERVER_RETRY_SECONDS = 0.1
 _SERVED_SECONDS = 0.5  # seconds between checks that the server still serves the version in use
+
+
+async def server_version(client: APIClient) -> Version:
+    """Returns the release that the server reports."""
+    found = await client.request("GET", "/version")
+    preview = found.get("gitVersion", "").partition("+")[2]
+    if preview.startswith("kep"):
+        return Version.parse(found["gitVersion"])
+    return Version.parse(f"{found['major']}.{found['minor'].rstrip('+')}")
+
+
+async def served(client: APIClient, plural: str, kind: str, *, namespaced: bool) -> Ref | None:
+    """Returns the resource in the newest served version; None if drivers know none of them."""
+    try:
+        group = await client.request("GET", f"/apis/{GROUP}")
+    except StatusError as error:
+        if error.code == 404:
+            return None
+        raise
+    offered = {version["version"] for version in group["versions"]}
+    for version in [version for version in _NEWEST_FIRST if version in offered]:
+        listed = await client.request("GET", f"/apis/{GROUP}/{version}")
+        if any(resource["name"] == plural for resource in listed["resources"]):
+            return Ref(GROUP, version, plural, namespaced, kind)
+    return None
 
 
 class NodeDriver:
@@ -222,10 +255,8 @@ class DriverHost:
 
     async def _claims_ref(self) -> Ref:
         if self._claims is None:
-            found = await server_versions.served(
-                self._ctx.client, "resourceclaims", "ResourceClaim", namespaced=True
-            )
-            self._claims = found or Ref(server_versions.GROUP, "v1", "resourceclaims", True, "ResourceClaim")
+            found = await served(self._ctx.client, "resourceclaims", "ResourceClaim", namespaced=True)
+            self._claims = found or Ref(GROUP, "v1", "resourceclaims", True, "ResourceClaim")
         return self._claims
 
     # -- pools
@@ -276,8 +307,8 @@ class DriverHost:
     async def _look(self) -> None:
         client = self._ctx.client
         if self._server is None:
-            self._server = await server_versions.server_version(client)
-        ref = await server_versions.served(client, "resourceslices", "ResourceSlice", namespaced=False)
+            self._server = await server_version(client)
+        ref = await served(client, "resourceslices", "ResourceSlice", namespaced=False)
         publisher = self._publisher
         if publisher is not None and publisher.ref != ref:
             self._publisher, self._looked = None, False

@@ -2,7 +2,7 @@
 
 YAML or JSON, read again on SIGHUP:
 
-    revision: 3                    # optional: told back once it is in effect
+    revision: 3                    # optional: reported once it is in effect
     nodes:
     - name: node-1
       registrarDir: /var/lib/kubelet/plugins_registry
@@ -18,6 +18,8 @@ YAML or JSON, read again on SIGHUP:
       controller: true             # optional: in releases of classic DRA it allocates claims, too
       pluginAPIs: [v1beta1]        # optional: the versions of the DRA plugin's API that it serves
       switches: {refusePrepare: true}
+
+The settings of a driver's controller are in the cluster file.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,12 +30,53 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from kubeskew.apimachinery import yaml_files
-from kubeskew.kubelet.drivers.controller_settings import ControllerSettings, parse_settings
-from kubeskew.kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.kubelet.drivers.profiles import Offer
 from kubeskew.kubelet.drivers.semantic.resources import read_resources
 from kubeskew.kubelet.drivers.switches import Switches, parse, seconds
 
+FLAGS = {"nodeLocal": "node_local", "shareable": "shareable"}  # key → field
+DEFAULT_PARAMETERS = ("dra.example.com", "CardParameters")  # as in the draft of KEP-4381
 APIS = {"v1", "v1beta1", "v1alpha2", "v1alpha3"}
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Holds the settings below `controller` in the cluster file."""
+
+    node_local: bool = True  # else a claim can be used on every node of the driver
+    shareable: bool = False
+    parameters: tuple[str, str] | None = None  # group and kind that it makes semantic parameters of
+    user_limit: int = 1  # KEP-3063 as drafted: how many pods may use a claim, -1 for any number
+
+
+def parse_settings(value: Any) -> ControllerSettings | None:
+    """Returns None for no controller. Raises ValueError."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        return ControllerSettings()
+    if not isinstance(value, Mapping) or not set(value) <= {*FLAGS, "userLimit", "semanticParameters"}:
+        known = "nodeLocal, shareable, userLimit and semanticParameters"
+        raise ValueError(f"controller: expected true, or a mapping with {known}")
+    chosen = {FLAGS[key]: flag for key, flag in value.items() if key in FLAGS}
+    if not all(isinstance(flag, bool) for flag in chosen.values()):
+        raise ValueError("controller: nodeLocal and shareable are true or false")
+    limit = value.get("userLimit", 1)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not (limit > 0 or limit == -1):
+        raise ValueError(f"controller: userLimit is a number above 0, or -1 for any; found {limit!r}")
+    return ControllerSettings(**chosen, user_limit=limit, parameters=_parameters(value))
+
+
+def _parameters(value: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Returns group and kind of the vendor's parameters; None if the controller allocates claims itself."""
+    chosen = value.get("semanticParameters", False)
+    if chosen is False:
+        return None
+    if chosen is True:
+        return DEFAULT_PARAMETERS
+    if not isinstance(chosen, Mapping) or set(chosen) != {"apiGroup", "kind"}:
+        raise ValueError("controller: semanticParameters is true, or a mapping with apiGroup and kind")
+    return str(chosen["apiGroup"]), str(chosen["kind"])
 
 
 class NodeEntry(Protocol):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.workqueue import WorkQueue
 

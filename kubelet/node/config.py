@@ -1,4 +1,4 @@
-"""The nodes file: which nodes a kubelet process hosts, and what they are made of.
+"""The nodes file: which nodes a kubelet process hosts, what they are made of, and where their files are.
 
 YAML or JSON:
 
@@ -14,8 +14,12 @@ YAML or JSON:
       kubeReserved: {cpu: "1", memory: 1Gi}
       staticPods: [{metadata: {name: etcd, namespace: kube-system}, spec: {…}}]
       killed: false
+
+A node's state is below the kubelet's root directory, its sockets in a directory with a short path.
 """
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +28,130 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery import yaml_files
+from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
+_LONGEST_NAME = 7  # characters of a node's name in paths of its sockets, which must be as short as upstream's
+POLICIES = {
+    "cpuManagerPolicy": ("none", "static"),
+    "memoryManagerPolicy": ("None", "Static"),
+    "topologyManagerScope": ("container", "pod"),
+}
+# A kubelet with a static policy does not start without a reserve.
+_RESERVES = {"cpuManagerPolicy": ("static", "cpu", "1"), "memoryManagerPolicy": ("Static", "memory", "1Gi")}
+RESERVED = ("cpu", "memory")
+SETTINGS_KEYS = (*POLICIES, "kubeReserved")
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLayout:
+    """The directories of a node. Those under `sockets` have upstream's names below /var/lib/kubelet.
+
+    Only the registry is in a short directory, because plugins give their sockets there the longest names.
+    """
+
+    node: Path
+    sockets: Path
+    registry: Path  # plugins register by a socket here
+
+    @classmethod
+    def under(cls, root: Path, node_name: str, sockets: Path | None = None) -> "NodeLayout":
+        """Returns the layout; `sockets` is a short directory for the sockets of all nodes.
+
+        Without it the sockets are where upstream has them, beside the kubelet's checkpoints.
+        """
+        node = root / node_name
+        if sockets is None:
+            return cls(node, node / "kubelet", node / "kubelet" / "plugins_registry")
+        short = sockets / _short(node_name)
+        return cls(node, short, short / "registry")
+
+    @property
+    def runtime(self) -> Path:
+        """Returns the fake runtime's directory, with one file per pod: not the kubelet's."""
+        return self.node / "runtime"
+
+    @property
+    def kubelet(self) -> Path:
+        """Returns the directory that is /var/lib/kubelet upstream, without sockets; checkpoints are
+        directly in it."""
+        return self.node / "kubelet"
+
+    @property
+    def cdi(self) -> Path:
+        """Returns the directory of CDI specs, /var/run/cdi upstream."""
+        return self.node / "cdi"
+
+    @property
+    def plugins(self) -> Path:
+        """Returns the directory of drivers' own sockets, with a directory for each."""
+        return self.sockets / "plugins"
+
+    @property
+    def device_plugins(self) -> Path:
+        """Returns the directory with the sockets of device plugins, and the kubelet's own, on which they
+        register."""
+        return self.sockets / "device-plugins"
+
+    @property
+    def pod_resources(self) -> Path:
+        """Returns the kubelet's socket for monitoring agents."""
+        return self.sockets / "pod-resources"
+
+    def plugin(self, driver: str) -> Path:
+        """Returns a driver's directory for data that outlives the sockets."""
+        return self.kubelet / "plugins" / driver
+
+    def make(self) -> None:
+        """Makes the directories that others read before the kubelet writes anything there."""
+        shared = (self.plugins, self.registry, self.device_plugins, self.pod_resources, self.cdi)
+        for directory in shared:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def _short(node_name: str) -> str:
+    """Returns the node's name, or a short one for a long name."""
+    if len(node_name) <= _LONGEST_NAME:
+        return node_name
+    digest = hashlib.sha256(node_name.encode()).digest()
+    return base64.b32encode(digest)[:_LONGEST_NAME].decode().lower()
+
+
+class SettingsError(ValueError):
+    """A setting that no kubelet has."""
+
+
+def parse_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Returns the settings, with the reserves that policies need unless they are said.
+
+    Raises SettingsError.
+    """
+    for key, known in POLICIES.items():
+        if key in settings and settings[key] not in known:
+            hint = did_you_mean(str(settings[key]), known)
+            raise SettingsError(
+                f"{where}.{key}: expected {' or '.join(known)}, found {settings[key]!r}{hint}"
+            )
+    parsed = dict(settings)
+    if "kubeReserved" in settings:
+        parsed["kubeReserved"] = _reserved(settings["kubeReserved"], f"{where}.kubeReserved")
+        return parsed
+    reserves = {
+        name: amount for key, (policy, name, amount) in _RESERVES.items() if settings.get(key) == policy
+    }
+    return parsed | ({"kubeReserved": reserves} if reserves else {})
+
+
+def _reserved(value: Any, where: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not set(value) <= set(RESERVED):
+        raise SettingsError(f"{where}: expected a mapping with {' and '.join(RESERVED)}, found {value!r}")
+    for name, amount in value.items():
+        try:
+            Quantity.parse(str(amount))
+        except QuantityError as error:
+            raise SettingsError(f"{where}.{name}: {error}") from error
+    return {name: str(amount) for name, amount in value.items()}
 
 
 class NodesFileError(ValueError):

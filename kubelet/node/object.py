@@ -12,8 +12,8 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.resource_names import is_extended_resource
 from kubeskew.kubelet.device_managers import PluginCapacity
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig

@@ -1,12 +1,20 @@
-"""Registers the node, and keeps its status current at the API server."""
+"""Registers the node, and keeps its status and its lease current at the API server.
+
+The lease is in `kube-node-lease` and renewed every ten seconds (component-helpers, node/lease). The Node
+object is watched, so the kubelet sees it as late as its watch is. A few nodes of a process at a time do what
+all of them do at their start.
+"""
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
+from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.recorder import EventRecorder
-from kubeskew.apimachinery.client.refs import NODES
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
-from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.client.refs import LEASES, NODES
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient, FailureLog
+from kubeskew.apimachinery.clock import Clock, Entropy, micro_timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import DevicePlugins
@@ -20,17 +28,150 @@ from kubeskew.kubelet.node.object import (
     without_extended_resources,
     without_heartbeats,
 )
-from kubeskew.kubelet.start_limiter import StartLimiter
-from kubeskew.kubelet.status.patch import status_patch
+from kubeskew.kubelet.status.status_manager import status_patch
 
 log = logging.getLogger(__name__)
 
 
+NAMESPACE = "kube-node-lease"
+DURATION_SECONDS = 40
+RENEW_SECONDS = 10.0
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0  # upstream: 0.2 s up to 7 s
 UPDATE_SECONDS = 10.0  # nodeStatusUpdateFrequency
 REPORT_SECONDS = 300.0  # nodeStatusReportFrequency: an unchanged status is written this often
 # Upstream's text for a runtime that has not answered yet (pkg/kubelet/runtime.go).
 _STARTING = "container runtime status check may not have completed yet"
-_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0  # upstream: up to 7 s
+
+
+class StartLimiter:
+    """Gives slots to `at_a_time` tasks, each for at most so many `seconds`: a stuck one holds up nobody."""
+
+    def __init__(self, at_a_time: int, seconds: float) -> None:
+        self._free = asyncio.Semaphore(at_a_time)
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Waits for a slot. Work that takes longer than that goes on without it."""
+        await self._free.acquire()
+        held = True
+
+        def give_back() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._free.release()
+
+        timer = asyncio.get_running_loop().call_later(self._seconds, give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give_back()
+
+
+class NodeLease:
+    """The lease of one node."""
+
+    def __init__(self, client: APIClient, clock: Clock, node_name: str, node_uid: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._node_name = node_name
+        self._node_uid = node_uid
+        self._lease: Object | None = None
+        self._failures = FailureLog(log, clock)
+
+    async def run(self) -> None:
+        """Renews the lease for ever."""
+        delay = _FIRST_RETRY_SECONDS
+        while True:
+            try:
+                await self._renew()
+            except (StatusError, *CONNECTION_ERRORS) as error:
+                text = f"Failed to update lease of node {self._node_name}: {error}"
+                if isinstance(error, StatusError) and error.code != 409:
+                    self._failures.failed(text)
+                else:
+                    log.debug("%s", text)
+                self._lease = None
+                await self._clock.sleep(delay)
+                delay = min(delay * 2, _LONGEST_RETRY_SECONDS)
+            else:
+                delay = _FIRST_RETRY_SECONDS
+                await self._clock.sleep(RENEW_SECONDS)
+
+    async def _renew(self) -> None:
+        if self._lease is None:
+            try:
+                self._lease = await self._client.get(LEASES, self._node_name, NAMESPACE)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+                self._lease = await self._client.create(LEASES, self._wanted({}))
+                return
+        self._lease = await self._client.update(LEASES, self._wanted(self._lease))
+
+    def _wanted(self, lease: Object) -> Object:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._node_name, "uid": self._node_uid}
+        metadata = lease.get("metadata") or {"name": self._node_name, "namespace": NAMESPACE}
+        spec = lease.get("spec") or {}
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {**metadata, "ownerReferences": metadata.get("ownerReferences") or [owner]},
+            "spec": {
+                **spec,
+                "holderIdentity": self._node_name,
+                "leaseDurationSeconds": DURATION_SECONDS,
+                "renewTime": micro_timestamp(self._clock.now()),
+            },
+        }
+
+
+class CachedNode:
+    """The node of one kubelet by its informer; until that has one, as the server last returned it.
+
+    Only a kubelet that admits pods by it alone (until 1.34) has the informer: the others ask the server
+    before they refuse a pod, and each watch costs.
+    """
+
+    def __init__(self, name: str, returned: Callable[[], Object], informer: Informer | None) -> None:
+        self._name = name
+        self._returned = returned
+        self._informer = informer
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        returned: Callable[[], Object],
+        client: APIClient,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        watched: bool,
+    ) -> "CachedNode":
+        selector = f"metadata.name={name}"
+        informer = Informer(client, NODES, clock, "", selector, entropy=entropy) if watched else None
+        return cls(name, returned, informer)
+
+    @property
+    def node(self) -> Object:
+        """Returns the node."""
+        found = self._informer.get("", self._name) if self._informer is not None else None
+        return self._returned() if found is None else found
+
+    def start(self) -> None:
+        """Begins to watch."""
+        if self._informer is not None:
+            self._informer.start()
+
+    async def stop(self) -> None:
+        if self._informer is not None:
+            await self._informer.stop()
+
+
+# upstream: up to 7 s
 
 
 class NodeStatusReporter:

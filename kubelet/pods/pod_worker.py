@@ -2,29 +2,28 @@
 
 Three states, as upstream's pod workers: *running* (start and restart containers), *terminating* (stop them,
 give devices back) and *terminated* (report the end; delete the object if it was to be deleted). A pod goes
-through them once, in this order.
+through them once, in this order. What its containers use is noted when its annotations or resources change.
 """
 
 import asyncio
 import logging
 from datetime import datetime, timedelta
 
+from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.allocation.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
-from kubeskew.kubelet.allocation.resizing import FitCheck, Resizer
+from kubeskew.kubelet.allocation import RETRY_SECONDS as RESIZE_RETRY_SECONDS
+from kubeskew.kubelet.allocation import FitCheck, Resizer
 from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import Sandbox
+from kubeskew.kubelet.containers.usage import demand_of, errors_of
 from kubeskew.kubelet.device_managers import DeviceError
-from kubeskew.kubelet.pods.container_starter import ContainerStarter
-from kubeskew.kubelet.pods.next_steps import next_change, next_steps
-from kubeskew.kubelet.pods.pod_killer import PodKiller
-from kubeskew.kubelet.pods.probing import Prober
+from kubeskew.kubelet.pods.kuberuntime import ContainerStarter, PodKiller, next_change, next_steps
+from kubeskew.kubelet.pods.prober import Prober
 from kubeskew.kubelet.pods.services import NodeServices
-from kubeskew.kubelet.pods.usage_meter import UsageMeter
-from kubeskew.kubelet.status.container_status import WaitingReason
-from kubeskew.kubelet.status.pod_status import View, pod_status, rejected_status
+from kubeskew.kubelet.status.pod_status import View, WaitingReason, pod_status, rejected_status
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +31,26 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
 _VOLUME_RETRY_SECONDS = 2.0  # upstream's waits begin at 0.5 s and double
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
+
+
+class UsageMeter:
+    """Has the runtime count what one pod's containers use, and tells of annotations that are no amounts."""
+
+    def __init__(self, runtime: FakeRuntime, recorder: EventRecorder) -> None:
+        self._runtime = runtime
+        self._recorder = recorder
+        self._told: tuple[str, ...] = ()
+
+    def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
+        """Counts by the pod as it is now, from now on."""
+        for spec in pod_spec.all_containers(pod):
+            container = sandbox.latest(spec["name"])
+            if container is not None and container.running(now):
+                self._runtime.meter(sandbox, container, demand_of(pod, spec).cores)
+        wrong = tuple(errors_of(pod))
+        for text in wrong if wrong != self._told else ():
+            self._recorder.event(pod, "Warning", "InvalidUsage", text)
+        self._told = wrong
 
 
 class PodWorker:

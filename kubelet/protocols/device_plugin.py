@@ -1,6 +1,6 @@
 """Device plugins `v1beta1`: the kubelet serves Registration, the plugin DevicePlugin."""
 
-from kubeskew.kubelet.protocols.calling import Streaming, Unary
+from kubeskew.kubelet.protocols.grpc_calls import Streaming, Unary
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
     AllocateRequest,
     AllocateResponse,

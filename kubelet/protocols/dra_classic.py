@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from kubeskew.kubelet.protocols.calling import Streaming, Unary
+from kubeskew.kubelet.protocols.grpc_calls import Streaming, Unary
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
 
 

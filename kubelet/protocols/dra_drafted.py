@@ -3,7 +3,7 @@
 The full name is a guess: that of 1.26.
 """
 
-from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.grpc_calls import Unary
 from kubeskew.kubelet.protocols.messages import dra_drafted_pb2 as messages
 
 RESOURCE_PLUGIN = "ResourcePlugin"  # the type with which plugins register

@@ -1,7 +1,7 @@
-"""The interface of sockets that carry calls and answers as serialized messages, for `calling.py`.
+"""The interface of sockets that carry calls and answers as serialized messages, for `grpc_calls.py`.
 
-gRPC over Unix sockets is one kind (`grpc_sockets.py`). An event loop that has sockets of its own gives those
-instead, as it gives its own connections.
+gRPC over Unix sockets is one kind. An event loop that has sockets of its own gives those instead, as it gives
+its own connections. A forwarding channel passes the calls of one channel on to another.
 """
 
 import asyncio
@@ -76,3 +76,25 @@ def message_sockets() -> MessageSockets | None:
     """Returns the running loop's own sockets; None where it has none, and the system's are meant."""
     loop = asyncio.get_running_loop()
     return loop.message_sockets if isinstance(loop, HasMessageSockets) else None
+
+
+class ForwardingChannel:
+    """A channel that does what another does; a subclass changes what it is there for."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def call(self, path: str, request: bytes, timeout: float | None) -> bytes:
+        return await self._channel.call(path, request, timeout)
+
+    def stream(self, path: str, request: bytes) -> AsyncGenerator[bytes, None]:
+        return self._channel.stream(path, request)
+
+    async def channel_ready(self) -> None:
+        await self._channel.channel_ready()
+
+    def connection_changes(self) -> AsyncIterator[bool]:
+        return self._channel.connection_changes()
+
+    async def close(self) -> None:
+        await self._channel.close()

@@ -1,6 +1,6 @@
 """`pluginregistration.Registration`: the plugin serves it on a socket in the registry."""
 
-from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.grpc_calls import Unary
 from kubeskew.kubelet.protocols.messages.plugin_registration_v1_pb2 import (
     InfoRequest,
     PluginInfo,

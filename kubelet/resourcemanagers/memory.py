@@ -12,19 +12,19 @@ from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints import memory_manager_state
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.checkpoints.memory_manager_state import (
     Block,
     Machine,
     MemoryManagerState,
     MemoryStateFormats,
 )
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolError
 from kubeskew.kubelet.features import PodLevelFeatures
 from kubeskew.kubelet.files import StateFiles
-from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
 from kubeskew.kubelet.resourcemanagers.pod_level import (
     UNMANAGED,
+    NodeAmounts,
     PoolTexts,
     asks_as_a_whole,
     divided,

@@ -1,5 +1,7 @@
 """Pods that ask for resources as a whole: what of them is for one container alone, and what its others share.
 
+The resources of a node are as its managers see them.
+
 Source: KEP-5526 and validatePodScopeResources and AllocatePod in pkg/kubelet/cm/cpumanager/policy_static.go
 and memorymanager/policy_static.go, 1.36.
 """
@@ -23,6 +25,13 @@ Exclusive = Callable[[Object], Amounts]  # what a container has for itself; empt
 
 
 UNMANAGED = PodLevelFeatures()
+
+
+class NodeAmounts(NamedTuple):
+    """Holds what a node has, and what of it is not for pods, as quantities."""
+
+    capacity: Mapping[str, str]
+    reserved: Mapping[str, str]
 
 
 class PoolTexts(NamedTuple):

@@ -14,7 +14,7 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.execution.simulating import OutputLine
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
-from kubeskew.kubelet.server.view import NodeView, ServerError
+from kubeskew.kubelet.server.stats import NodeView, ServerError
 
 _WAITING = {
     "ErrImagePull": "image can't be pulled",

@@ -1,13 +1,172 @@
-"""`/stats/summary`: the usage of node, pods and containers, as a Summary of stats/v1alpha1."""
+"""The view that the server has of its node, the usage of its containers, and the page `/stats/summary`.
 
+All pages about usage have it from here. The summary has node, pods and containers, as a Summary of
+stats/v1alpha1.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.containers.usage import requested
-from kubeskew.kubelet.server.usage import Usage, measured_at, node_usage, pods_in_use
-from kubeskew.kubelet.server.view import NodeView
+from kubeskew.kubelet.containers.container_process import ContainerProcess
+from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.usage import demand_of, requested
+from kubeskew.kubelet.features import KubeletFeatures
+
+_SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # usage of the node beside its pods
+
+
+class ServerError(Exception):
+    """An answer that is not a success: a status and plain text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class EndedUsage:
+    """Keeps what containers had used when they were last seen, so that a node's counter never falls."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}
+        self._total = 0.0
+
+    def core_seconds(self, running: Mapping[str, float]) -> float:
+        """Returns the core seconds of all that ran before; `running` has those of each container now."""
+        self._total += sum(used for name, used in self._seen.items() if name not in running)
+        self._seen = dict(running)
+        return self._total
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node. `pods` returns those the kubelet knows, each with its newest status."""
+
+    name: str
+    clock: Clock
+    runtime: FakeRuntime
+    pods: Callable[[], list[Object]]
+    features: KubeletFeatures
+    load: Callable[[Object], Any]  # awaitable: loads the files of the pod's volumes
+    since: datetime  # when its kubelet started
+    capacity: Mapping[str, str]
+    ended: EndedUsage = field(default_factory=EndedUsage)
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        found = (namespace, name)
+        return next(
+            (pod for pod in self.pods() if (pod_spec.namespace_of(pod), pod_spec.name_of(pod)) == found), None
+        )
+
+    async def running(self, namespace: str, name: str, container: str) -> ContainerProcess:
+        """Returns a running container. Raises ServerError as exec and attach do."""
+        pod = self.pod(namespace, name)
+        if pod is None:
+            raise ServerError(404, "pod does not exist")
+        sandbox = self.runtime.sandbox(pod_spec.uid_of(pod))
+        latest = sandbox.latest(container) if sandbox is not None else None
+        if sandbox is None or latest is None or not latest.running(self.clock.now()):
+            raise ServerError(500, f'container not found ("{container}")')
+        return await self.container_process(pod, sandbox, latest)
+
+    async def container_process(
+        self, pod: Object, sandbox: Sandbox, container: Container
+    ) -> ContainerProcess:
+        await self.load(pod)
+        return self.runtime.container_process(sandbox, container)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Cores now, core seconds since the start, bytes of memory."""
+
+    cores: float
+    core_seconds: float
+    memory: int
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.cores + other.cores, self.core_seconds + other.core_seconds, self.memory + other.memory
+        )
+
+    @property
+    def rss(self) -> int:
+        return self.memory * 4 // 5
+
+
+NOTHING = Usage(0.0, 0.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """A running container with its spec."""
+
+    container: Container
+    spec: Object
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """A pod with running containers."""
+
+    pod: Object
+    sandbox: Sandbox
+    containers: list[ContainerUsage]
+
+    @property
+    def usage(self) -> Usage:
+        return sum((container.usage for container in self.containers), NOTHING)
+
+
+def measured_at(view: NodeView) -> datetime:
+    """Returns the time of what is measured now, to the millisecond, as pages show it: rates between two pages
+    are exact."""
+    now = view.clock.now()
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def pods_in_use(view: NodeView) -> list[PodUsage]:
+    """Returns the pods of the node that have containers running, and what these use."""
+    now = measured_at(view)
+    found = []
+    for pod in view.pods():
+        sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
+        running = sandbox.running(now) if sandbox is not None else []
+        if sandbox is None or not running:
+            continue
+        specs = {spec["name"]: spec for spec in pod_spec.all_containers(pod)}
+        containers = [
+            ContainerUsage(
+                container,
+                specs.get(container.name, {}),
+                _pod_usage(pod, container, specs.get(container.name), now),
+            )
+            for container in running
+        ]
+        found.append(PodUsage(pod, sandbox, containers))
+    return found
+
+
+def node_usage(pods: list[PodUsage], view: NodeView) -> Usage:
+    """Returns the usage of all pods and of the system, which runs since the kubelet began; core seconds of
+    containers that have ended stay."""
+    running = {each.container.id: each.usage for pod in pods for each in pod.containers}
+    seconds = max((measured_at(view) - view.since).total_seconds(), 0.0)
+    past = view.ended.core_seconds({name: usage.core_seconds for name, usage in running.items()})
+    system = Usage(_SYSTEM_CORES, _SYSTEM_CORES * seconds + past, _SYSTEM_BYTES)
+    return sum(running.values(), system)
+
+
+def _pod_usage(pod: Object, container: Container, spec: Object | None, now: datetime) -> Usage:
+    memory = demand_of(pod, spec).memory if spec is not None else 0
+    return Usage(container.cores, container.used(now), memory)
 
 
 def summary(view: NodeView) -> Object:
@@ -19,7 +178,7 @@ def summary(view: NodeView) -> Object:
             {
                 "name": container.container.name,
                 "startTime": timestamp(container.container.started_at),
-                **_usage(container.usage, now),
+                **_usage_stats(container.usage, now),
             }
             for container in pod.containers
         ]
@@ -34,11 +193,11 @@ def summary(view: NodeView) -> Object:
                 "podRef": reference,
                 "startTime": started,
                 "containers": containers,
-                **_usage(pod.usage, now),
+                **_usage_stats(pod.usage, now),
                 "process_stats": {"process_count": len(containers) + 1},
             }
         )
-    node = _usage(node_usage(in_use, view), now)
+    node = _usage_stats(node_usage(in_use, view), now)
     available = (
         int(requested({"resources": {"requests": view.capacity}}, "memory")) - node["memory"]["usageBytes"]
     )
@@ -46,7 +205,7 @@ def summary(view: NodeView) -> Object:
     return {"node": {"nodeName": view.name, "startTime": timestamp(view.since), **node}, "pods": pods}
 
 
-def _usage(usage: Usage, now: datetime) -> Object:
+def _usage_stats(usage: Usage, now: datetime) -> Object:
     at = timestamp(now)
     return {
         "cpu": {

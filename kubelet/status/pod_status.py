@@ -1,28 +1,275 @@
-"""Computes the pod's status as the kubelet sees it: phase, conditions, addresses, container statuses.
+"""Computes the status of a pod as the kubelet sees it: phase, conditions, addresses, container statuses.
 
-Pure functions.
+The status of a container follows from its two newest attempts (convertToAPIContainerStatuses). Pure
+functions.
+
+Source: pkg/kubelet/status/generate.go, 1.36.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.allocation.resizing import PendingResize
+from kubeskew.kubelet.allocation import PendingResize
 from kubeskew.kubelet.containers.program import PREFIX
-from kubeskew.kubelet.containers.sandbox import Sandbox
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import KubeletFeatures
-from kubeskew.kubelet.status.conditions import pending_condition, pod_conditions
-from kubeskew.kubelet.status.container_status import WaitingReason, container_status, lost
 
+_UNKNOWN = "The container could not be located when the pod was terminated"
 _OWNED_FIELDS = (
     "phase", "conditions", "message", "reason", "hostIP", "podIP", "podIPs",
     "startTime", "initContainerStatuses", "containerStatuses", "qosClass",
     "ephemeralContainerStatuses",
 )  # fmt: skip
+
+
+class WaitingReason(NamedTuple):
+    """The reason why a container does not run."""
+
+    reason: str
+    message: str = ""
+
+    def state(self) -> Object:
+        waiting = {"reason": self.reason}
+        if self.message:
+            waiting["message"] = self.message
+        return {"waiting": waiting}
+
+
+def container_status(
+    spec: Object,
+    sandbox: Sandbox | None,
+    waiting: WaitingReason,
+    *,
+    held_back: WaitingReason | None,
+    init: bool,
+    now: datetime,
+    features: KubeletFeatures,
+    not_ready: bool = False,
+    not_started: bool = False,
+) -> Object:
+    """Returns the status; `waiting` is why a container that never ran waits, `held_back` why one does not
+    run again."""
+    name = spec["name"]
+    latest = sandbox.latest(name) if sandbox is not None else None
+    if sandbox is None or latest is None:
+        return _never_ran(spec, held_back or waiting, features)
+    previous = sandbox.previous(name)
+    status: Object = {"name": name}
+    status["state"] = state_of(latest, now)
+    status["lastState"] = state_of(previous, now) if previous is not None else {}
+    if held_back is not None and not latest.running(now):
+        status["lastState"] = status["state"]
+        status["state"] = held_back.state()
+    running = "running" in status["state"]
+    sidecar = init and is_sidecar(spec)
+    done = not running and latest.exit_code == 0 and "terminated" in status["state"]
+    status["ready"] = done if init and not sidecar else running and not not_ready
+    status["restartCount"] = latest.attempt
+    status["image"] = latest.image
+    status["imageID"] = latest.image_id
+    status["containerID"] = latest.container_id
+    status["started"] = running and not not_started
+    return status | _resources(spec, features) | _mounts(spec, features)
+
+
+def _never_ran(spec: Object, waiting: WaitingReason, features: KubeletFeatures) -> Object:
+    status = {
+        "name": spec["name"],
+        "state": waiting.state(),
+        "lastState": {},
+        "ready": False,
+        "restartCount": 0,
+        "image": spec.get("image") or "",
+        "imageID": "",
+        "started": False,
+    }
+    return status | _mounts(spec, features)
+
+
+def state_of(container: Container, now: datetime) -> Object:
+    """Returns `{"running": …}` or `{"terminated": …}`."""
+    if container.running(now):
+        return {"running": {"startedAt": timestamp(container.started_at)}}
+    assert container.ends_at is not None  # noqa: S101 - what does not run has ended
+    ended: Object = {
+        "exitCode": container.exit_code,
+        "reason": container.reason or ("Completed" if container.exit_code == 0 else "Error"),
+        # containerd records no start if there was none
+        "startedAt": timestamp(container.started_at) if not container.message else "1970-01-01T00:00:00Z",
+        "finishedAt": timestamp(container.ends_at),
+        "containerID": container.container_id,
+    }
+    if container.message:
+        ended["message"] = container.message
+    return {"terminated": ended}
+
+
+def lost(status: Object) -> Object:
+    """Returns the status of a container whose end nobody saw when its pod ended (status_manager,
+    TerminatePod)."""
+    state = {"reason": "ContainerStatusUnknown", "message": _UNKNOWN, "exitCode": KILLED}
+    return {
+        **status,
+        "state": {"terminated": state | {"startedAt": None, "finishedAt": None}},
+        "ready": False,
+    }
+
+
+KILLED = 137
+
+
+def _resources(spec: Object, features: KubeletFeatures) -> Object:
+    """Returns the resources in the runtime, shown since in-place resizing."""
+    resources: Mapping[str, Any] = spec.get("resources") or {}
+    if not features.actual_resources:
+        return {}
+    found: Object = {}
+    if features.allocated_resources and resources.get("requests"):
+        found["allocatedResources"] = dict(resources["requests"])
+    found["resources"] = {key: dict(resources[key]) for key in ("limits", "requests") if resources.get(key)}
+    return found
+
+
+def _mounts(spec: Object, features: KubeletFeatures) -> Object:
+    mounts = spec.get("volumeMounts") or []
+    if not features.volume_mount_statuses or not mounts:
+        return {}
+    return {"volumeMounts": [_mount(mount) for mount in mounts]}
+
+
+def _mount(mount: Object) -> Object:
+    status = {"name": mount["name"], "mountPath": mount["mountPath"]}
+    if mount.get("readOnly"):
+        status |= {"readOnly": True, "recursiveReadOnly": "Disabled"}
+    return status
+
+
+def pod_conditions(
+    pod: Object,
+    statuses: Sequence[Object],
+    phase: str,
+    *,
+    sandbox_ready: bool,
+    features: KubeletFeatures,
+    now: datetime,
+) -> list[Object]:
+    """Returns all conditions that the kubelet owns, in upstream's order; transition times only change with
+    the status."""
+    present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
+    by_name = {status["name"]: status for status in statuses}
+    initialized = _initialized(pod, by_name, phase)
+    containers_ready = _containers_ready(pod, by_name, phase)
+    found = [
+        _condition("Initialized", **initialized),
+        _condition("Ready", **_ready(pod, present, containers_ready)),
+        _condition("ContainersReady", **containers_ready),
+        _condition("PodScheduled", status="True"),
+    ]
+    if features.ready_to_start_condition:
+        found.insert(0, _condition("PodReadyToStartContainers", status=str(sandbox_ready)))
+    for condition in found:
+        before = present.get(condition["type"]) or {}
+        unchanged = before.get("status") == condition["status"] and before.get("lastTransitionTime")
+        condition["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
+        generation = pod["metadata"].get("generation")
+        if features.observed_generation and generation:
+            condition["observedGeneration"] = generation
+    return found
+
+
+def pending_condition(
+    pod: Object, pending: PendingResize, features: KubeletFeatures, now: datetime
+) -> Object:
+    """Returns PodResizePending, for a resize that waits or is not possible."""
+    present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
+    before = present.get("PodResizePending") or {}
+    found = _condition("PodResizePending", status="True", reason=pending.reason, message=pending.message)
+    unchanged = before.get("reason") == pending.reason and before.get("lastTransitionTime")
+    found["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
+    generation = pod["metadata"].get("generation")
+    if features.observed_generation and generation:
+        found["observedGeneration"] = generation
+    return found
+
+
+def _condition(kind: str, *, status: str, reason: str = "", message: str = "") -> Object:
+    condition: Object = {"type": kind, "status": status, "lastProbeTime": None}
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    return condition
+
+
+def _terminal(phase: str) -> dict[str, str]:
+    return {"status": "False", "reason": "PodFailed" if phase == "Failed" else "PodCompleted"}
+
+
+def _containers_ready(pod: Object, statuses: Mapping[str, Object], phase: str) -> dict[str, str]:
+    watched = [c for c in pod_spec.init_containers(pod) if is_sidecar(c)] + pod_spec.containers(pod)
+    names = [container["name"] for container in watched]
+    unknown = [name for name in names if name not in statuses]
+    unready = [name for name in names if name in statuses and not statuses[name]["ready"]]
+    if (phase == "Succeeded" and not unknown) or phase == "Failed":
+        return _terminal(phase)
+    return _verdict(unknown, unready, "unready", "ContainersNotReady")
+
+
+def _verdict(unknown: list[str], lacking: list[str], lack: str, reason: str) -> dict[str, str]:
+    messages = []
+    if unknown:
+        messages.append(f"containers with unknown status: [{' '.join(unknown)}]")
+    if lacking:
+        messages.append(f"containers with {lack} status: [{' '.join(lacking)}]")
+    if messages:
+        return {"status": "False", "reason": reason, "message": ", ".join(messages)}
+    return {"status": "True"}
+
+
+def _ready(pod: Object, present: Mapping[str, Object], containers_ready: dict[str, str]) -> dict[str, str]:
+    if containers_ready["status"] != "True":
+        return containers_ready
+    messages = []
+    for gate in pod["spec"].get("readinessGates") or []:
+        kind = gate["conditionType"]
+        condition = present.get(kind)
+        if condition is None:
+            messages.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
+        elif condition["status"] != "True":
+            messages.append(
+                f'the status of pod readiness gate "{kind}" is not "True", but {condition["status"]}'
+            )
+    if messages:
+        return {"status": "False", "reason": "ReadinessGatesNotReady", "message": ", ".join(messages)}
+    return {"status": "True"}
+
+
+def _initialized(pod: Object, statuses: Mapping[str, Object], phase: str) -> dict[str, str]:
+    inits = pod_spec.init_containers(pod)
+    unknown = [c["name"] for c in inits if c["name"] not in statuses]
+    incomplete = [
+        c["name"]
+        for c in inits
+        if c["name"] in statuses and not statuses[c["name"]]["started" if is_sidecar(c) else "ready"]
+    ]
+    if phase == "Succeeded" and not unknown:
+        return {"status": "True", "reason": "PodCompleted"}
+    if any(_has_started(statuses.get(c["name"])) for c in pod_spec.containers(pod)):
+        return {"status": "True"}
+    return _verdict(unknown, incomplete, "incomplete", "ContainersNotInitialized")
+
+
+def _has_started(status: Object | None) -> bool:
+    """Returns whether a regular container runs or ran."""
+    if status is None:
+        return False
+    return "waiting" not in status["state"] or bool(status.get("lastState"))
 
 
 def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:

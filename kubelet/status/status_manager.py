@@ -1,13 +1,18 @@
 """Writes pod statuses to the API server in the background: the newest wins, one write per pod at a time.
 
-Also ends a pod's life by the DELETE that removes the object once its containers are gone
-(pkg/kubelet/status/status_manager.go, syncPod).
+Also ends a pod's life by the DELETE that removes the object once its containers are gone. What is written is
+a strategic merge patch from the server's status to the kubelet's, which names only what changed. So two
+writers of one status (kubelet and scheduler, kubelet and a device plugin's administrator) do not undo each
+other, and an older kubelet keeps what it does not know.
+
+Source: pkg/kubelet/status/status_manager.go (syncPod).
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
@@ -15,14 +20,68 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.status.patch import status_patch
 
+# Lists that are merged by a key; other lists are replaced.
+MERGE_KEYS = {"conditions": "type", "addresses": "type"}
+# Lists with a merge key upstream that the kubelet writes whole.
+_REPLACED = frozenset({"hostIPs", "podIPs", "volumesAttached"})
+_OPTIONAL = ("reason", "message")
+# Conditions that only the kubelet writes, and removes when they no longer apply.
+_PASSING = frozenset({"PodResizePending", "PodResizeInProgress"})
 log = logging.getLogger(__name__)
 
 
 # The last wait repeats. Upstream retries every 10 s, but its servers are away for longer.
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
 SYNC_SECONDS = 10.0  # upstream's syncPeriod
+
+
+def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable[str]) -> Object:
+    """Returns the `status` part of a patch; empty if nothing of `owned` differs.
+
+    An owned field not in `new` is removed.
+    """
+    patch: Object = {}
+    for name in owned:
+        before, after = old.get(name), new.get(name)
+        if name in MERGE_KEYS:
+            patch |= _merged(name, before or [], after or [])
+        elif before != after:
+            patch[name] = (
+                after if name not in _REPLACED or not before else [{"$patch": "replace"}, *(after or [])]
+            )
+    return patch
+
+
+def _merged(name: str, old: Sequence[Object], new: Sequence[Object]) -> Object:
+    """Returns changed and added entries, and the order of all. Entries of others stay."""
+    key = MERGE_KEYS[name]
+    before = {entry[key]: entry for entry in old}
+    changed = [entry for entry in new if not _same(before.get(entry[key]), entry)]
+    ours = {entry[key] for entry in new}
+    over = [kind for kind in before if kind in _PASSING and kind not in ours]
+    if not (changed or over):
+        return {}
+    order = [*new, *(entry for entry in old if entry[key] not in {*ours, *over})]
+    return {
+        f"$setElementOrder/{name}": [{key: entry[key]} for entry in order],
+        name: [
+            *(_change(before.get(entry[key]), entry) for entry in changed),
+            *({"$patch": "delete", key: kind} for kind in over),
+        ],
+    }
+
+
+def _same(before: Object | None, after: Object) -> bool:
+    return before is not None and all(
+        before.get(name) == value for name, value in _change(before, after).items()
+    )
+
+
+def _change(before: Object | None, after: Object) -> Object:
+    """Returns `after`, with null for a reason or message that is removed; fields of newer versions stay."""
+    gone = [name for name in _OPTIONAL if (before or {}).get(name) and not after.get(name)]
+    return {**dict.fromkeys(gone), **after}
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from kubeskew.apimachinery.catalogue.data import resource_rows
-from kubeskew.apimachinery.component_names import all_names
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.known_names import all_names
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import State, StateDir

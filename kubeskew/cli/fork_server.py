@@ -26,7 +26,7 @@ REQUEST_BYTES = 1 << 17
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # what `apimachinery/process/component.py` imports for every client
-_SURROUNDINGS = ("apimachinery.client.component_faults", "apimachinery.process.health")
+_SURROUNDINGS = ("apimachinery.client.faults", "apimachinery.process.listeners")
 # kind → what it imports until it is ready
 MODULES = {
     "apiserver": (
@@ -40,18 +40,18 @@ MODULES = {
         *_SURROUNDINGS,
         "scheduler.cli",
         "scheduler.scheduler",
-        "scheduler.metrics.resources",
+        "scheduler.resource_metrics",
     ),
     "kubelet": (*_SURROUNDINGS, "kubelet.cli", "kubelet.host"),
     "driver": (
         *_SURROUNDINGS,
         "kubelet.drivers.cli",
         "kubelet.drivers.host",
-        "kubelet.drivers.plugin_host",
+        "kubelet.drivers.example_device_plugin",
     ),
     "driver-controller": (
         *_SURROUNDINGS,
-        "kubelet.drivers.controller.cli",
+        "kubelet.drivers.cli",
         "kubelet.drivers.controller.host",
     ),
     "metrics-server": (*_SURROUNDINGS, "metricsserver.cli", "metricsserver.server"),

@@ -10,8 +10,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.cli import hints
+from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.cli import terminal
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
 
@@ -24,39 +24,39 @@ COMMANDS = {
     "status": "kubeskew.cli.commands.status:status",
     "kubeconfig": "kubeskew.cli.commands.status:kubeconfig",
     "logs": "kubeskew.cli.commands.status:logs",
-    "upgrade": "kubeskew.cli.commands.changes:upgrade",
-    "downgrade": "kubeskew.cli.commands.changes:downgrade",
-    "gates": "kubeskew.cli.commands.changes:gates",
-    "restart": "kubeskew.cli.commands.changes:restart",
-    "kill": "kubeskew.cli.commands.changes:kill",
+    "upgrade": "kubeskew.cli.commands.lifecycle:upgrade",
+    "downgrade": "kubeskew.cli.commands.lifecycle:downgrade",
+    "gates": "kubeskew.cli.commands.lifecycle:gates",
+    "restart": "kubeskew.cli.commands.lifecycle:restart",
+    "kill": "kubeskew.cli.commands.lifecycle:kill",
     "fault": "kubeskew.cli.commands.faults:fault",
     "events": "kubeskew.cli.commands.events:events",
     "history": "kubeskew.cli.commands.history:history",
     "diff": "kubeskew.cli.commands.history:diff",
     "why": "kubeskew.cli.commands.history:why",
     "ui": "kubeskew.cli.commands.ui:ui",
-    "fork": "kubeskew.cli.commands.branching:fork",
-    "rewind": "kubeskew.cli.commands.branching:rewind",
+    "fork": "kubeskew.cli.commands.lifecycle:fork",
+    "rewind": "kubeskew.cli.commands.lifecycle:rewind",
     "storage": "kubeskew.cli.commands.storage:storage",
     "replay": "kubeskew.cli.commands.integrity:replay",
     "repair": "kubeskew.cli.commands.integrity:repair",
-    "check": "kubeskew.cli.commands.checking:check",
+    "check": "kubeskew.cli.commands.check:check",
     "bugs": "kubeskew.cli.commands.bugs:bugs",
     "allocate": "kubeskew.cli.commands.allocate:allocate",
     "simulate": "kubeskew.cli.commands.simulate:simulate",
     "run": "kubeskew.cli.commands.scenarios:run",
     "matrix": "kubeskew.cli.commands.scenarios:matrix",
-    "explore": "kubeskew.cli.commands.exploring:explore",
+    "explore": "kubeskew.cli.commands.explore:explore",
     "help": "kubeskew.cli.commands.manual:show_help",
-    "completion": "kubeskew.cli.commands.completing:completion",
-    "schema": "kubeskew.cli.commands.completing:schema",
+    "completion": "kubeskew.cli.commands.manual:completion_command",
+    "schema": "kubeskew.cli.commands.manual:schema",
     "man": "kubeskew.cli.commands.manual:man",
     "apiserver": "kubeskew.apiserver.cli:apiserver",
     "controller-manager": "kubeskew.controllers.cli:controller_manager",
     "scheduler": "kubeskew.scheduler.cli:scheduler",
     "kubelet": "kubeskew.kubelet.cli:kubelet",
     "driver": "kubeskew.kubelet.drivers.cli:driver",
-    "driver-controller": "kubeskew.kubelet.drivers.controller.cli:driver_controller",
+    "driver-controller": "kubeskew.kubelet.drivers.cli:driver_controller",
     "metrics-server": "kubeskew.metricsserver.cli:metrics_server",
 }
 
@@ -131,7 +131,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except (UserError, ClusterError) as error:
-            error.args = (hints.complete(str(error)),)
+            error.args = (terminal.complete_commands(str(error)),)
             raise
         except BrokenPipeError:
             # whoever reads our output has seen enough (`kubeskew events | head`)
@@ -168,7 +168,7 @@ def cli(ctx: click.Context, state_dir: Path) -> None:
     """
     ctx.obj = state_dir
     if ctx.get_parameter_source("state_dir") is ParameterSource.COMMANDLINE:
-        hints.note_state_dir(ctx, state_dir)
+        terminal.note_state_dir(ctx, state_dir)
 
 
 def main(arguments: list[str] | None = None) -> None:

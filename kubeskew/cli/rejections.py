@@ -16,12 +16,11 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.registry.codec import Codec
 from kubeskew.apiserver.storage.encoding import loads, with_revision
-from kubeskew.apiserver.storage.failures import CompactedError
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.interfaces import CompactedError
+from kubeskew.apiserver.storage.sql_log import LogReader
 from kubeskew.cluster.autoscaling.manifests import Manifests
-from kubeskew.cluster.autoscaling.run import Source, rejections
-from kubeskew.cluster.failures import ClusterError
-from kubeskew.cluster.naming import named
+from kubeskew.cluster.autoscaling.simulator import Source, rejections
+from kubeskew.cluster.failures import ClusterError, named
 from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged
 from kubeskew.conformance.storage.servers import NoWebhooks
 from kubeskew.scheduler.autoscaling.snapshot import SimulationError

@@ -1,6 +1,6 @@
 """Makes the JSON Schemas that editors use, of cluster files and of scenarios.
 
-The keys are those that the readers have: kubeskew/cluster/clusterfile/keys.py, conformance/grammar.py.
+The keys are those that the readers have: kubeskew/cluster/clusterfile.py, conformance/grammar.py.
 """
 
 import inspect
@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubeskew.apimachinery.gates import all_gates
-from kubeskew.cluster.clusterfile import keys as file_keys
-from kubeskew.cluster.clusterfile.keys import CLUSTER_KEYS, Schema, object_of
+from kubeskew.cluster import clusterfile
+from kubeskew.cluster.clusterfile import CLUSTER_KEYS, Schema, object_of
 from kubeskew.conformance import grammar
 from kubeskew.conformance.invariants.findings import known_findings
-from kubeskew.conformance.loading import CHAINSAW, HEADER
+from kubeskew.conformance.loader import CHAINSAW, HEADER
 from kubeskew.conformance.runner import RUN
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -29,13 +29,13 @@ def cluster_schema() -> Schema:
         "title": "A cluster of kubeskew (`kubeskew up --config`)",
         **object_of(CLUSTER_KEYS),
         "type": ["object", "null"],
-        "$defs": file_keys.definitions(),
+        "$defs": clusterfile.definitions(),
     }
 
 
 def scenario_schema() -> Schema:
     """Returns the schema of each document of a scenario's file: of its header, or of its test."""
-    definitions = {**file_keys.definitions(), **_definitions()}
+    definitions = {**clusterfile.definitions(), **_definitions()}
     header = _document(HEADER, "Scenario", _header())
     test = _document(CHAINSAW, "Test", _test())
     return {

@@ -1,8 +1,15 @@
-"""Prints to a terminal what a cluster says: its texts must not steer the terminal."""
+"""Output on a terminal: the texts of a cluster must not steer it, and the commands that messages advise work.
 
+Messages come from all layers and name commands as `kubeskew up`. Which state directory was meant only the
+command line knows, so it is put into them here.
+"""
+
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -10,6 +17,8 @@ _NARROWEST = 8  # that a column is made
 GAP = "   "  # between columns
 _LINES = "\n\t"
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+_COMMAND = re.compile(r"`kubeskew (?P<command>[a-z-]+)(?P<rest>[^`]*)`")
+_GIVEN = "kubeskew.state-dir"  # among the values that the contexts of one call share
 
 
 def escaped(text: str, keep: str = "") -> str:
@@ -76,3 +85,31 @@ def row(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Returns a line of a table: each cell as wide as its column, escaped."""
     texts = [_in_column(escaped(cell), each).ljust(each) for cell, each in zip(cells, widths, strict=True)]
     return GAP.join(texts).rstrip()
+
+
+def note_state_dir(ctx: click.Context, path: Path) -> None:
+    """Notes that --state-dir was given."""
+    ctx.meta[_GIVEN] = str(path)
+
+
+def complete_commands(text: str) -> str:
+    """Returns a message whose commands name the state directory, if it was given and they take one."""
+    ctx = click.get_current_context(silent=True)
+    given = ctx and ctx.meta.get(_GIVEN)
+    if ctx is None or not given:
+        return text
+    group = ctx.find_root().command
+
+    def named(found: re.Match[str]) -> str:
+        command = group.get_command(ctx, found["command"]) if isinstance(group, click.Group) else None
+        if command is None or "--state-dir" in found["rest"] or not _takes_state_dir(command):
+            return found[0]
+        return f"`kubeskew --state-dir {shlex.quote(given)} {found['command']}{found['rest']}`"
+
+    return _COMMAND.sub(named, text)
+
+
+def _takes_state_dir(command: click.Command) -> bool:
+    """Returns whether a command, or one below it, is about the cluster of a state directory."""
+    below = list(command.commands.values()) if isinstance(command, click.Group) else []
+    return any("--state-dir" in param.opts for each in (command, *below) for param in each.params)

@@ -1,7 +1,8 @@
-"""Starts the local cluster, changes it component by component, ends it.
+"""The local cluster, which is started, changed component by component, and ended.
 
 There is no supervising daemon. Every command reads the record, does its work under the directory's lock and
-writes the record before and after each process it starts, so that a crash leaves nothing unknown.
+writes the record before and after each process it starts, so that a crash leaves nothing unknown. What a
+component cannot record itself, that it was killed, is put on the log's time line here.
 """
 
 import asyncio
@@ -11,28 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.component_names import kind_of
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.environment import COMPONENTS_PATH
+from kubeskew.apimachinery.known_names import kind_of
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.records import Branch
-from kubeskew.cluster import (
-    creation,
-    credentials,
-    driver_accounts,
-    drivers,
-    launching,
-    runtime_dir,
-    skew,
-)
-from kubeskew.cluster.branching import leases
-from kubeskew.cluster.branching import rewind as rewinding
-from kubeskew.cluster.branching.fork import fork
-from kubeskew.cluster.config import ClusterSpec
-from kubeskew.cluster.controlplane import addons, metrics_server, static_pods
-from kubeskew.cluster.environment import environment
-from kubeskew.cluster.failures import ClusterError
-from kubeskew.cluster.planning import (
+from kubeskew.cluster import branches, creation, driver_accounts, drivers, launcher, platform, skew
+from kubeskew.cluster.branches import fork
+from kubeskew.cluster.change_plan import (
     Target,
     changed_gates,
     check_direction,
@@ -44,12 +33,48 @@ from kubeskew.cluster.planning import (
     select,
     versioned,
 )
+from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.controlplane import addons, static_pods
+from kubeskew.cluster.failures import ClusterError
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.probes import Probes
-from kubeskew.cluster.processes import STOP_SECONDS
+from kubeskew.cluster.processes import STOP_SECONDS, environment
 from kubeskew.cluster.readiness import wait_cluster, wait_ready, wait_until
 from kubeskew.cluster.state import Process, State, StateDir
-from kubeskew.cluster.timeline import announce
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.storage.factory import Storage
+
+
+async def announce_event(
+    probes: Probes, state: State, url: str, clock: Clock, event: Mapping[str, str], storage: "Storage"
+) -> None:
+    """Appends one component event through an API server or, if none answers, to the log at `url` itself."""
+    for server in state.of_kind("apiserver"):
+        if probes.alive(server):
+            status, _ = await probes.request("POST", server.url(COMPONENTS_PATH), event)
+            if 200 <= status < 300:
+                return
+    await record_event(url, clock, event, storage)
+
+
+async def record_event(url: str, clock: Clock, event: Mapping[str, str], storage: "Storage") -> None:
+    """Appends one component event to the log at `url`. Raises ClusterError if the log cannot be written."""
+    from kubeskew.apiserver.storage.interfaces import StorageError
+    from kubeskew.apiserver.storage.records import ComponentEvent
+
+    entry = ComponentEvent(
+        *(0, event["component"], event["what"], event["version"], event["gates"], clock.now()),
+        event.get("detail", ""),
+    )
+    try:
+        log = await storage.log(url, clock)
+        try:
+            await log.record(entry)
+        finally:
+            await log.close()
+    except StorageError as error:
+        raise ClusterError(f"cannot write to the log: {error}") from error
 
 
 class Cluster:
@@ -83,14 +108,16 @@ class Cluster:
                 self.progress("picking up the cluster that is there")
                 if added := creation.add_controllers(state, self._ports):
                     self.progress(f"adding {', '.join(added)}")
-                    credentials.add_controllers(self.directory, state, self._platform.clock.now(), added)
+                    creation.add_controller_credentials(
+                        self.directory, state, self._platform.clock.now(), added
+                    )
                 self._revive_nodes(state)
             else:
                 state = creation.create(
                     *(self.directory, spec, self._ports, self._platform.clock.now()),
                     self._platform.credentials,
                 )
-            runtime_dir.ensure(state, self._platform.new_runtime_dir)
+            platform.ensure_runtime_dir(state, self._platform.new_runtime_dir)
             self.directory.save(state)
             stopped = [p for p in state.processes.values() if not self.runs(p)]
             stopped.sort(key=lambda p: skew.UPGRADE_ORDER.index(p.kind))
@@ -104,13 +131,13 @@ class Cluster:
                     ready = wait_ready(self.directory, probes, state, state.processes.values(), self.progress)
                     introduced = (
                         driver_accounts.introduce(probes, state),
-                        metrics_server.introduce(probes, state),
+                        addons.introduce_metrics_server(probes, state),
                     )
                     await asyncio.gather(*introduced, ready)
                     await wait_cluster(self.directory, probes, state, self.progress)
                     if static_pods.nodes(state):
                         await addons.install(probes, state)
-                    await metrics_server.wait_available(probes, state)
+                    await addons.wait_metrics_api(probes, state)
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
@@ -123,7 +150,7 @@ class Cluster:
         await self._start(state, *(server for server in servers if not self.runs(server)))
         async with self.probes() as probes:
             await wait_ready(self.directory, probes, state, servers, self.progress)
-            await leases.release(probes, servers[0], self._platform.clock)
+            await branches.release_leases(probes, servers[0], self._platform.clock)
         state.abandoned_leases = False
         self.directory.save(state)
 
@@ -153,7 +180,7 @@ class Cluster:
             await self._stop(state, *servers)
         for process in state.processes.values():
             process.pid, process.birth = 0, ""
-        runtime_dir.remove(state)
+        platform.remove_runtime_dir(state)
         self.directory.save(state)
 
     # -- the time machine ----------------------------------------------------------------------------------
@@ -166,9 +193,9 @@ class Cluster:
     async def rewind(self, revision: int) -> Path:
         """Stops the cluster and takes it back to `revision`; returns where what it cuts off is kept."""
         with self.changing() as state:
-            await rewinding.check(self.directory, revision, self._platform)
+            await branches.check_rewind(self.directory, revision, self._platform)
             await self._stop_all(state)
-            return await rewinding.rewind(self.directory, state, revision, self._platform, self._ports)
+            return await branches.rewind(self.directory, state, revision, self._platform, self._ports)
 
     def probes(self) -> Probes:
         """Returns what asks the cluster's processes; a context."""
@@ -331,7 +358,7 @@ class Cluster:
         await self._await_unhosted(process, leaving)
 
     def _reload_nodes(self, state: State, process: Process) -> None:
-        launching.write_nodes_file(self.directory, state, process)
+        launcher.write_nodes_file(self.directory, state, process)
         self.directory.save(state)
         self.processes.send(process.pid, process.birth, signal.SIGHUP)
 
@@ -354,7 +381,7 @@ class Cluster:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start_one(self, state: State, process: Process) -> None:
-        await launching.start(self.directory, state, process, self.processes)
+        await launcher.start(self.directory, state, process, self.processes)
         self.directory.save(state)
 
     async def _stop(self, state: State, *stopping: Process) -> None:
@@ -388,6 +415,6 @@ class Cluster:
         try:
             async with self.probes() as probes:
                 platform, url = self._platform, self.directory.storage_url
-                await announce(probes, state, url, platform.clock, event, platform.storage)
+                await announce_event(probes, state, url, platform.clock, event, platform.storage)
         except ClusterError as error:  # what was done is done
             self.progress(f"{name}: {what}, but {error}")

@@ -1,6 +1,6 @@
 """Reads the cluster file of `up --config`, and makes the cluster that flags describe.
 
-`clusterfile/keys.py` has the keys, and docs/cluster-file.md tells of each.
+`clusterfile.py` has the keys, and docs/cluster-file.md tells of each.
 """
 
 import re
@@ -12,15 +12,21 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery import yaml_files
-from kubeskew.apimachinery.catalogue.runtime_config import check_for_any_release
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, METRICS_SERVER, all_names, kind_of
+from kubeskew.apimachinery.catalogue.served_resources import check_for_any_release
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.known_bugs import check_bugs
-from kubeskew.apimachinery.resource_names import is_extended_resource
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.known_names import (
+    CONTROLLER,
+    DRIVER,
+    METRICS_SERVER,
+    all_names,
+    did_you_mean,
+    kind_of,
+)
+from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.urls import SQLITE, is_malformed, without_password
-from kubeskew.cluster.clusterfile.keys import (
+from kubeskew.cluster.clusterfile import (
     ANY_SERVER,
     CLUSTER_KEYS,
     COMPONENT_KEYS,
@@ -34,10 +40,9 @@ from kubeskew.cluster.clusterfile.keys import (
     Keys,
 )
 from kubeskew.cluster.failures import UserError
-from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.drivers.profiles import PROFILES
-from kubeskew.kubelet.drivers.settings import differing_delays, offer, plugin_apis, sync_delay
-from kubeskew.kubelet.node import settings as node_settings
+from kubeskew.kubelet.drivers.settings import differing_delays, offer, parse_settings, plugin_apis, sync_delay
+from kubeskew.kubelet.node import config as node_settings
 
 DEFAULT_NODES = 3
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -79,7 +84,7 @@ class NodeSpec:
             taints=tuple(value.get("taints") or ()),
             drivers=tuple(value.get("drivers") or ()),
             device_plugins=tuple(value.get("devicePlugins") or ()),
-            settings={key: value[key] for key in node_settings.KEYS if key in value},
+            settings={key: value[key] for key in node_settings.SETTINGS_KEYS if key in value},
             control_plane=bool(value.get("controlPlane")),
         )
 
@@ -367,7 +372,9 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
     drivers = [_driver(item, f"{where}.drivers") for item in node.get("drivers") or []]
     plugins = [_device_plugin(item, f"{where}.devicePlugins") for item in node.get("devicePlugins") or []]
     try:
-        settings = node_settings.parse({key: node[key] for key in node_settings.KEYS if key in node}, where)
+        settings = node_settings.parse_settings(
+            {key: node[key] for key in node_settings.SETTINGS_KEYS if key in node}, where
+        )
     except node_settings.SettingsError as error:
         raise UserError(str(error)) from error
     names = (

@@ -5,7 +5,7 @@ and of a driver's controller.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.component_names import CONTROLLER
+from kubeskew.apimachinery.known_names import CONTROLLER
 from kubeskew.cluster import drivers
 from kubeskew.cluster.drivers import (
     KIND,

@@ -14,14 +14,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, meant
+from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, meant
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.processes import Processes
-from kubeskew.cluster.secret_files import write_secret
-from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.cluster.state import Process, State, StateDir, write_secret
 from kubeskew.kubelet.drivers import settings, switches
-from kubeskew.kubelet.drivers.controller_settings import parse_settings
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.drivers.settings import parse_settings
+from kubeskew.kubelet.node.config import NodeLayout
 
 NAMESPACE = "kube-system"
 KIND = DRIVER  # of the plugins' processes; a controller's is CONTROLLER

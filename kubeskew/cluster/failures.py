@@ -1,4 +1,8 @@
-"""Defines the errors for the user of the command line, each with what to do next."""
+"""The errors for the user of the command line, each with what to do next, and lists of names."""
+
+from collections.abc import Sequence
+
+_NAMED = 5
 
 
 class UserError(Exception):
@@ -11,3 +15,9 @@ class ClusterError(Exception):
 
 class EndedEarlyError(ClusterError):
     """A run that could not go on, as if it had been interrupted: shown as one line, exit status 130."""
+
+
+def named(names: Sequence[str]) -> str:
+    """Returns the names, or of many a few and how many more there are; empty for none."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

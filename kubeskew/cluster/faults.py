@@ -12,20 +12,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kubeskew.apimachinery.component_names import all_names, meant
-from kubeskew.apimachinery.faults.deciding import Progress
-from kubeskew.apimachinery.faults.fault import Fault, Kind
-from kubeskew.apimachinery.faults.journal import PLAN, journal_path, load_plan, read_account
-from kubeskew.apimachinery.faults.plan import FaultPlan, PlannedFault
-from kubeskew.apimachinery.faults.reading import ALL, read
-from kubeskew.apimachinery.faults.reading_values import FaultError
-from kubeskew.apimachinery.faults.reports import FaultReport
-from kubeskew.apimachinery.suggestions import did_you_mean
+from kubeskew.apimachinery.faults.decisions import Progress
+from kubeskew.apimachinery.faults.fault import Fault, FaultReport, Kind
+from kubeskew.apimachinery.faults.journal import (
+    PLAN,
+    FaultPlan,
+    PlannedFault,
+    journal_path,
+    load_plan,
+    read_account,
+)
+from kubeskew.apimachinery.faults.keys import FaultError
+from kubeskew.apimachinery.faults.syntax import ALL, read
+from kubeskew.apimachinery.known_names import all_names, did_you_mean, meant
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.processes import Processes
-from kubeskew.cluster.secret_files import write_secret
-from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.cluster.state import Process, State, StateDir, write_secret
 
 _APPLIED_SECONDS = 5.0
 POLL_SECONDS = 0.02

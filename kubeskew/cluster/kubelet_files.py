@@ -1,20 +1,23 @@
-"""Returns what the files of a cluster's nodes were at a revision of its log: checkpoints, CDI specs, the
-state of runtimes, drivers' records.
+"""The files of a cluster's kubelets at a revision of its log, and what an operator changes on a node.
 
-Kubelets and drivers journal each change with the newest revision that they had seen (`kubelet/journal/`). So
-the files at a revision rest on no later event, and whatever was written to the log up to it rests on files
-that are among them. It works beside running kubelets, and over what killed ones have left.
+They are checkpoints, CDI specs, the state of runtimes, and drivers' records. Kubelets and drivers journal
+each change with the newest revision that they had seen (`kubelet/journal.py`). So the files at a revision
+rest on no later event, and whatever was written to the log up to it rests on files that are among them. They
+can be read while kubelets run, and after kubelets were killed.
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import State, StateDir
+from kubeskew.kubelet import journal
 from kubeskew.kubelet.files import TEMPORARY
-from kubeskew.kubelet.journal import reading
-from kubeskew.kubelet.journal.segments import Files
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.journal import Files, JournalledFiles
+from kubeskew.kubelet.node import config as node_settings
+from kubeskew.kubelet.node.config import NodeLayout
 
 
 def kubelet_files_at(directory: StateDir, revision: int) -> dict[str, Files]:
@@ -24,8 +27,8 @@ def kubelet_files_at(directory: StateDir, revision: int) -> dict[str, Files]:
     is bounded, does not reach back to the revision.
     """
     try:
-        return {node.name: reading.node_files_at(node, revision) for node in _nodes(directory)}
-    except reading.FilesForgottenError as error:
+        return {node.name: journal.node_files_at(node, revision) for node in _nodes(directory)}
+    except journal.FilesForgottenError as error:
         raise UserError(str(error)) from error
 
 
@@ -52,9 +55,45 @@ def restore_kubelet_files(directory: StateDir, revision: int, target: StateDir) 
     """
     kubelet_files_at(directory, revision)
     for node in _nodes(directory):
-        reading.restore_node(node, revision, target.kubelet_root() / node.name)
+        journal.restore_node(node, revision, target.kubelet_root() / node.name)
 
 
 def _nodes(directory: StateDir) -> list[Path]:
     root = directory.kubelet_root()
     return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+
+
+def kubelet_file(directory: StateDir, state: State, node: str, name: str) -> Path:
+    """Returns where a file below a kubelet's root directory lies. Raises UserError."""
+    if node not in state.nodes:
+        raise UserError(f"there is no node {node}; there are {', '.join(state.nodes)}")
+    root = NodeLayout.under(directory.kubelet_root(), node).kubelet
+    path = root / name
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise UserError(f"{name} is no file below the kubelet's root directory")
+    return path
+
+
+def remove_kubelet_files(directory: StateDir, state: State, node: str, names: Sequence[str]) -> None:
+    """Removes files of a kubelet, all or none; the next kubelet does without. Raises UserError."""
+    paths = [kubelet_file(directory, state, node, name) for name in names]
+    for path, name in zip(paths, names, strict=True):
+        if not path.is_file():
+            there = sorted(each.name for each in path.parent.glob("*") if each.is_file())
+            raise UserError(f"kubelet/{node} has no file {name}; it has {', '.join(there) or 'none'}")
+    files = JournalledFiles(NodeLayout.under(directory.kubelet_root(), node).node, lambda: 0)
+    for path in paths:
+        files.remove(path)
+
+
+def configure_kubelet(directory: StateDir, state: State, node: str, settings: Mapping[str, Any]) -> None:
+    """Changes settings of a kubelet, which has them from its next start. Raises UserError."""
+    if node not in state.nodes:
+        raise UserError(f"there is no node {node}; there are {', '.join(state.nodes)}")
+    kept = {key: state.nodes[node][key] for key in node_settings.SETTINGS_KEYS if key in state.nodes[node]}
+    try:
+        changed = node_settings.parse_settings({**kept, **settings}, f"kubelet/{node}")
+    except node_settings.SettingsError as error:
+        raise UserError(str(error)) from error
+    state.nodes[node] = {**state.nodes[node], **changed}
+    directory.save(state)

@@ -1,18 +1,64 @@
-"""Holds what a cluster runs on: the processes, ports, credentials and storage of a machine."""
+"""The platform of a cluster: the processes, ports, credentials, storage and socket directory of a machine.
 
+The directory for Unix sockets has a short path, for the path of a socket ends at 108 bytes. Its name is in
+the record. `up` makes it, and again if the machine lost it; `down` removes it.
+"""
+
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kubeskew.apimachinery.client.rest import Dial, dial
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.opening import SQLStorage, Storage
-from kubeskew.cluster import runtime_dir
-from kubeskew.cluster.creation import Credentials
-from kubeskew.cluster.credentials import write_credentials
+from kubeskew.apiserver.storage.factory import SQLStorage, Storage
+from kubeskew.cluster.creation import Credentials, write_credentials
 from kubeskew.cluster.ports import HeldPorts, Ports
 from kubeskew.cluster.probes import HTTPTransport, Transport
 from kubeskew.cluster.processes import Processes
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import State, StateDir
+
+_PREFIX = "ks-"
+
+
+def ensure_runtime_dir(state: State, make: Callable[[], str]) -> None:
+    """Makes sure of the directory, for this user alone; `make` makes one if there is none. The caller saves
+    the record.
+    """
+    if state.runtime_dir and _take(Path(state.runtime_dir)):
+        return
+    state.runtime_dir = make()
+
+
+def make_runtime_dir() -> str:
+    """Makes a directory with a short path, and returns the path."""
+    return tempfile.mkdtemp(prefix=_PREFIX, dir=_base())
+
+
+def remove_runtime_dir(state: State) -> None:
+    """Removes it with all sockets in it. The caller saves the record."""
+    if state.runtime_dir:
+        shutil.rmtree(state.runtime_dir, ignore_errors=True)
+        state.runtime_dir = ""
+
+
+def _take(path: Path) -> bool:
+    """Returns whether the directory is there and ours, made anew if it was gone."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError:
+        return False
+    return path.is_dir() and not path.is_symlink() and found.st_uid == os.geteuid()
+
+
+def _base() -> str:
+    """Returns the place for such directories that has the shortest path."""
+    candidates = ["/tmp", tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR") or ""]  # noqa: S108 - short
+    usable = [base for base in candidates if base and os.access(base, os.W_OK | os.X_OK)]
+    return min(usable, key=len, default=tempfile.gettempdir())
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +74,4 @@ class Platform:
     ports: Callable[[], Ports] = HeldPorts
     credentials: Credentials = write_credentials
     dial: Dial = dial
-    new_runtime_dir: Callable[[], str] = runtime_dir.new
+    new_runtime_dir: Callable[[], str] = make_runtime_dir

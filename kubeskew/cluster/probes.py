@@ -9,7 +9,7 @@ import aiohttp
 
 from kubeskew.apimachinery.process.health_checks import WAIT
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster.naming import named
+from kubeskew.cluster.failures import named
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import Process, State, StateDir
 

@@ -1,22 +1,57 @@
-"""Defines the interface to a cluster's processes, and runs those that have an interpreter of their own.
+"""The processes of a cluster: their interface, environment variables and logs, and those that are executed.
 
-They outlive the command that started them, so all that is known of one is its pid and its birth (the kernel's
-start time), which tells it from a later process with the same pid.
+They outlive the command that started them, so all that is known of one is its pid and its birth (the
+kernel's start time), which distinguishes it from a later process with the same pid. Each writes a log of its
+own.
 """
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+# Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
+_NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.02
 
 Identity = tuple[int, str]  # pid and birth
+TIMED_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ")  # as component.py has lines begin
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of components beside what is `given` to this command.
+
+    Where Python must not leave bytecode beside its sources, every start would compile them again, which takes
+    as long as the rest of it: components keep theirs in the user's cache, if the user has one.
+    """
+    found = dict(_NO_AUTHORITIES)
+    if given.get("PYTHONDONTWRITEBYTECODE") and not given.get("PYTHONPYCACHEPREFIX"):
+        bytecode = _bytecode(given)
+        if bytecode is not None:
+            found["PYTHONPYCACHEPREFIX"] = str(bytecode)
+            found["PYTHONDONTWRITEBYTECODE"] = ""
+    return found
+
+
+def _bytecode(given: Mapping[str, str]) -> Path | None:
+    """Returns the directory in the user's cache, made if it was not there.
+
+    None where nothing can be written to it: a home that is read-only, or a user without one. Python would
+    look there alone, and not find what an installation has compiled beside the sources.
+    """
+    try:
+        caches = Path(given.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        directory = caches / "kubeskew" / "bytecode"
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # the latter of a user of whom the system knows no home
+        return None
+    return directory if os.access(directory, os.W_OK | os.X_OK) else None
 
 
 class Processes(Protocol):
@@ -174,3 +209,34 @@ def tail(log: Path, lines: int = 8) -> str:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
         return ""
+
+
+def log_lines_behind(path: Path, offset: int) -> tuple[str, int]:
+    """Returns the whole lines of a log behind an offset, and the offset behind them."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            content = file.read()
+    except FileNotFoundError:
+        return "", offset
+    whole = content[: content.rfind(b"\n") + 1]  # a line that is being written comes the next time
+    return whole.decode(errors="replace"), offset + len(whole)
+
+
+def interleaved_logs(logs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields (process, line) of several logs in the order of their times.
+
+    Lines without a time, such as those of a traceback, stay with the line before them.
+    """
+    entries = [(*entry, name) for name, text in logs.items() for entry in _with_times(text)]
+    entries.sort(key=lambda entry: entry[0])  # stable: lines of one moment and log keep their order
+    for _, line, name in entries:
+        yield name, line
+
+
+def _with_times(text: str) -> Iterator[tuple[str, str]]:
+    time = ""
+    for line in text.splitlines():
+        if found := TIMED_LINE.match(line):
+            time = found[0]
+        yield time, line

@@ -5,7 +5,7 @@ Source: Kubernetes' version skew policy (https://kubernetes.io/releases/version-
 
 from collections.abc import Iterable, Mapping
 
-from kubeskew.apimachinery.component_names import CONTROLLER, DRIVER, METRICS_SERVER, UNVERSIONED, kind_of
+from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, METRICS_SERVER, UNVERSIONED, kind_of
 from kubeskew.apimachinery.versions import Version
 
 UPGRADE_ORDER = (

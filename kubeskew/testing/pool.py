@@ -14,12 +14,12 @@ from typing import Any
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.cluster import config
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
-from kubeskew.conformance.evidence.reading import Row
+from kubeskew.conformance.evidence.rows import Row
 from kubeskew.testing.running_cluster import RunningCluster, Surroundings
 
 Setup = Callable[[RunningCluster], None]

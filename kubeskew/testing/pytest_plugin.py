@@ -48,12 +48,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not marks:
         return
     from kubeskew.cluster.failures import UserError
-    from kubeskew.testing import marking
+    from kubeskew.testing import marker
 
     try:
         if _VERSION not in metafunc.fixturenames:
             raise UserError(f"the marker kubeskew is of use only with the fixture {_CLUSTER}")
-        chosen = marking.versions(marking.arguments(marks))
+        chosen = marker.versions(marker.arguments(marks))
     except UserError as error:
         failure = pytest.fail.Exception(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
         raise failure from None
@@ -85,7 +85,7 @@ def kubeskew_pool(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[Pool]":
     """Holds the clusters of this session, or of this worker of pytest-xdist."""
-    from kubeskew.cluster.forking import component_processes
+    from kubeskew.cluster.fork_client import component_processes
     from kubeskew.cluster.skew import UPGRADE_ORDER
 
     with component_processes(*UPGRADE_ORDER, dependent=True) as processes:
@@ -118,11 +118,11 @@ def kubeskew_cluster(
 ) -> "Iterator[RunningCluster]":
     """Returns a running cluster with a namespace for this test; $KUBECONFIG names it, too."""
     from kubeskew.cluster.failures import ClusterError, UserError
-    from kubeskew.testing import marking
+    from kubeskew.testing import marker
 
     try:
-        given = marking.arguments(request.node.iter_markers("kubeskew"))
-        cluster = marking.described(given, kubeskew_config, _kubeskew_version)
+        given = marker.arguments(request.node.iter_markers("kubeskew"))
+        cluster = marker.described(given, kubeskew_config, _kubeskew_version)
         running = kubeskew_pool.acquire(cluster, kubeskew_setup, request.node.name)
     except (ClusterError, UserError) as error:
         pytest.fail(f"kubeskew_cluster: {error}", pytrace=False)

@@ -13,18 +13,16 @@ from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, user_agent
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
-from kubeskew.cli.event_filter import EventFilter, check_verbs
-from kubeskew.cli.history import events_since
+from kubeskew.cli.events import EventFilter, check_verbs, events_since
+from kubeskew.cluster.change_plan import release
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.faults import ClusterFaults
-from kubeskew.cluster.planning import release
 from kubeskew.cluster.platform import Platform
-from kubeskew.cluster.secret_files import write_secret
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import StateDir, write_secret
 from kubeskew.conformance.errors import UnservedKindError
-from kubeskew.conformance.evidence.reading import Row, evidence
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.conformance.evidence.rows import Row, evidence
+from kubeskew.kubelet.node.config import NodeLayout
 from kubeskew.testing import kubectl
 from kubeskew.testing.client import Client
 from kubeskew.testing.event_loop import EventLoop
@@ -242,8 +240,10 @@ class RunningCluster:
             raise InvariantError("; ".join(found))
 
     async def _judged(self, quiet_for: float) -> list[str]:
-        from kubeskew.conformance.invariants.checking import is_at_rest  # they import the scheduler, too
-        from kubeskew.conformance.invariants.judging import judge
+        from kubeskew.conformance.invariants.judgement import (
+            is_at_rest,  # they import the scheduler, too
+            judge,
+        )
 
         platform = self._around.platform
         reader = await platform.storage.reader(self._directory.storage_url)

@@ -10,10 +10,10 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
-from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.claims import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.allocator.solution import Timer, no_limit
+from kubeskew.scheduler.allocator.pools import SliceIndex
+from kubeskew.scheduler.allocator.requests import Timer, no_limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Reads how claims and pods refer to each other. Claims have the v1 shape.
+"""Reads how claims and pods refer to each other, and defines the errors that end the search for a claim's
+devices. Claims have the v1 shape.
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
 """
@@ -12,6 +13,32 @@ from kubeskew.scheduler.allocator.allocated_state import Amounts, DeviceID
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 EXTENDED_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+
+
+class AllocationError(Exception):
+    """An error for which other nodes need not be tried."""
+
+
+class SearchTimeout(AllocationError):  # noqa: N818 - like TimeoutError
+    """The search took longer than allowed."""
+
+    def __init__(self) -> None:
+        super().__init__("filter operation aborted: context deadline exceeded")
+
+
+class NodeAllocationError(AllocationError):
+    """Only this node cannot be judged."""
+
+
+class TooManyResults(AllocationError):  # noqa: N818 - steers the search, rarely seen outside
+    """A claim would get more devices than its status can hold."""
+
+    def __init__(self) -> None:
+        super().__init__("allocation max size exceeded")
+
+
+class Unsolvable(Exception):  # noqa: N818 - ends a search, is never seen outside
+    """There is no solution, as an easier problem proves."""
 
 
 class AllocatedDevice(NamedTuple):

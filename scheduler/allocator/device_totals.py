@@ -12,7 +12,7 @@ from kubeskew.apimachinery.cel.devices import Selector, compile_selector
 from kubeskew.apimachinery.cel.errors import CELError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 from kubeskew.scheduler.allocator.slices import NodeView
 
 

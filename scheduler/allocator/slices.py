@@ -1,4 +1,5 @@
-"""Slices and their devices, as the allocator keeps them, with results computed once.
+"""Slices and their devices, as the allocator keeps them, with results computed once, and the nodes on which
+they are by `nodeName`, `allNodes` or `nodeSelector`.
 
 A slice has its devices, and each of them knows its slice: its pool, its counters, the node that it is for.
 """
@@ -10,16 +11,42 @@ from kubeskew.apimachinery.cel.devices import Selector, device_value
 from kubeskew.apimachinery.cel.errors import CELError
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.scheduler.allocator.allocated_state import DeviceID
-from kubeskew.scheduler.allocator.capacity import Capacity, capacity_of
-from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.apimachinery.selectors.nodes import selector_matches
+from kubeskew.scheduler.allocator.allocated_state import Capacity, DeviceID, capacity_of
+from kubeskew.scheduler.allocator.claims import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.node_selection import fault_of, on_node, unread_selector
+from kubeskew.scheduler.framework.node_selector_errors import selector_fault, selector_text
 
 Consumption = Sequence[tuple[str, Mapping[str, int]]]  # (counter set, counter → amount in nanos)
 
 _PREVENTING = ("NoSchedule", "NoExecute")  # effects; since 1.35 None and unknown ones prevent nothing
 _GATHERING = "gather pool information"
+
+
+def on_node(selection: ObjectView, labels: Mapping[str, str], node: str) -> bool | None:
+    """Returns whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node.
+
+    None if none of them is set.
+    """
+    if selection.get("nodeName"):
+        return bool(selection["nodeName"] == node)
+    if selection.get("allNodes"):
+        return True
+    if selection.get("nodeSelector") is not None:
+        return selector_matches(selection["nodeSelector"], labels, node)
+    return None
+
+
+def fault_of(selection: ObjectView) -> str:
+    """Returns the error of the `nodeSelector` of a slice or device, if that is the field that is used."""
+    selector = selection.get("nodeSelector")
+    if selector is None or selection.get("nodeName") or selection.get("allNodes"):
+        return ""
+    return selector_fault(selector)
+
+
+def unread_selector(selector: ObjectView, fault: str) -> str:
+    return f"failed to parse node selector {selector_text(selector)}: {fault}"
 
 
 class PoolID(NamedTuple):

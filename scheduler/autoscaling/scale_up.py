@@ -1,28 +1,58 @@
-"""Finds how many nodes of which templates make pending pods fit.
+"""Finds how many nodes of which templates make pending pods fit. Among templates, the one that wastes the
+smallest share of cpu and memory is chosen, the first of equal ones.
 
 Each round is a loop of the autoscaler: pods that fit existing nodes are taken out, each template gets an
 estimate, and the best one's nodes are added. Rounds end when none helps. Upstream the nodes of a round are
 "upcoming" in the next one; here they are in the snapshot with the pods that the estimate put there.
 
-Source: cluster-autoscaler 1.35, core/scaleup/orchestrator, core/podlistprocessor/filter_out_schedulable.go.
+Sources: cluster-autoscaler 1.35, expander/waste/waste.go (`--expander=least-waste`, the default); there a
+random one of equal ones is chosen; cluster-autoscaler 1.35, core/scaleup/orchestrator,
+core/podlistprocessor/filter_out_schedulable.go.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kubeskew.scheduler.autoscaling import expander
-from kubeskew.scheduler.autoscaling.equivalence import RejectedPods, groups
-from kubeskew.scheduler.autoscaling.estimator import BinpackingNodeEstimator, Estimation, Groups
-from kubeskew.scheduler.autoscaling.expander import Option
-from kubeskew.scheduler.autoscaling.snapshot import ClusterSnapshot
-from kubeskew.scheduler.autoscaling.templates import NodeTemplate
-from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.autoscaling.estimator import (
+    BinpackingNodeEstimator,
+    Estimation,
+    Groups,
+    RejectedPods,
+    groups,
+)
+from kubeskew.scheduler.autoscaling.snapshot import ClusterSnapshot, NodeTemplate
+from kubeskew.scheduler.framework.pod_info import PodInfo, amounts
 
 MOST_NODES = 1000  # --max-nodes-per-scaleup
 
 Report = Callable[[str], None]
 
 _TOLD = 2000  # pods after which the progress is told again
+
+
+class Option(NamedTuple):
+    """A template, how many of its nodes would be added, and the pods that would get a node."""
+
+    template: NodeTemplate
+    nodes: int
+    pods: Sequence[PodInfo]
+
+
+def least_waste(options: Sequence[Option]) -> Option:
+    """Returns the best of the options, of which there is at least one."""
+    return min(options, key=_wasted)
+
+
+def _wasted(option: Option) -> float:
+    capacity = amounts((option.template.node.get("status") or {}).get("capacity"))
+    return sum(_share(option, capacity.get(name, 0), name) for name in ("cpu", "memory"))
+
+
+def _share(option: Option, capacity: int, name: str) -> float:
+    available = capacity * option.nodes
+    requested = sum(pod.requests.get(name, 0) for pod in option.pods)
+    return (available - requested) / available if available else 0.0
 
 
 @dataclass(slots=True)
@@ -108,7 +138,7 @@ class ScaleUp:
             if made.nodes:
                 options.append(Option(template, len(made.nodes), made.pods))
                 self._report(f"{len(made.nodes)} of {template.name} would take {len(made.pods)} pods")
-        return expander.least_waste(options) if options else None
+        return least_waste(options) if options else None
 
     def _add(self, grouped: Groups, template: NodeTemplate, answer: Placement) -> Estimation:
         """Adds the nodes of an option, and places its pods there."""

@@ -1,25 +1,110 @@
-"""Holds a snapshot of the cluster in which pods are placed and evicted, and undone together.
+"""Holds a snapshot of the cluster in which pods are placed and evicted, and undone together, and makes
+fictional nodes from templates.
 
 PreFilter and Filter of the scheduler's profiles decide; plugins with resources of their own keep these in the
 cycle state, as KEP-4381 drafted it. Nothing is written to any server.
 
-Source: cluster-autoscaler 1.35, simulator/clustersnapshot (predicate/plugin_runner.go).
+Sources: cluster-autoscaler 1.35, simulator/node_info_utils.go, utils/taints (SanitizeTaints);
+cluster-autoscaler 1.35, simulator/clustersnapshot (predicate/plugin_runner.go).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.diagnosis import Diagnosis
-from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.filtering import Filters, NodeFilter
+from kubeskew.scheduler.framework.filters import Filters, NodeFilter
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
-from kubeskew.scheduler.framework.status import Status, unresolvable
-from kubeskew.scheduler.framework.undoing import UndoLog
+from kubeskew.scheduler.framework.simulation import NODE_RESOURCE_SLICES, UndoLog, slices_node
+from kubeskew.scheduler.framework.status import Diagnosis, Status, unresolvable
 
+HOSTNAME = "kubernetes.io/hostname"
+TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+
+_PASSING_TAINTS = frozenset(
+    {
+        TO_BE_DELETED,
+        "DeletionCandidateOfClusterAutoscaler",
+        "aws.amazon.com/NodeWithImpairedVolumes",
+        "cloud.google.com/impending-node-termination",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        *(
+            f"node.kubernetes.io/{condition}"
+            for condition in (
+                "disk-pressure",
+                "memory-pressure",
+                "network-unavailable",
+                "not-ready",
+                "pid-pressure",
+                "unreachable",
+                "unschedulable",
+            )
+        ),
+    }
+)
+_PASSING_PREFIXES = (
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+)
 Matches = Callable[[NodeInfo], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTemplate:
+    """A kind of node that can be added; `pods` run on each from the start, as those of DaemonSets do.
+
+    `slices_of` names the node for which the slices were published that each such node has.
+    """
+
+    name: str
+    node: Object
+    slices_of: str = ""
+    pods: Sequence[Object] = ()
+
+    def fresh_node(self, name: str) -> Object:
+        """Returns a node of this kind with a name of its own."""
+        metadata = self.node["metadata"]
+        kept = {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}
+        annotations = dict(kept.get("annotations") or {})
+        origin = slices_node(self.node) or self.slices_of
+        if origin:
+            annotations[NODE_RESOURCE_SLICES] = origin
+        spec = dict(self.node.get("spec") or {})
+        if spec.get("taints"):
+            spec["taints"] = [taint for taint in spec["taints"] if not _passes(taint)]
+        return {
+            **self.node,
+            "metadata": {
+                "name": name,
+                "uid": name,
+                "labels": {**(kept.get("labels") or {}), HOSTNAME: name},
+                **({"annotations": annotations} if annotations else {}),
+            },
+            "spec": spec,
+        }
+
+    def fresh_pods(self, node: str) -> list[PodInfo]:
+        """Returns the pods of a new node."""
+        return [PodInfo(_on_node(pod, node)) for pod in self.pods]
+
+
+def _passes(taint: Any) -> bool:
+    """Returns whether the taint tells of a node's passing state."""
+    key = str(taint.get("key") or "")
+    return key in _PASSING_TAINTS or key.startswith(_PASSING_PREFIXES)
+
+
+def _on_node(pod: Object, node: str) -> Object:
+    metadata = pod["metadata"]
+    name = f"{metadata['name']}-{node}"
+    fresh = {**metadata, "name": name, "uid": f"{metadata.get('namespace', '')}/{name}"}
+    return {**pod, "metadata": fresh, "spec": {**pod["spec"], "nodeName": node}}
 
 
 class SimulationError(Exception):

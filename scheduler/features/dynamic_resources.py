@@ -7,7 +7,7 @@ from typing import Any
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
+from kubeskew.scheduler.settings import ConfigurationError, parse_duration
 
 FILTER_SECONDS = 10.0  # DynamicResourcesArgs.filterTimeout
 BINDING_SECONDS = 600.0  # DynamicResourcesArgs.bindingTimeout

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.resource_names import IMPLICIT, is_dra_extended_resource, is_extended_resource
+from kubeskew.apimachinery.pod_resources import IMPLICIT, is_dra_extended_resource, is_extended_resource
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, listed, not_supported
-from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.go_formats import parse_int
 from kubeskew.apimachinery.objects import ObjectView
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

@@ -1,20 +1,27 @@
-"""A validated set of plugins, sorted by extension point: what the cycle runs."""
+"""A validated set of plugins, sorted by extension point, which the cycle runs, and their answers for pods of
+one signature, which hold until a node changes.
 
-# Protocols are looked up by type, which mypy takes for instantiation.
-# mypy: disable-error-code="type-abstract"
+Upstream has the same idea for batches of pods (SignPod, KEP-5598, 1.35).
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from kubeskew.scheduler.framework import interfaces
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
-from kubeskew.scheduler.framework.interfaces import Plugin, PostFilterResult, PreFilterResult
+from kubeskew.scheduler.framework.interfaces import CycleState, Plugin, PostFilterResult, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.framework.pod_signatures import PodSignatures, remembered
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
+
+T = TypeVar("T")
+
+_MOST_SIGNATURES = 1000  # at a time
+_MOST_ANSWERS = 1000  # answers that a node keeps
+# Protocols are looked up by type, which mypy takes for instantiation.
+# mypy: disable-error-code="type-abstract"
+
 
 P = TypeVar("P", bound=Plugin)
 R = TypeVar("R")
@@ -24,6 +31,31 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 # Called with the time of a plugin: plugin, extension point, status, seconds.
 ObservePlugin = Callable[[str, str, Status, float], None]
 CountEvaluations = Callable[[str, str, int], None]  # plugin, extension point, number of calls
+
+
+class PodSignatures:
+    """Holds one object for all equal signatures: a node's answers are found by identity, which is cheaper."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, object] = {}
+
+    def of(self, signature: Hashable) -> object:
+        known = self._known.get(signature)
+        if known is None:
+            if len(self._known) >= _MOST_SIGNATURES:
+                self._known.clear()
+            known = self._known[signature] = object()
+        return known
+
+
+def remembered(node: NodeInfo, signature: object, ask: Callable[[], T]) -> T:
+    """Returns what `ask` answered for such a pod since the node last changed."""
+    found: T | None = node.memo.get(signature)
+    if found is None:
+        if len(node.memo) >= _MOST_ANSWERS:
+            node.memo.clear()
+        found = node.memo[signature] = ask()
+    return found
 
 
 class ProfileError(ValueError):

@@ -3,7 +3,7 @@
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed
 

@@ -8,17 +8,22 @@ from functools import partial
 
 from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.diagnosis import Diagnosis
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler import preemption
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from kubeskew.scheduler.framework.interfaces import PostFilterResult
+from kubeskew.scheduler.framework.interfaces import CycleState, PostFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed, unresolvable, unschedulable
+from kubeskew.scheduler.framework.status import (
+    SUCCESS,
+    Code,
+    Diagnosis,
+    Status,
+    failed,
+    unresolvable,
+    unschedulable,
+)
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.preemption import candidates, victims
-from kubeskew.scheduler.preemption.eviction import FAILURES, Evictor, is_terminating_by_preemption
-from kubeskew.scheduler.preemption.victims import Candidate
+from kubeskew.scheduler.preemption import FAILURES, Candidate, Evictor, is_terminating_by_preemption
 
 NAME = "DefaultPreemption"
 
@@ -34,8 +39,8 @@ class DefaultPreemption:
     def __init__(
         self,
         handle: Handle,
-        min_percent: int = candidates.MIN_PERCENT,
-        min_absolute: int = candidates.MIN_ABSOLUTE,
+        min_percent: int = preemption.MIN_PERCENT,
+        min_absolute: int = preemption.MIN_ABSOLUTE,
     ) -> None:
         """The two minima set how many nodes are tried at least before the best of them is taken."""
         self._handle = handle
@@ -88,7 +93,7 @@ class DefaultPreemption:
             for node in nodes:
                 statuses.setdefault(node.name, _NOT_HELPFUL)
             return PostFilterResult(unschedulable(Diagnosis(len(nodes), statuses).message()), "")
-        chosen = candidates.best(found)
+        chosen = preemption.best(found)
         if self._async:
             self._evictor.evict_later(chosen, pod)
         else:
@@ -128,15 +133,15 @@ class DefaultPreemption:
         if not potential:
             return [], {}
         offset = int(self._handle.entropy.random() * len(potential))
-        wanted = candidates.enough(len(potential), *self._minima)
+        wanted = preemption.enough(len(potential), *self._minima)
         attempt = partial(self._attempt, state, pod, self._budgets.list())
-        return candidates.dry_run(potential, offset, wanted, attempt)
+        return preemption.dry_run(potential, offset, wanted, attempt)
 
     def _attempt(
         self, state: CycleState, pod: PodInfo, budgets: Sequence[Object], node: NodeInfo
     ) -> Candidate | Status:
         node_filter, copy = self._handle.node_filter, state.clone()
-        found = victims.select(
+        found = preemption.select(
             node_filter,
             node_filter.prepare(copy, pod),
             copy,

@@ -5,8 +5,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality, 1.36.
 
 from collections.abc import Iterator, Sequence
 
-from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status

@@ -6,11 +6,15 @@ from typing import Any
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.node_affinity import fits, node_affinity_of, required
-from kubeskew.apimachinery.selectors.node_selectors import selector_matches, term_matches
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.apimachinery.selectors.nodes import (
+    fits,
+    node_affinity_of,
+    required,
+    selector_matches,
+    term_matches,
+)
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.node_selector_errors import preference_fault
 from kubeskew.scheduler.framework.pod_info import PodInfo

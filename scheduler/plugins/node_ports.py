@@ -3,9 +3,8 @@
 from collections.abc import Hashable, Iterable, Sequence
 
 from kubeskew.apimachinery.pod_resources import HostPort, conflicts, host_ports
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.interfaces import CycleState, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable

@@ -5,9 +5,9 @@ from collections.abc import Hashable, Sequence
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.taints import tolerates
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.apimachinery.selectors.nodes import tolerates
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from kubeskew.apimachinery.client.refs import CSI_NODES
 from kubeskew.apimachinery.volume_matching import class_of
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.interfaces import CycleState, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.framework.pod_volumes import uses_claim
+from kubeskew.scheduler.framework.pod_info import PodInfo, uses_claim
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.volumes import Volumes

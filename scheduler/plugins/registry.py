@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
-from kubeskew.scheduler.configuration.settings import PluginRef
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.extended_resource_cache import ExtendedResources
 from kubeskew.scheduler.framework.interfaces import Plugin
@@ -16,7 +15,7 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.default_binder import DefaultBinder
 from kubeskew.scheduler.plugins.default_preemption import DefaultPreemption
 from kubeskew.scheduler.plugins.image_locality import ImageLocality
-from kubeskew.scheduler.plugins.interpodaffinity.plugin import InterPodAffinity
+from kubeskew.scheduler.plugins.interpodaffinity import InterPodAffinity
 from kubeskew.scheduler.plugins.node_affinity import NodeAffinity
 from kubeskew.scheduler.plugins.node_name import NodeName
 from kubeskew.scheduler.plugins.node_ports import NodePorts
@@ -24,13 +23,14 @@ from kubeskew.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kubeskew.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kubeskew.scheduler.plugins.noderesources.balanced_allocation import NodeResourcesBalancedAllocation
 from kubeskew.scheduler.plugins.noderesources.fit import NodeResourcesFit
-from kubeskew.scheduler.plugins.podtopologyspread.plugin import PodTopologySpread
+from kubeskew.scheduler.plugins.podtopologyspread import PodTopologySpread
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 from kubeskew.scheduler.plugins.scheduling_gates import SchedulingGates
 from kubeskew.scheduler.plugins.taint_toleration import TaintToleration
 from kubeskew.scheduler.plugins.volume_binding import VolumeBinding
 from kubeskew.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kubeskew.scheduler.plugins.volume_zone import VolumeZone
+from kubeskew.scheduler.settings import PluginRef
 
 Arguments = Mapping[str, Any]
 

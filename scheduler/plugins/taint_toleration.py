@@ -5,15 +5,13 @@ from collections.abc import Hashable, Sequence
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.taints import tolerates
+from kubeskew.apimachinery.selectors.nodes import tolerates
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod
-from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
-from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState
+from kubeskew.scheduler.framework.node_info import NodeInfo, untolerated
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
-from kubeskew.scheduler.taints import untolerated
 
 NAME = "TaintToleration"
 REASON = "node(s) had untolerated taint(s)"

@@ -21,12 +21,10 @@ from kubeskew.apimachinery.volume_matching import (
     claim_reference,
     class_of,
 )
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.interfaces import CycleState, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.framework.pod_volumes import uses_claim
+from kubeskew.scheduler.framework.pod_info import PodInfo, uses_claim
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Code, Status, failed, unresolvable
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.volumes import ClaimUnusable, PodVolumes, Volumes, fits_node, is_bound

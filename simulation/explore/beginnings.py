@@ -16,9 +16,9 @@ from multiprocessing.util import Finalize
 from typing import Any, NoReturn, TypeVar
 
 from kubeskew.conformance.scenario import Cell
-from kubeskew.simulation.forking import BranchError, Forks
+from kubeskew.simulation.forks import BranchError, Forks
 from kubeskew.simulation.loop import BrokenOffError
-from kubeskew.simulation.running import (
+from kubeskew.simulation.runs import (
     FaultyRun,
     Simulated,
     new_directory,

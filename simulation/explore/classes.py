@@ -1,15 +1,33 @@
-"""Classes findings by what is known of them: `conformance/findings.yaml`, or a file of the user's.
+"""Classes of findings by what is known of them: `conformance/findings.yaml`, or a file of the user's.
 
 The first entry that fits decides. What no entry fits is `unknown`. conformance/invariants/findings.py says
 what entries look like.
+
+An entry names faults as `KIND`, or `KIND: WORDS` with words of the fault's line, which begin with a
+component, a call, or both:
+
+    crash: kubelet/                                     of any kubelet
+    late-events: scheduler:
+    error: update resourcequotas/status
+    stale-watch: scheduler: DELETED event of pods
+    crash: NodePrepareResources                         a call of a driver
+
+A misspelt word is found in no line, and nobody would notice the entry that never fits anything. What
+resembles nothing known is let be: the resource of a definition of the user's, or words of an effect.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
+from kubeskew.apimachinery.faults.fault import PLUGIN_CALLS, VERBS, plurals
+from kubeskew.apimachinery.faults.syntax import EVENTS, KINDS_OF_COMPONENTS
 from kubeskew.apimachinery.known_bugs import KnownBug, KnownBugs, known_bugs
+from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apimachinery.versions import Version
+from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.invariants.findings import (
     DEFECT,
     FINDINGS,
@@ -19,10 +37,51 @@ from kubeskew.conformance.invariants.findings import (
     read_findings,
 )
 from kubeskew.conformance.scenario import ExpectedFailure
-from kubeskew.simulation.explore.fault_words import check_fault
+from kubeskew.simulation.faults.plan import Kind
 
+_NEAR = 0.8  # so much alike are a word and a misspelt one
+_COMPONENT = re.compile(r"(?P<kind>[a-z-]+)(?:-\d+)?(?:/[^\s:]*)?(?:: ?(?P<call>.*))?")
+_EVENT = re.compile(r"(?P<what>\S+) event of (?P<resource>[^\s,/]*)")
+_REQUEST = re.compile(r"(?P<what>any(?= write| verb)|[^\s,]+)(?: (?:write |verb )?(?P<resource>[^\s,/]*))?")
 UNKNOWN = "unknown"
 _BUG = "k8s-"  # begins the ids of known bugs
+
+
+def check_fault(text: str, where: str) -> None:
+    """Raises ScenarioError unless there are faults of this kind whose line may have these words."""
+    kind, _, words = text.partition(": ")
+    _check_kind(kind, where)
+    component = _COMPONENT.fullmatch(words)
+    if component:
+        _check(component["kind"], (*KINDS_OF_COMPONENTS, *VERBS), "component or verb", where)
+    call = (component["call"] or "") if component else words
+    if event := _EVENT.match(call):
+        _check(event["what"], EVENTS, "event", where)
+        _check_resource(event["resource"], where)
+    elif request := _REQUEST.match(call):
+        for verb in request["what"].split("/"):
+            _check(verb, (*VERBS, *PLUGIN_CALLS), "verb", where)
+        _check_resource(request["resource"] or "", where)
+
+
+def _check_kind(kind: str, where: str) -> None:
+    """Raises ScenarioError unless there are faults of this kind."""
+    known = [each.value for each in Kind]
+    if kind not in known:
+        hint = did_you_mean(kind, known)
+        raise ScenarioError(f"{where}: there is no kind of fault {kind}; there are {', '.join(known)}{hint}")
+
+
+def _check_resource(name: str, where: str) -> None:
+    """Checks a resource against the API's, unless it is one of another group, which its name then says."""
+    if "." not in name:
+        _check(name, plurals(), "resource", where)
+
+
+def _check(word: str, known: Collection[str], what: str, where: str) -> None:
+    near = get_close_matches(word, sorted(known), n=1, cutoff=_NEAR)
+    if word not in known and near:
+        raise ScenarioError(f"{where}: there is no {what} {word}; did you mean {near[0]}?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
-"""Explores cells: gives seeds to workers, and keeps what they find, until the budget is spent."""
+"""An exploration of cells: it gives seeds to workers, and keeps what they find, until the budget is spent.
+
+It adds up which points of a control plane its runs have reached.
+"""
 
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -12,17 +15,48 @@ from typing import Any, Protocol
 from kubeskew.apimachinery.clock import Clock, deadline
 from kubeskew.conformance.dealing.workers import LostError, Pool, Silent, Terms, Workers, unheard
 from kubeskew.conformance.invariants.findings import EXCEPTION, KnownFinding
-from kubeskew.simulation.explore.coverage import Coverage
-from kubeskew.simulation.explore.finding import Failure, Finding, Origin
+from kubeskew.simulation.explore.findings import Failure, Finding, Origin
 from kubeskew.simulation.explore.jobs import FinishJob, Laboratory, Ran, RunJob
-from kubeskew.simulation.explore.keeping import Kept
-from kubeskew.simulation.faults.drawing import Calls
+from kubeskew.simulation.explore.report import Kept
+from kubeskew.simulation.faults.plan_generator import Calls
 
 MINIMIZE_SECONDS = 60.0  # for all findings together
 _PATIENCE = 300.0  # seconds that a job may take, on a busy machine
 _RUNS_PER_WORKER = 100  # after which it is replaced
 _POLL_SECONDS = 0.5
 _SEEDS_IN_TURN = 16  # of one cell, before the next one has its turn
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Counts runs by the points that they reached, and faults by how often they were drawn and fired.
+
+    A point is a text `GROUP: POINT`, such as `crash: scheduler after update resourceclaims/status`.
+    """
+
+    points: Counter[str] = field(default_factory=Counter)
+    drawn: Counter[str] = field(default_factory=Counter)  # faults, by kind
+    fired: Counter[str] = field(default_factory=Counter)
+
+    def add(self, points: Iterable[str], drawn: Mapping[str, int], fired: Mapping[str, int]) -> int:
+        """Takes what one run reached; returns how many points no run had reached before."""
+        reached = dict.fromkeys(points, 1)
+        new = sum(point not in self.points for point in reached)
+        self.points.update(reached)
+        self.drawn.update(drawn)
+        self.fired.update(fired)
+        return new
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the numbers of points by group, and by kind of fault how many were drawn and fired."""
+        groups = Counter(point.partition(":")[0] for point in self.points)
+        return {
+            "points": len(self.points),
+            "groups": dict(sorted(groups.items())),
+            "faults": {
+                kind: {"drawn": self.drawn[kind], "fired": self.fired[kind]} for kind in sorted(self.drawn)
+            },
+        }
 
 
 @dataclass(frozen=True, slots=True)

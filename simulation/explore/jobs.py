@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.invariants.findings import KnownFinding
 from kubeskew.simulation.explore.classes import Circumstances, Verdict, classify
-from kubeskew.simulation.explore.finding import Failure, Finding
-from kubeskew.simulation.faults.drawing import Calls
+from kubeskew.simulation.explore.findings import Failure, Finding
+from kubeskew.simulation.faults.plan_generator import Calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from kubeskew.conformance.invariants.findings import ASSERTION, EXCEPTION
 from kubeskew.conformance.scenario import JUDGED, Cell
 from kubeskew.simulation.explore.beginnings import Beginnings
 from kubeskew.simulation.explore.classes import expected
-from kubeskew.simulation.explore.finding import Failure, Finding
+from kubeskew.simulation.explore.findings import Failure, Finding
 from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
-from kubeskew.simulation.explore.minimizing import Budget, OutOfTimeError, fewest, shortest
+from kubeskew.simulation.explore.minimizer import Budget, OutOfTimeError, fewest, shortest
 from kubeskew.simulation.explore.systematic import plans
 from kubeskew.simulation.explore.timelines import side_by_side
-from kubeskew.simulation.faults.drawing import Calls, describe, draw
+from kubeskew.simulation.faults.outcome import Played
 from kubeskew.simulation.faults.plan import Fault, Kind, Plan, plan_of
-from kubeskew.simulation.faults.played import Played
+from kubeskew.simulation.faults.plan_generator import Calls, describe, draw
 from kubeskew.simulation.loop import BrokenOffError
-from kubeskew.simulation.running import FaultyRun, Simulated
+from kubeskew.simulation.runs import FaultyRun, Simulated
 
 R = TypeVar("R")
 

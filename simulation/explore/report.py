@@ -1,9 +1,171 @@
-"""Shows what an exploration found: a page, and lines for a terminal."""
+"""The report of an exploration: a directory with what it has found, a page, and lines for a terminal.
 
-from collections.abc import Iterator, Mapping
+The directory is written as findings come, so that an exploration can be gone on with:
+
+exploration.json     what is explored: cells with the digests of what they are made of, kinds of faults, known
+                     bugs that are switched
+runs.jsonl           a line per run that has ended
+findings/ID.json     the findings, each with its plan; `kubeskew explore FILE` runs one again
+report.json          written at the end: what `-o json` prints
+index.html           the same, to read
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.simulation.explore.classes import Verdict
+from kubeskew.simulation.explore.findings import FORMAT_VERSION, Failure, Finding, Origin
+from kubeskew.simulation.explore.timelines import Row
+
+HEADER, RUNS, FINDINGS = "exploration.json", "runs.jsonl", "findings"
+REPORT, PAGE = "report.json", "index.html"
+_REMEDY = "name another directory for --report, or remove this one"
 _WIDTH = 78  # of a time line's column in a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Says what is explored in a directory."""
+
+    build: str
+    cells: Mapping[str, str]  # name → digest
+    kinds: Sequence[str]
+    bugs: Mapping[str, bool]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "formatVersion": FORMAT_VERSION,
+            "build": self.build,
+            "cells": dict(self.cells),
+            "kinds": list(self.kinds),
+            "bugs": dict(self.bugs),
+        }
+
+
+class Kept:
+    """A directory that runs and findings are kept in. `begin` before the first of them."""
+
+    def __init__(self, directory: Path, header: Header) -> None:
+        self._directory = directory
+        self._header = header
+
+    def begin(self) -> None:
+        """Makes the directory, with what is explored in it."""
+        (self._directory / FINDINGS).mkdir(parents=True, exist_ok=True)
+        _replace(self._directory / HEADER, json.dumps(self._header.as_json(), indent=1))
+        with (self._directory / RUNS).open("a+") as file:
+            file.seek(0)
+            if not f"\n{file.read()}".endswith("\n"):
+                file.write("\n")  # behind a line that was cut short
+
+    def earlier(self) -> Iterator[Mapping[str, Any]]:
+        """Yields the runs of before, if they were of the same cells. A line cut short is left out.
+
+        Raises ScenarioError if what is there is another exploration.
+        """
+        path = self._directory / HEADER
+        try:
+            found = json.loads(path.read_text())
+            known = Header(found["build"], found["cells"], found["kinds"], found["bugs"])
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ScenarioError(f"{path}: this exploration is damaged ({error}): {_REMEDY}") from error
+        self._check(path, known)
+        runs = self._directory / RUNS
+        for line in runs.read_text().splitlines() if runs.exists() else ():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+    def _check(self, path: Path, known: Header) -> None:
+        if known.build != self._header.build:
+            raise ScenarioError(f"{path}: explored by another build of kubeskew: {_REMEDY}")
+        for name, digest in self._header.cells.items():
+            if known.cells.get(name, digest) != digest:
+                raise ScenarioError(f"{path}: the scenario of {name} has changed since: {_REMEDY}")
+        if known.as_json() != self._header.as_json():
+            raise ScenarioError(f"{path}: this is an exploration of other cells, faults or bugs: {_REMEDY}")
+
+    def findings(self) -> list[Finding]:
+        """Returns the findings of before."""
+        paths = sorted((self._directory / FINDINGS).glob("*.json"))
+        return [read_finding(path) for path in paths]
+
+    def note(self, run: Mapping[str, Any]) -> None:
+        """Writes down a run that has ended."""
+        with (self._directory / RUNS).open("a") as file:
+            file.write(json.dumps(run, separators=(",", ":")) + "\n")
+
+    def keep(self, finding: Finding) -> Path:
+        """Writes a finding, in the place of what was known of it."""
+        path = self._directory / FINDINGS / f"{finding.id}.json"
+        _replace(path, json.dumps(finding.as_json(), indent=1))
+        return path
+
+    def finish(self, report: Mapping[str, Any], page: str) -> None:
+        """Writes the report."""
+        _replace(self._directory / REPORT, json.dumps(report, indent=1))
+        _replace(self._directory / PAGE, page)
+
+
+def holds_another_report(directory: Path) -> bool:
+    """Returns whether a directory has a report, but none of an exploration: one that was interrupted before
+    its report has its header at least."""
+    names = (REPORT, PAGE)
+    return not (directory / HEADER).exists() and any((directory / name).exists() for name in names)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file whole or not at all."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.write_text(text + "\n")
+    new.replace(path)
+
+
+def read_finding(path: Path) -> Finding:
+    """Returns the finding in a file. Raises ScenarioError if there is none."""
+    try:
+        value = json.loads(path.read_text())
+        version = value["formatVersion"]
+        if version != FORMAT_VERSION:
+            why = f"its formatVersion is {version!r}, this kubeskew reads {FORMAT_VERSION}"
+            raise ScenarioError(f"{path}: {why}")
+        return _finding(value)
+    except OSError as error:
+        raise ScenarioError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ScenarioError(f"{path}: this is no finding of kubeskew explore: {error!r}") from error
+
+
+def _finding(value: Mapping[str, Any]) -> Finding:
+    known = value["known"]
+    return Finding(
+        Origin(value["cell"], value["scenario"], value["build"], value["digest"], value["bugs"]),
+        int(value["seed"]),
+        Failure(value["invariant"], value["message"], value["revision"], value["step"]),
+        Verdict(value["class"], known["id"], known["reason"], known["source"]),
+        value["plan"],
+        tuple(value["faults"]),
+        value["logHash"],
+        value["steps"],
+        value["minimized"],
+        value["trials"],
+        value["seen"],
+        (*_pairs(value["events"]),),
+    )
+
+
+def _pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Row | None, Row | None]]:
+    for event in events:
+        one, two = event["with"], event["without"]
+        yield (Row(**one) if one else None, Row(**two) if two else None)
 
 
 def as_html(report: Mapping[str, Any], title: str) -> str:

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from kubeskew.apimachinery.component_names import kind_of
-from kubeskew.apimachinery.faults.calls import PLUGIN_CALLS, WRITES
-from kubeskew.apimachinery.faults.fault import PERIODIC
-from kubeskew.simulation.faults.counting import CALLING, WATCHING
-from kubeskew.simulation.faults.drawing import Calls
-from kubeskew.simulation.faults.plan import Kind, Plan, fault_of
+from kubeskew.apimachinery.faults.fault import PERIODIC, PLUGIN_CALLS, WRITES
+from kubeskew.apimachinery.known_names import kind_of
+from kubeskew.simulation.faults.plan import CALLING, WATCHING, Kind, Plan, fault_of
+from kubeskew.simulation.faults.plan_generator import Calls
 
 _EVENT = " event of "
 _HURT = (*WRITES, *PLUGIN_CALLS)

@@ -9,7 +9,7 @@ from typing import Any
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.changes import changes
 from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged, Write
-from kubeskew.conformance.invariants.settling import is_heartbeat
+from kubeskew.conformance.invariants.controllers import is_heartbeat
 
 _BEFORE = 4  # rows that both have, before they part
 _AFTER = 12  # rows of each behind that

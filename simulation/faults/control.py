@@ -1,16 +1,24 @@
-"""Plays a plan of faults in a simulated cluster: they begin when it is ready, and are healed once."""
+"""The control of a simulated cluster while a plan of faults is played: begun when it is ready, healed once.
+
+The client of a scenario goes on asking while its cluster has faults, as somebody at a keyboard would. Faults
+overlap, and end in any order: a driver's switch that one held is then as the newest one has it that still
+holds it, and as the scenario has it if none does.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kubeskew.apimachinery.client.rest import APIClient, user_agent
-from kubeskew.apimachinery.component_names import meant
-from kubeskew.apimachinery.faults.reading import ALL
-from kubeskew.apimachinery.faults.reports import FaultReport
+import orjson
+
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, user_agent
+from kubeskew.apimachinery.client.transport import Request, Response, Transport
+from kubeskew.apimachinery.faults.fault import FaultReport
+from kubeskew.apimachinery.faults.syntax import ALL
+from kubeskew.apimachinery.known_names import meant
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.cluster import drivers
 from kubeskew.cluster.failures import ClusterError, UserError
@@ -18,23 +26,21 @@ from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.controls import LocalControl
 from kubeskew.conformance.evidence.log import Logged, Write
-from kubeskew.conformance.evidence.reading import evidence
-from kubeskew.conformance.invariants.judging import judge
-from kubeskew.conformance.invariants.settling import is_heartbeat
-from kubeskew.conformance.invariants.stored import ReadsAlike
-from kubeskew.conformance.invariants.violation import Violation
-from kubeskew.simulation.faults.counting import counting
-from kubeskew.simulation.faults.plan import Fault, Kind, Plan
-from kubeskew.simulation.faults.played import Played
-from kubeskew.simulation.faults.points import points_of
-from kubeskew.simulation.faults.rereading import differences
-from kubeskew.simulation.faults.retrying import PatientTransport
-from kubeskew.simulation.faults.switching import HeldSwitches
-from kubeskew.simulation.faults.tolerating import longest_of, tolerance_of
+from kubeskew.conformance.evidence.rows import evidence
+from kubeskew.conformance.invariants.apiserver import ReadsAlike
+from kubeskew.conformance.invariants.controllers import is_heartbeat
+from kubeskew.conformance.invariants.invariant import Violation
+from kubeskew.conformance.invariants.judgement import judge
+from kubeskew.simulation.faults.outcome import Played, longest_of, points_of, read_differences, tolerance_of
+from kubeskew.simulation.faults.plan import Fault, Kind, Plan, counting_faults
 from kubeskew.simulation.faults.world import World
 from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.machine import Site
 
+Place = tuple[str, str]  # driver, node
+_Key = tuple[str, str, str]  # driver, node, switch
+_ASKING_SECONDS = 60.0  # that it asks again, longer than outages are drawn
+_ASKING_PAUSE = 0.5
 _QUIET_SECONDS = 30.0  # without a change, after which a cluster has settled
 _SETTLE_SECONDS = 900.0  # after which it never does
 _SETTLE_WRITES = 2500  # likewise: of controllers that go round as fast as their clients' limits let them
@@ -44,6 +50,79 @@ _ROUND_SECONDS = 400.0
 _STEP_SECONDS = 5.0
 _SEEDS_A_REREAD = 4
 _LONG_SECONDS = 60.0
+
+
+class HeldSwitches:
+    """The switches that faults hold, by fault, the newest last."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[_Key, Any]] = {}
+        self._without: dict[_Key, Any] = {}  # values if no fault held them; null leaves one off
+
+    def hold(self, fault: str, places: Mapping[Place, Mapping[str, Any]], wanted: Mapping[str, Any]) -> None:
+        """Notes that a fault sets these switches on each of these places, whose switches are given."""
+        values = {(*place, key): value for place in places for key, value in wanted.items()}
+        for driver, node, key in values:
+            self._without.setdefault((driver, node, key), places[driver, node].get(key))
+        self._held[fault] = values
+
+    def set_by_scenario(self, driver: str, nodes: Iterable[str], switches: Mapping[str, Any]) -> None:
+        """Notes what the scenario sets: so it is when faults have ended."""
+        for key in [(driver, node, name) for node in nodes for name in switches]:
+            if key in self._without:
+                self._without[key] = switches[key[2]]
+
+    def release(self, fault: str) -> dict[Place, dict[str, Any]]:
+        """Returns what is to be set, by place, when a fault ends; nothing if it has ended before."""
+        changes: dict[Place, dict[str, Any]] = {}
+        for key in self._held.pop(fault, {}):
+            others = [values[key] for values in self._held.values() if key in values]
+            driver, node, switch = key
+            changes.setdefault((driver, node), {})[switch] = others[-1] if others else self._without.pop(key)
+        return changes
+
+
+class PatientTransport:
+    """Sends requests again that got no answer, while faults last.
+
+    Whether a create without an answer was done shows when it is sent again: then the object that is there is
+    the answer.
+    """
+
+    def __init__(self, inner: Transport, lasts: Callable[[], bool]) -> None:
+        self._inner = inner
+        self._lasts = lasts
+
+    async def __call__(self, request: Request) -> Response:
+        if request.timeout is None:
+            return await self._inner(request)
+        loop = asyncio.get_running_loop()
+        end, lost = loop.time() + _ASKING_SECONDS, False
+        while True:
+            try:
+                answer = await self._inner(request)
+            except CONNECTION_ERRORS:
+                if not self._lasts() or loop.time() > end:
+                    raise
+                lost = True
+                await asyncio.sleep(_ASKING_PAUSE)
+                continue
+            if lost and request.method == "POST" and answer.status == 409:
+                return await self._made(request) or answer
+            return answer
+
+    async def _made(self, request: Request) -> Response | None:
+        """Returns the object that an earlier try has made; None if it cannot be read."""
+        try:
+            name = orjson.loads(request.body or b"")["metadata"]["name"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return None
+        path = f"{request.target.partition('?')[0]}/{name}"
+        answer = await self._inner(Request("GET", path, request.headers, None, request.timeout))
+        return answer if answer.status == 200 else None
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class FaultyControl(LocalControl):
@@ -154,7 +233,7 @@ class FaultyControl(LocalControl):
         self._world = World(plan.seed, self._loop, self._site, self._state_dir)
         self._site.processes.supervisor.start_again(_times_down(plan))
         at_once = [fault for fault in plan.faults if "at" not in fault.when]
-        counts = counting(self._state_dir.load().components())
+        counts = counting_faults(self._state_dir.load().components())
         await self._set_faults(*(fault for fault in at_once if fault.in_component), *counts)
         for fault in plan.faults:
             if fault not in at_once or not fault.in_component:
@@ -328,7 +407,7 @@ class FaultyControl(LocalControl):
         client = self.client()
         try:
             async with self._turn:
-                rereads = await differences(client, partial(super().restart, servers[0].name))
+                rereads = await read_differences(client, partial(super().restart, servers[0].name))
         finally:
             await client.close()
         if not rereads:

@@ -5,34 +5,155 @@
       {"id": "latency-1", "latency": {"usual": "2ms", "rare": "80ms", "share": 0.05}}
     ]}
 
-A fault is written as the scenario operation `fault` writes it (apimachinery/faults/reading.py), or has one of
-the effects of `effects.py`. Beside those keys:
+A fault is written as the scenario operation `fault` writes it (apimachinery/faults/syntax.py), or has one
+of the effects that only a simulation can have, on messages, order, clocks and processes:
+
+    latency: {usual: 2ms, rare: 80ms, share: 0.05}
+                                     what messages to and from API servers take: evenly up to `usual`, a
+                                     `share` of them from there up to `rare`; of a component, or of all
+    order: processes                 which process runs next is drawn; each does its work in its own order
+    clockJump: 30s                   the component's clock goes ahead, with a minus behind
+    kill: true                       SIGKILL
+    switches: {refusePrepare: true}  of a component driver/NAME; on `nodes`, or on all of its own
+
+`clockJump`, `kill` and `switches` have `at`; latency, order, clockJump and switches may have `for`. The keys
+of every fault:
 
     at: 3s                           it is set so long after the faults begin; without, at once
     back: 2s                         what it kills is started again after so long; without, when faults end
 
-What is drawn while a fault is played depends on the plan's seed and the fault's own name: another fault, more
-or less, shifts nothing of it.
+What is drawn while a fault is played depends on the plan's seed and the fault's own name: another fault,
+more or less, shifts nothing of it.
+
+Components count their calls and events in every run with a plan, whether it disturbs them or not. Only who
+has a fault counts, and events only who has one of events. So each has faults that never fire. They are there
+in all runs, so that a run with faults goes as the one in which calls were counted, up to the first that
+fires; but a fault that is set shifts by microseconds who comes first, so that a number may be another call's
+all the same.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from kubeskew.apimachinery.faults import fault as component_faults
-from kubeskew.apimachinery.faults.reading import TIMINGS, check_component, read
-from kubeskew.apimachinery.faults.reading_effects import EFFECTS as COMPONENT_EFFECTS
-from kubeskew.apimachinery.faults.reading_values import FaultError, duration, text
-from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.simulation.faults.effects import EFFECTS as SIMULATION_EFFECTS
-from kubeskew.simulation.faults.effects import check
+from kubeskew.apimachinery.faults.keys import EFFECTS as COMPONENT_EFFECTS
+from kubeskew.apimachinery.faults.keys import FaultError, duration, text
+from kubeskew.apimachinery.faults.syntax import TIMINGS, check_component, read
+from kubeskew.apimachinery.go_formats import parse_duration
+from kubeskew.apimachinery.known_names import did_you_mean, kind_of
+from kubeskew.kubelet.drivers import switches
 
+SIMULATION_EFFECTS = ("latency", "order", "clockJump", "kill", "switches")
+_BY_TIME = ("clockJump", "kill", "switches")  # they have no call to wait for
+_LASTING = ("latency", "order", "clockJump", "switches")
+_WITHOUT_COMPONENT = ("latency", "order")
+_PROCESSES = "processes"
 EFFECTS = (*COMPONENT_EFFECTS, *SIMULATION_EFFECTS)
 _OWN = ("at", "back")  # keys of a plan's faults that a scenario's do not have
 _WHEN = (*_OWN[:1], *(key for key in TIMINGS if key != "seed"))
+CALLING = ("controller-manager", "scheduler", "kubelet", "driver", "driver-controller")
+WATCHING = ("controller-manager", "scheduler", "kubelet")
+_NOWHERE = {"resource": "pods", "name": "of-no-name"}
+_COUNTS = (
+    ("calls", CALLING, {"verb": "delete", **_NOWHERE, "answer": 500}),
+    ("events", WATCHING, {"event": "DELETED", **_NOWHERE, "drop": "connection"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A distribution of seconds: evenly up to `usual`, with the probability `share` up to `rare`."""
+
+    usual: float
+    rare: float
+    share: float
+
+    def of(self, chance: float) -> float:
+        """Returns the seconds at a number in [0, 1)."""
+        if chance < self.share:
+            return self.usual + (self.rare - self.usual) * chance / self.share
+        return self.usual * (chance - self.share) / (1.0 - self.share)
+
+
+def check_effect(effect: str, body: Mapping[str, Any]) -> None:
+    """Checks the fault of an effect of this module. Raises FaultError."""
+    known = {"id", effect, "component", *(("nodes",) if effect == "switches" else ())}
+    known |= {"at", "for"} if effect in _LASTING else {"at", "back"}
+    if wrong := [key for key in body if key not in known]:
+        raise FaultError(f"{wrong[0]}: cannot stand beside {effect}; it takes {', '.join(sorted(known))}")
+    if effect in _BY_TIME and "at" not in body:
+        raise FaultError(f"{effect}: expected `at`, the time after the start of the faults, such as 3s")
+    if effect not in _WITHOUT_COMPONENT and "component" not in body:
+        raise FaultError(f"{effect}: expected a component")
+    if effect == "order" and "component" in body:
+        raise FaultError("component: an order is of all processes; leave it out")
+    _CHECKS[effect](body)
+
+
+def read_latency(value: Any) -> Latency:
+    """Returns the distribution that a mapping describes. Raises FaultError."""
+    if not isinstance(value, Mapping) or value.keys() != {"usual", "rare", "share"}:
+        raise FaultError(f"latency: expected {{usual: 2ms, rare: 80ms, share: 0.05}}, found {value!r}")
+    usual, rare = duration(value["usual"], "latency.usual"), duration(value["rare"], "latency.rare")
+    share = value["share"]
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+        raise FaultError(f"latency.share: expected a number from 0 to below 1, found {share!r}")
+    if usual > rare:
+        raise FaultError(f"latency: usual {value['usual']} is more than rare {value['rare']}")
+    return Latency(usual, rare, float(share))
+
+
+def read_jump(value: Any) -> float:
+    """Returns the seconds that a clock goes ahead, or behind if they are negative. Raises FaultError."""
+    try:
+        return parse_duration(value)
+    except (ValueError, TypeError, AttributeError, IndexError):
+        raise FaultError(f"clockJump: expected a duration such as 30s or -5s, found {value!r}") from None
+
+
+def _check_latency(body: Mapping[str, Any]) -> None:
+    read_latency(body["latency"])
+
+
+def _check_order(body: Mapping[str, Any]) -> None:
+    if body["order"] != _PROCESSES:
+        raise FaultError(f"order: expected {_PROCESSES}, found {body['order']!r}")
+
+
+def _check_jump(body: Mapping[str, Any]) -> None:
+    read_jump(body["clockJump"])
+
+
+def _check_kill(body: Mapping[str, Any]) -> None:
+    if body["kill"] is not True:
+        raise FaultError(f"kill: expected true, found {body['kill']!r}")
+
+
+def _check_switches(body: Mapping[str, Any]) -> None:
+    if not str(body["component"]).startswith("driver/"):
+        raise FaultError(f"switches: expected a component driver/NAME, found {body['component']!r}")
+    nodes = body.get("nodes", [])
+    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
+        raise FaultError(f"nodes: expected a list of names, found {nodes!r}")
+    if not isinstance(body["switches"], Mapping) or not body["switches"]:
+        raise FaultError(f"switches: expected a mapping, found {body['switches']!r}")
+    try:
+        switches.parse(body["switches"])
+    except switches.SwitchError as error:
+        raise FaultError(f"switches: {error}") from error
+
+
+_CHECKS = {
+    "latency": _check_latency,
+    "order": _check_order,
+    "clockJump": _check_jump,
+    "kill": _check_kill,
+    "switches": _check_switches,
+}
 
 
 class PlanError(ValueError):
@@ -154,7 +275,7 @@ def _fault(body: Mapping[str, Any]) -> Fault:
     if "component" in body:
         check_component(body["component"])
     if effect in SIMULATION_EFFECTS:
-        check(effect, body)
+        check_effect(effect, body)
         kind = _SIMULATED[effect]
     else:
         if "back" in body and effect != "crash":
@@ -224,3 +345,11 @@ def load(path: Path) -> Plan:
         raise PlanError(f"{path}: {error.strerror}") from error
     except (PlanError, ValueError) as error:  # ValueError: not JSON, or not even text
         raise PlanError(f"{path}: {error}") from error
+
+
+def counting_faults(components: Iterable[str]) -> Iterator[Fault]:
+    """Yields the faults by which these components count."""
+    for component in components:
+        for what, kinds, never in _COUNTS:
+            if kind_of(component) in kinds:
+                yield fault_of({"id": f"count-{what}-{component}", "component": component, **never})

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeskew.apimachinery.clock import repeatable
-from kubeskew.apimachinery.component_names import kind_of, meant
-from kubeskew.apimachinery.faults.deciding import draw
-from kubeskew.apimachinery.faults.injecting import CRASHED
+from kubeskew.apimachinery.faults.decisions import draw
+from kubeskew.apimachinery.faults.injector import CRASHED
+from kubeskew.apimachinery.known_names import kind_of, meant
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.cluster.state import Process as RecordedProcess
 from kubeskew.cluster.state import StateDir
-from kubeskew.simulation.faults.effects import Latency, read_jump, read_latency
-from kubeskew.simulation.faults.plan import Fault
+from kubeskew.simulation.faults.plan import Fault, Latency, read_jump, read_latency
 from kubeskew.simulation.loop import SimulatedLoop, process_of
 from kubeskew.simulation.machine import Site
 from kubeskew.simulation.processes import Process

@@ -7,7 +7,7 @@ import pytest
 from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for, parse_runtime_config
-from kubeskew.apimachinery.catalogue.serving import version_order
+from kubeskew.apimachinery.catalogue.served_resources import version_order
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Kind, Schema

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-HACK = Path(__file__).parents[2] / "hack"
+HACK = Path(__file__).parents[2] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 OBJECT_META = {

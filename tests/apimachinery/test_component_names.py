@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.apimachinery.component_names import all_names, meant
+from kubeskew.apimachinery.known_names import all_names, meant
 
 COMPONENTS = [
     "apiserver-1",

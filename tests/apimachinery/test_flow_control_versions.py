@@ -1,7 +1,7 @@
 """Priority levels in the versions that call their shares otherwise."""
 
 from kubeskew.apimachinery.conversion import convert
-from kubeskew.apimachinery.conversion.flow_control import PRESERVE_ZERO
+from kubeskew.apimachinery.conversion.renamed_fields import PRESERVE_ZERO
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kubeskew.apimachinery.go_numbers import float_text
+from kubeskew.apimachinery.go_formats import float_text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from kubeskew.apimachinery.field import invalid
-from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.go_formats import quoted
 
 
 @pytest.mark.parametrize(

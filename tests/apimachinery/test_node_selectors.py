@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.apimachinery.selectors.node_selectors import selector_matches
+from kubeskew.apimachinery.selectors.nodes import selector_matches
 from kubeskew.scheduler.framework.node_selector_errors import (
     preference_fault,
     selector_fault,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.apimachinery.security.pem import Block, blocks
+from kubeskew.apimachinery.security.tls import Block, blocks
 
 BEGIN, END = "-----BEGIN A-----\n", "-----END A-----\n"
 FOUND = Block("A", False, b"\0\0\0")

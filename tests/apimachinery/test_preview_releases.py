@@ -15,7 +15,7 @@ from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.gates import FeatureGates, GateError, GateSpec
 from kubeskew.apimachinery.schema import Kind
 from kubeskew.apimachinery.versions import SUPPORTED, Version
-from kubeskew.apiserver.decoding.protobuf.numbers import unnumbered
+from kubeskew.apiserver.decoding.protobuf.messages import unnumbered
 
 KEP_3063 = Version(25, "kep3063")
 KEP_4381 = Version(29, "kep4381")
@@ -23,7 +23,7 @@ DRA = ("resource.k8s.io", "v1alpha2")
 V1ALPHA2 = "io.k8s.api.resource.v1alpha2."
 CDI = ("cdi.k8s.io", "v1alpha1")
 GATE = "DynamicResourceAllocation"
-HACK = Path(__file__).parents[2] / "hack"
+HACK = Path(__file__).parents[2] / "hack" / "catalogue"
 DATA = Path(__file__).parents[2] / "apimachinery" / "data" / "previews"
 CORE = "io.k8s.api.core.v1."
 
@@ -111,7 +111,7 @@ def test_semantic_parameters_extend_the_classic_kinds(kind: str) -> None:
 
 def test_guessed_numbers_stand_for_no_field_of_a_release() -> None:
     """In protobuf, a field of a preview has no number under which a release knows another field."""
-    released = json.loads((HACK.parent / "apiserver/decoding/protobuf/numbers.json").read_text("utf-8"))
+    released = json.loads((HACK.parents[1] / "apiserver/decoding/protobuf/numbers.json").read_text("utf-8"))
     for path in sorted(DATA.glob("*.json")):
         document = json.loads(path.read_text("utf-8"))
         for name, numbers in document["numbers"].items():

@@ -9,11 +9,11 @@ from kubeskew.apimachinery.clock import SystemClock, later, timestamp
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.quota.amounts import texts
+from kubeskew.apimachinery.quota.claims import ClaimFacts, DeviceClasses
 from kubeskew.apimachinery.quota.registry import Evaluators
-from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.admission.plugins.quota_checking import QuotaError, QuotaRequest, check
-from kubeskew.controllers.resourcequota.measuring import measure
+from kubeskew.apiserver.admission.plugins.quota_evaluator import QuotaError, QuotaRequest, check
+from kubeskew.controllers.resourcequota.controller import measure
 
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
 CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")

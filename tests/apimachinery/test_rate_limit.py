@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubeskew.apimachinery.rate_limit import RateLimit
+from kubeskew.apimachinery.client.workqueue import RateLimit
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.apimachinery.resource_names import is_dra_extended_resource, is_extended_resource
+from kubeskew.apimachinery.pod_resources import is_dra_extended_resource, is_extended_resource
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.apimachinery.catalogue.runtime_config import (
+from kubeskew.apimachinery.catalogue.served_resources import (
     check_for_any_release,
     check_runtime_config,
     known_of,

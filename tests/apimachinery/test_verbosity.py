@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from kubeskew.apimachinery.process.verbosity import level_of, structured, tell
+from kubeskew.apimachinery.process.runtime import level_of, structured, tell
 
 
 def test_verbosities_are_levels_of_logging():

@@ -6,8 +6,8 @@ import pytest
 from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
-from kubeskew.apimachinery.process.health import serve_health
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.process.listeners import serve_health
 
 
 async def test_an_answer_waits_until_the_component_is_ready():

@@ -13,11 +13,9 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
-from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.apiserver.registry.generic.strategies import strategy_of
-from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, strategy_of
 from kubeskew.apiserver.user import SERVER
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from server_in_process import Caller, close_server, open_server
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.decoding.protobuf.numbers import unnumbered
+from kubeskew.apiserver.decoding.protobuf.messages import unnumbered
 from kubeskew.apiserver.storage.records import Key
 
 RELEASE = Version(25, "kep3063")

@@ -12,7 +12,7 @@ import pytest
 from server_in_process import MAPS, config_map
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.apiserver.storage.projection import digest, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
 
 pytestmark = pytest.mark.cluster

@@ -8,7 +8,7 @@ from server_in_process import Caller, close_server, open_server
 from until import until
 
 from kubeskew.apiserver.server import APIServer
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"

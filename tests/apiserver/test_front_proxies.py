@@ -10,7 +10,7 @@ import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 from until import until
 
-from kubeskew.apimachinery.security.serving import serving_context
+from kubeskew.apimachinery.security.tls import serving_context
 from kubeskew.cluster.pki import Authority
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

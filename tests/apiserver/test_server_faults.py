@@ -16,8 +16,7 @@ from kubeskew.apiserver.faults import ServerFaults
 from kubeskew.apiserver.http.request import Peer
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.server import APIServer
-from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 
 pytestmark = pytest.mark.asyncio

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-RUN = Path(__file__).parents[2] / "hack" / "dra-example-driver" / "run"
+RUN = Path(__file__).parents[2] / "hack" / "checks" / "dra-example-driver" / "run"
 
 # A driver that tells, with its own account, how it was started; it ends when it is told to.
 DRIVER = """\

@@ -33,8 +33,8 @@ FIRST = [
 
 
 def script() -> ModuleType:
-    """The tool that plants them, hack/mutants.py."""
-    spec = importlib.util.spec_from_file_location("mutants", ROOT / "hack" / "mutants.py")
+    """The tool that plants them, hack/checks/mutants.py."""
+    spec = importlib.util.spec_from_file_location("mutants", ROOT / "hack" / "checks" / "mutants.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from asking import Local
 
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.projection import digest, fold
 from kubeskew.apiserver.storage.records import ComponentEvent, Event, Key, Verb
-from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.apiserver.storage.sql_log import LogReader
 from kubeskew.conformance.matrix import bundled
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("scenarios")]

@@ -51,7 +51,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             "HOME": str(directory / "home"),
             "PYTHON": sys.executable,
         }
-        run(ROOT / "hack" / "build-wheel", directory, cwd=ROOT, umask=umask, **environment)
+        run(ROOT / "hack" / "tools" / "build-wheel", directory, cwd=ROOT, umask=umask, **environment)
         made += directory.glob("*.whl")
     return made
 
@@ -68,12 +68,12 @@ def test_two_builds_are_equal(wheels: list[Path]):
 def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path):
     """In a fresh checkout, which has no virtual environment yet, one line says what to do."""
     told = subprocess.run(
-        [ROOT / "hack" / "build-wheel", tmp_path / "wheel"],
+        [ROOT / "hack" / "tools" / "build-wheel", tmp_path / "wheel"],
         env={"PATH": os.environ["PATH"], "PYTHON": "no-such-python"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert told.returncode == 2
-    assert told.stderr.startswith("hack/build-wheel: there is no no-such-python: `make ")
+    assert told.stderr.startswith("hack/tools/build-wheel: there is no no-such-python: `make ")
     assert told.stderr.count("\n") == 1
 
 

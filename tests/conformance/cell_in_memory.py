@@ -16,8 +16,8 @@ from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.conformance.evidence.log import Logged
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
-from kubeskew.conformance.invariants.violation import Violation
-from kubeskew.conformance.loading import parse
+from kubeskew.conformance.invariants.invariant import Violation
+from kubeskew.conformance.loader import parse
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.runner import run_cell
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeskew.conformance.report import Run, as_json
+from kubeskew.conformance.report import Repeating, Run, as_json
 from kubeskew.conformance.reporting.annotations import annotations, error, step_lines
-from kubeskew.conformance.reporting.repeating import Repeating
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 
 FILE = """# a comment

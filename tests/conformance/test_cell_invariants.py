@@ -5,7 +5,7 @@ from cell_in_memory import POD, Control, run
 
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.log import Write
-from kubeskew.conformance.invariants.violation import Violation
+from kubeskew.conformance.invariants.invariant import Violation
 
 pytestmark = pytest.mark.looptime
 

@@ -18,16 +18,15 @@ from loop_clock import LoopClock
 
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.conformance.chainsaw.files import named_files
-from kubeskew.conformance.chainsaw.unsupported import KEYS
+from kubeskew.conformance.bindings import known_functions
+from kubeskew.conformance.chainsaw import KEYS, named_files
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.functions import known_functions
 from kubeskew.conformance.grammar import BESIDE_OPERATION, OPERATIONS, STEP_KEYS, TEST_KEYS
-from kubeskew.conformance.loading import load_all, parse
+from kubeskew.conformance.loader import load_all, parse
 from kubeskew.conformance.matrix import of_scenarios
+from kubeskew.conformance.matrix_runs import on_one_cluster
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.runner import run_cell
-from kubeskew.conformance.running import on_one_cluster
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "tests/data/chainsaw").rglob("chainsaw-test.yaml"))

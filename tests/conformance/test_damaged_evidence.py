@@ -7,11 +7,10 @@ import pytest
 from cell_in_memory import Control, run
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.storage.failures import DamageError
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.interfaces import DamageError
 from kubeskew.apiserver.storage.records import Author, Change, Key, Verb
-from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.conformance.evidence import reading
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
+from kubeskew.conformance.evidence import rows
 from kubeskew.conformance.evidence.log import Logged
 
 CLOCK = SystemClock()
@@ -20,7 +19,7 @@ CLOCK = SystemClock()
 async def evidence(url: str) -> list[Logged]:
     """The evidence in the log at `url`."""
     async with await LogReader.open(url) as reader:
-        return await reading.evidence(reader.events())
+        return await rows.evidence(reader.events())
 
 
 @pytest.mark.parametrize("value", ["x", "[]"])

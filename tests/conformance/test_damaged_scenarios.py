@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kubeskew.conformance import yaml_files
-from kubeskew.conformance.cluster_checking import check_cluster
+from kubeskew.conformance import grammar
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.loading import parse
-from kubeskew.conformance.matrix import bundled
+from kubeskew.conformance.loader import parse
+from kubeskew.conformance.matrix import bundled, check_cluster
 
 JUNK = [
     *(
@@ -63,7 +62,7 @@ def damage(documents: list[Any], draw: Random) -> None:
 def test_what_is_damaged_is_read_or_refused(seed: int):
     """Whatever a file says, it is a scenario or an error of one line that names the file."""
     draw = Random(seed)
-    files = [(str(path), yaml_files.read(path)) for path in bundled().values()]
+    files = [(str(path), grammar.read(path)) for path in bundled().values()]
     refused: list[tuple[str, str]] = []
     for _ in range(40):
         source, documents = copy.deepcopy(draw.choice(files))

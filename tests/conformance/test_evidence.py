@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from kubeskew.conformance.evidence.component_runs import component_runs, version_at
-from kubeskew.conformance.evidence.divergence import diverged
-from kubeskew.conformance.evidence.lives import pod_lives
+from kubeskew.conformance.evidence.comparison import diverged, record
+from kubeskew.conformance.evidence.components import component_runs, version_at
+from kubeskew.conformance.evidence.lives import object_lives, pod_lives
 from kubeskew.conformance.evidence.log import ComponentChange, Write
-from kubeskew.conformance.evidence.object_lives import object_lives
-from kubeskew.conformance.evidence.record import record
 
 
 def time(second: int) -> str:

@@ -9,10 +9,9 @@ import pytest
 
 from kubeskew.conformance import marks
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.failing_sets import subsets_of
 from kubeskew.conformance.invariants.findings import DEFECT, known_findings
-from kubeskew.conformance.loading import parse
-from kubeskew.conformance.report import Run, as_json
+from kubeskew.conformance.loader import parse
+from kubeskew.conformance.report import Run, as_json, subsets_of
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 from kubeskew.conformance.scenario import Scenario
 

@@ -4,14 +4,13 @@ import pytest
 import yaml
 from cell_in_memory import HEAD, Control, run
 
-from kubeskew.apimachinery.faults.reading import read
-from kubeskew.apimachinery.faults.reports import FaultReport
-from kubeskew.conformance.cluster_checking import check_cluster
+from kubeskew.apimachinery.faults.fault import FaultReport
+from kubeskew.apimachinery.faults.syntax import read
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.component_runs import component_runs
-from kubeskew.conformance.evidence.fault_moments import FaultMoment, fault_moments
+from kubeskew.conformance.evidence.components import FaultMoment, component_runs, fault_moments
 from kubeskew.conformance.evidence.log import ComponentChange
-from kubeskew.conformance.loading import parse
+from kubeskew.conformance.loader import parse
+from kubeskew.conformance.matrix import check_cluster
 
 pytestmark = pytest.mark.looptime
 

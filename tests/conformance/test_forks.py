@@ -5,7 +5,7 @@ import yaml
 from cell_in_memory import HEAD, Control, run
 
 from kubeskew.apimachinery.client.refs import PODS
-from kubeskew.conformance.evidence.branch_differences import (
+from kubeskew.conformance.evidence.comparison import (
     BranchDifference,
     ExpectedDifference,
     differences,
@@ -13,7 +13,7 @@ from kubeskew.conformance.evidence.branch_differences import (
     unexpected,
 )
 from kubeskew.conformance.evidence.log import Write
-from kubeskew.conformance.loading import parse
+from kubeskew.conformance.loader import parse
 
 pytestmark = pytest.mark.looptime
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kubeskew.conformance.assertion_trees import mismatches
 from kubeskew.conformance.bindings import bind, evaluate
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.matching import mismatches
 
 POD = {
     "kind": "Pod",

@@ -3,7 +3,7 @@
 import pytest
 from cell_in_memory import Control, run
 
-from kubeskew.conformance.evidence.samples import Histogram, measure
+from kubeskew.conformance.operations.metrics import Histogram, measure
 
 pytestmark = pytest.mark.looptime
 

@@ -5,7 +5,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.conformance.storage.node_files import KeptNode, read_by
+from kubeskew.conformance.storage.nodes import KeptNode, read_by
 from kubeskew.kubelet.checkpoints import cpu_manager_state, pod_allocations
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState
 from kubeskew.kubelet.checkpoints.pod_allocations import PodsState
@@ -14,7 +14,7 @@ from kubeskew.kubelet.dra.features import codec_for
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.node.config import node_config
-from kubeskew.kubelet.restoring import restored
+from kubeskew.kubelet.restoration import restored
 
 RESIZING = "InPlacePodVerticalScaling"
 DRA = "DynamicResourceAllocation"

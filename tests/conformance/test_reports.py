@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kubeskew.conformance.matrix_runs import interrupted
 from kubeskew.conformance.report import Run, write
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
-from kubeskew.conformance.running import interrupted
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure, Parameter, Scenario, Step
 
 

@@ -10,17 +10,14 @@ import pytest
 
 from kubeskew.cli.main import main
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.evidence.component_runs import ComponentRun
-from kubeskew.conformance.evidence.divergence import Difference, Divergence
-from kubeskew.conformance.evidence.fault_moments import FaultMoment
-from kubeskew.conformance.evidence.lives import LifeEvent, PodLife
+from kubeskew.conformance.evidence.comparison import Difference, Divergence, Record
+from kubeskew.conformance.evidence.components import ComponentRun, FaultMoment
+from kubeskew.conformance.evidence.lives import LifeEvent, ObjectLife, PodLife
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.evidence.object_lives import ObjectLife
-from kubeskew.conformance.evidence.record import Record
 from kubeskew.conformance.matrix import of_scenarios
 from kubeskew.conformance.report import Run, as_html, as_json, as_junit, write
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
-from kubeskew.conformance.resuming import digest_of, digest_of_package, taken_over
+from kubeskew.conformance.resumption import digest_of, digest_of_package, taken_over
 from kubeskew.conformance.scenario import Cell
 
 MINE = """

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from kubeskew.cli.main import main
-from kubeskew.conformance.evidence.component_runs import ComponentRun
-from kubeskew.conformance.evidence.transitions import Transitions, component_paths, transitions
-from kubeskew.conformance.report import Run
-from kubeskew.conformance.reporting.repeating import Repeating
+from kubeskew.conformance.evidence.components import ComponentRun, Transitions, component_paths, transitions
+from kubeskew.conformance.report import Repeating, Run
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 from kubeskew.conformance.review import as_markdown
 from kubeskew.conformance.scenario import Exemption, ExpectedFailure

@@ -3,12 +3,12 @@
 import pytest
 import yaml
 
-from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.chainsaw import seconds
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.loading import parse
+from kubeskew.conformance.grammar import documents
+from kubeskew.conformance.loader import parse
 from kubeskew.conformance.matrix import bundled, cells_of, find
 from kubeskew.conformance.scenario import RUN_KINDS, namespace_of
-from kubeskew.conformance.yaml_files import documents
 
 TEST = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\n"
 TWO = "{fork: {branches: [{name: a}, {name: b}]}}"

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.yaml_files import load_checked
 from kubeskew.cluster.config import parse as parse_cluster
 from kubeskew.cluster.failures import UserError
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.loading import parse
+from kubeskew.conformance.loader import parse
 from kubeskew.conformance.matrix import bundled
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def loaded(path: str) -> Any:
     return module
 
 
-schemas = loaded("hack/schemas.py")
+schemas = loaded("hack/documents/schemas.py")
 test_cluster_checks = loaded("tests/conformance/test_cluster_checks.py")
 test_scenario_files = loaded("tests/conformance/test_scenario_files.py")
 test_cluster_file = loaded("tests/kubeskew/test_cluster_file.py")

@@ -8,7 +8,7 @@ from fake_server import FakeServer
 from loop_clock import LoopClock
 from until import until
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.clock import SeededEntropy, timestamp
 from kubeskew.apimachinery.environment import Environment

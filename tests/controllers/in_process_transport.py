@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from until import until
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment

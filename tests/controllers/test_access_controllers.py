@@ -17,11 +17,10 @@ from kubeskew.apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.security.certificate_requests import CertificateRequest
 from kubeskew.apimachinery.security.web_tokens import new_key, read
-from kubeskew.controllers.certificates.base import REQUESTS
-from kubeskew.controllers.certificates.kubelets import client_fault, serving_fault
-from kubeskew.controllers.certificates.signing import SigningController
-from kubeskew.controllers.clusterroleaggregation.controller import CLUSTER_ROLES
-from kubeskew.controllers.serviceaccount.tokens import AccountTokensController
+from kubeskew.controllers.certificates.authority import client_fault, serving_fault
+from kubeskew.controllers.certificates.controllers import REQUESTS, SigningController
+from kubeskew.controllers.clusterroleaggregation import CLUSTER_ROLES
+from kubeskew.controllers.serviceaccount import AccountTokensController
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,8 +7,8 @@ import pytest
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.controllers.autoscaling import replicas
-from kubeskew.controllers.autoscaling.limits import History
-from kubeskew.controllers.autoscaling.measuring import MetricError, PodMetric
+from kubeskew.controllers.autoscaling.controller import History
+from kubeskew.controllers.autoscaling.metrics_client import MetricError, PodMetric
 from kubeskew.controllers.autoscaling.replicas import Proposal, Tolerances
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

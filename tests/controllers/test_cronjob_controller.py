@@ -9,7 +9,7 @@ from kubeskew.apimachinery import cron
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.cronjob import timing
+from kubeskew.controllers.cronjob import run
 from kubeskew.controllers.cronjob.controller import CronJobController
 
 
@@ -43,7 +43,7 @@ def cron_job(schedule="* * * * *", **spec):
 def test_which_start_was_missed(spec, now, latest, many):
     """Only the latest counts; a deadline bounds how far back one looks."""
     made = cron_job(**spec)
-    found = timing.missed(made, cron.parse(made["spec"]["schedule"]), parse_timestamp(now))
+    found = run.missed(made, cron.parse(made["spec"]["schedule"]), parse_timestamp(now))
 
     assert (found.latest and timestamp(found.latest)) == latest
     assert found.many == many
@@ -62,18 +62,18 @@ def test_starts_with_uneven_distances(now, even, latest, next_look):
     """Nobody looks further back than two distances; releases up to 1.27.3 make times up (118724)."""
     made = cron_job("0 9,10 * * *")
     schedule, moment = cron.parse("0 9,10 * * *"), parse_timestamp(now)
-    found = timing.missed(made, schedule, moment, even=even)
+    found = run.missed(made, schedule, moment, even=even)
 
     assert (found.latest and timestamp(found.latest)) == latest
     seconds = (parse_timestamp(next_look) - moment).total_seconds() + 0.1
-    assert timing.seconds_to_next(made, schedule, moment, even=even) == pytest.approx(seconds)
+    assert run.seconds_to_next(made, schedule, moment, even=even) == pytest.approx(seconds)
 
 
 def test_the_next_look_is_a_little_late():
     """A tenth of a second after the next start."""
     now = parse_timestamp("2026-01-01T00:05:30Z")
 
-    assert timing.seconds_to_next(cron_job(), cron.parse("* * * * *"), now) == pytest.approx(30.1)
+    assert run.seconds_to_next(cron_job(), cron.parse("* * * * *"), now) == pytest.approx(30.1)
 
 
 async def started(cluster, made):
@@ -216,7 +216,7 @@ async def test_nothing_is_said_where_nothing_is_due(cluster):
     found = copy.deepcopy(await cluster.client.get(CRON_JOBS, "tick", "ns"))
     found["status"] = {"lastScheduleTime": "2025-12-31T08:00:00Z"}
     await cluster.client.update(CRON_JOBS, found, "status")
-    missed = timing.missed(found, cron.parse("0,1 9 * * *"), cluster.environment.clock.now())
+    missed = run.missed(found, cron.parse("0,1 9 * * *"), cluster.environment.clock.now())
 
     (controller,) = await cluster.start(CronJobController)
     await cluster.quiet(1)

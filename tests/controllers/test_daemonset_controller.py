@@ -7,9 +7,8 @@ from workloads import events_of, pods_by_name, template, workload
 
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.controllers.daemonset import placement
-from kubeskew.controllers.daemonset.controller import DaemonSetController
-from kubeskew.controllers.daemonset.rollout import PodClassifier, limits
+from kubeskew.controllers.daemonset import controller
+from kubeskew.controllers.daemonset.controller import DaemonSetController, PodClassifier, limits
 
 NOW = parse_timestamp("2026-01-01T00:10:00Z")
 
@@ -78,7 +77,7 @@ TAINT = {"key": "k", "value": "v"}
 )
 def test_where_a_daemon_belongs(spec, on, expected):
     """The node's name, labels and taints decide whether a daemon may start there and may go on."""
-    assert placement.belongs(daemon_set(template=template(**spec)), on) == expected
+    assert controller.belongs(daemon_set(template=template(**spec)), on) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,9 +148,9 @@ def test_which_of_several_pods_on_a_node_go(rolling, running, expected):
 def test_a_pod_is_pinned_by_affinity():
     """The default scheduler places it; other terms of required affinity give way."""
     spec = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"x": 1}}}}
-    made = placement.pinned(placement.pod_template(daemon_set(template=template(**spec)), "h"), "n1")
+    made = controller.pinned_to(controller.pod_template(daemon_set(template=template(**spec)), "h"), "n1")
 
-    assert placement.target_node(made) == "n1"
+    assert controller.target_node(made) == "n1"
     assert made["metadata"]["labels"] == {
         "app": "web",
         "controller-revision-hash": "h",
@@ -162,7 +161,7 @@ def test_a_pod_is_pinned_by_affinity():
 
 async def nodes_of(cluster):
     found = await pods_by_name(cluster)
-    return sorted(placement.target_node(one) for one in found.values())
+    return sorted(controller.target_node(one) for one in found.values())
 
 
 async def status_of(cluster):

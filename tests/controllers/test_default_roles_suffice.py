@@ -8,7 +8,7 @@ from in_process_transport import Answer
 from prometheus_client import CollectorRegistry
 from until import until
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, JOBS, PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
@@ -16,19 +16,18 @@ from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
-from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.authorization.rbac import Rule
 from kubeskew.apiserver.http.request import Peer, Request
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.server import APIServer
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 from kubeskew.controllers.framework.base import ControllerContext
-from kubeskew.controllers.framework.client_builder import account_of
-from kubeskew.controllers.manager import CONTROLLERS
+from kubeskew.controllers.manager import CONTROLLERS, account_of
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.start_limiter import StartLimiter
+from kubeskew.kubelet.node.status import StartLimiter
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.scheduler import SchedulerService
 

@@ -7,8 +7,7 @@ from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs, taint_rule
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.devicetaints.controller import DeviceTaintEvictionController
-from kubeskew.controllers.devicetaints.evictions import eviction_time
-from kubeskew.controllers.devicetaints.rule_conditions import Counts, condition_of
+from kubeskew.controllers.devicetaints.evictions import Counts, condition_of, eviction_time
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -7,7 +7,7 @@ from workloads import LABELS, events_of, pods_by_name, template, workload
 
 from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
-from kubeskew.controllers.disruption import arithmetic
+from kubeskew.controllers.disruption import controller
 from kubeskew.controllers.disruption.controller import DisruptionController
 from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
@@ -37,7 +37,7 @@ def budget(status=None, **spec):
 )
 def test_how_many_have_to_be_healthy(spec, found, expected, result):
     """Percentages round up, of what the owners ask for."""
-    assert arithmetic.desired_healthy(budget(**spec), found, expected) == result
+    assert controller.desired_healthy(budget(**spec), found, expected) == result
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_how_many_have_to_be_healthy(spec, found, expected, result):
 )
 def test_what_is_allowed(current, desired, expected, allowed, reason):
     """Healthy pods beyond those needed; none if there should be no pods at all."""
-    status = arithmetic.status_of(budget(), current, desired, expected, {}, NOW)
+    status = controller.status_of(budget(), current, desired, expected, {}, NOW)
 
     assert status["disruptionsAllowed"] == allowed
     assert status["conditions"] == [
@@ -70,10 +70,10 @@ def test_what_is_allowed(current, desired, expected, allowed, reason):
 @pytest.mark.parametrize("current", [3, 2])
 def test_what_becomes_of_conditions(current, forgets):
     """The conditions of others stay; a controller with bug 122056 drops them once anything else changes."""
-    before = arithmetic.status_of(budget(), 3, 2, 3, {}, parse_timestamp("2026-01-01T00:00:00Z"))
+    before = controller.status_of(budget(), 3, 2, 3, {}, parse_timestamp("2026-01-01T00:00:00Z"))
     other = {"type": "example.com/Reviewed", "status": "True"}
     had = budget(before | {"conditions": [*before["conditions"], other]})
-    status = arithmetic.status_of(had, current, 2, 3, {}, NOW, forgets_conditions=forgets)
+    status = controller.status_of(had, current, 2, 3, {}, NOW, forgets_conditions=forgets)
 
     if current == 3:
         assert status == had["status"]
@@ -88,9 +88,9 @@ def test_evicted_pods_count_again_when_they_stay():
     fresh = budget({"disruptedPods": {"a": "2026-01-01T00:09:00Z"}})
     old = budget({"disruptedPods": {"a": "2026-01-01T00:07:00Z"}})
 
-    assert arithmetic.still_disrupted(fresh, [pod], NOW) == ({"a": "2026-01-01T00:09:00Z"}, [], 60.0)
-    assert arithmetic.still_disrupted(old, [pod], NOW) == ({}, [pod], None)
-    assert arithmetic.healthy([pod], {"a": "2026-01-01T00:09:00Z"}, NOW) == 0
+    assert controller.still_disrupted(fresh, [pod], NOW) == ({"a": "2026-01-01T00:09:00Z"}, [], 60.0)
+    assert controller.still_disrupted(old, [pod], NOW) == ({}, [pod], None)
+    assert controller.healthy([pod], {"a": "2026-01-01T00:09:00Z"}, NOW) == 0
 
 
 async def status_of(cluster):

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.framework.base import Key
-from kubeskew.controllers.framework.expectations import TIMEOUT_SECONDS
+from kubeskew.controllers.framework.pod_controller import TIMEOUT_SECONDS
 from kubeskew.controllers.job.controller import JobController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

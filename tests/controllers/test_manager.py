@@ -13,13 +13,7 @@ from kubeskew.apimachinery.process.component import ComponentContext, ComponentO
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers import cli
-from kubeskew.controllers.manager import (
-    CONTROLLERS,
-    Manager,
-    ManagerOptions,
-    is_enabled,
-    unknown_controllers,
-)
+from kubeskew.controllers.manager import CONTROLLERS, Manager, ManagerOptions, is_enabled, unknown_controllers
 
 
 @pytest.mark.parametrize(

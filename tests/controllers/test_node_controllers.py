@@ -9,11 +9,11 @@ from kubeskew.apimachinery.clock import micro_timestamp, timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.nodelifecycle import taints
+from kubeskew.controllers.nodelifecycle import health
 from kubeskew.controllers.nodelifecycle.eviction import TaintEvictionController
 from kubeskew.controllers.nodelifecycle.health import NodeLifecycleController
-from kubeskew.controllers.nodettl.controller import ANNOTATION, NodeTTLController
-from kubeskew.controllers.podgc.controller import PodGarbageCollector
+from kubeskew.controllers.nodettl import ANNOTATION, NodeTTLController
+from kubeskew.controllers.podgc import PodGarbageCollector
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -89,10 +89,10 @@ def taint(key, effect="NoExecute"):
 )
 async def test_taints_follow_conditions(found, expected):
     """Ours come and go with the conditions, others' stay."""
-    wanted = taints.wanted_taints(found, NOW)
+    wanted = health.wanted_taints(found, NOW)
 
     assert {(one["key"], one["effect"]) for one in wanted} == expected
-    assert taints.wanted_taints({**found, "spec": {**found["spec"], "taints": wanted}}, "later") == wanted
+    assert health.wanted_taints({**found, "spec": {**found["spec"], "taints": wanted}}, "later") == wanted
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ async def test_taints_follow_conditions(found, expected):
 )
 async def test_tolerations_limit_the_stay(tolerations, left):
     """Zero, some or infinite seconds."""
-    assert taints.seconds_left(pod("p", *tolerations), [taint("a")]) == left
+    assert health.seconds_left(pod("p", *tolerations), [taint("a")]) == left
 
 
 @pytest.mark.parametrize(("minor", "grace"), [(31, 40), (36, 50)])

@@ -11,9 +11,13 @@ from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.framework.base import Key
-from kubeskew.controllers.framework.expectations import TIMEOUT_SECONDS, Expectations
-from kubeskew.controllers.framework.own_writes import OwnWrites, StaleCacheError
 from kubeskew.controllers.framework.pod_control import slow_start
+from kubeskew.controllers.framework.pod_controller import (
+    TIMEOUT_SECONDS,
+    Expectations,
+    OwnWrites,
+    StaleCacheError,
+)
 from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubeskew.controllers.deployment import arithmetic, revisions
-from kubeskew.controllers.framework.hashing import fnv1a, safe_encode, template_hash
+from kubeskew.controllers.deployment import replica_sets
+from kubeskew.controllers.framework.history import fnv1a, safe_encode, template_hash
 
 
 def deployment(replicas, surge="25%", unavailable="25%", **status):
@@ -22,9 +22,9 @@ def deployment(replicas, surge="25%", unavailable="25%", **status):
 
 def replica_set(name, replicas, available=None, *, created=0, most=None, desired=None, revision=None):
     notes = {
-        arithmetic.MAX_REPLICAS: most,
-        arithmetic.DESIRED_REPLICAS: desired,
-        revisions.REVISION: revision,
+        replica_sets.MAX_REPLICAS: most,
+        replica_sets.DESIRED_REPLICAS: desired,
+        replica_sets.REVISION: revision,
     }
     return {
         "metadata": {
@@ -56,14 +56,14 @@ def test_bounds_of_a_rolling_update(replicas, surge, unavailable, expected):
     """maxSurge and maxUnavailable as numbers."""
     found = deployment(replicas, surge, unavailable)
 
-    assert (arithmetic.max_surge(found), arithmetic.max_unavailable(found)) == expected
+    assert (replica_sets.max_surge(found), replica_sets.max_unavailable(found)) == expected
 
 
 def test_recreate_has_no_bounds():
     """Without a rolling update there is neither surge nor missing replicas."""
     found = {"spec": {"replicas": 3, "strategy": {"type": "Recreate"}}}
 
-    assert (arithmetic.max_surge(found), arithmetic.max_unavailable(found)) == (0, 0)
+    assert (replica_sets.max_surge(found), replica_sets.max_unavailable(found)) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_new_replica_set_grows_into_the_room(replicas, surge, old, new, expe
     newest = replica_set("new", new)
     sets = [replica_set("old", old), newest]
 
-    assert arithmetic.new_set_size(deployment(replicas, surge), sets, newest) == expected
+    assert replica_sets.new_set_size(deployment(replicas, surge), sets, newest) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,9 @@ def test_the_new_replica_set_grows_into_the_room(replicas, surge, old, new, expe
 )
 def test_old_replica_sets_shrink_by_what_is_available(old, new, expected):
     """replicas - maxUnavailable stay available."""
-    cuts = arithmetic.rolling_cuts(deployment(10, 2, 2), [replica_set("old", *old)], replica_set("new", *new))
+    cuts = replica_sets.rolling_cuts(
+        deployment(10, 2, 2), [replica_set("old", *old)], replica_set("new", *new)
+    )
 
     assert cuts == expected
 
@@ -101,7 +103,7 @@ def test_old_replica_sets_shrink_by_what_is_available(old, new, expected):
 def test_unhealthy_old_replicas_go_first():
     """Replicas that are not available cost nothing; the oldest set gives first."""
     old = [replica_set("b", 4, 1, created=2), replica_set("a", 4, 2, created=1)]
-    cuts = arithmetic.unhealthy_cuts(deployment(8, 2, 4), old, replica_set("new", 2, 2))
+    cuts = replica_sets.unhealthy_cuts(deployment(8, 2, 4), old, replica_set("new", 2, 2))
 
     assert cuts == {"a": 2, "b": 1}
 
@@ -117,8 +119,8 @@ def test_unhealthy_old_replicas_go_first():
 def test_scaling_in_the_middle_of_a_rollout_is_proportional(before, after, sets, expected):
     """Each active replica set keeps its share; what is left over goes to the largest."""
     found = [replica_set(name, size, most=before + 3) for name, size in sets.items()]
-    sizes = arithmetic.proportional_sizes(deployment(after), found)
-    allowed = after + arithmetic.max_surge(deployment(after)) if after else 0
+    sizes = replica_sets.proportional_sizes(deployment(after), found)
+    allowed = after + replica_sets.max_surge(deployment(after)) if after else 0
 
     assert sizes == expected
     assert sum(sizes.values()) == allowed
@@ -128,21 +130,21 @@ def test_one_active_replica_set_takes_the_whole_scaling():
     """The only active replica set takes the scaling, the new one if none is active; several give none."""
     old, new = replica_set("old", 0), replica_set("new", 3)
 
-    assert arithmetic.active_or_latest(new, [old]) is new
-    assert arithmetic.active_or_latest(new, [replica_set("old", 1)]) is None
-    assert arithmetic.active_or_latest(None, [replica_set("newer", 0, created=1), old]) is not old
-    assert arithmetic.active_or_latest(None, []) is None
+    assert replica_sets.active_or_latest(new, [old]) is new
+    assert replica_sets.active_or_latest(new, [replica_set("old", 1)]) is None
+    assert replica_sets.active_or_latest(None, [replica_set("newer", 0, created=1), old]) is not old
+    assert replica_sets.active_or_latest(None, []) is None
 
 
 def test_a_template_that_comes_back_keeps_its_history():
     """The former revision is remembered, the deployment's own annotations are copied."""
-    owner = {"metadata": {"name": "d", "annotations": {"why": "because", revisions.REVISION: "9"}}}
+    owner = {"metadata": {"name": "d", "annotations": {"why": "because", replica_sets.REVISION: "9"}}}
     again = replica_set("a", 0, revision=2)
 
-    assert revisions.annotations_of_new(owner, again, 5) == {
+    assert replica_sets.annotations_of_new(owner, again, 5) == {
         "why": "because",
-        revisions.REVISION: "5",
-        revisions.REVISION_HISTORY: "2",
+        replica_sets.REVISION: "5",
+        replica_sets.REVISION_HISTORY: "2",
     }
 
 
@@ -155,7 +157,7 @@ def test_only_finished_replica_sets_beyond_the_limit_are_cleaned_up():
     ]
     owner = {"spec": {"revisionHistoryLimit": 1}}
 
-    assert [one["metadata"]["name"] for one in revisions.to_clean_up(owner, old)] == ["first"]
+    assert [one["metadata"]["name"] for one in replica_sets.to_clean_up(owner, old)] == ["first"]
 
 
 def test_equal_templates_have_equal_hashes():

@@ -5,9 +5,9 @@ import pytest
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.endpoints.controller import EndpointsController
-from kubeskew.controllers.endpoints.triggers import ANNOTATION
-from kubeskew.controllers.endpointslice.controller import EndpointSliceController
-from kubeskew.controllers.endpointslicemirroring.controller import EndpointSliceMirroringController
+from kubeskew.controllers.endpoints.services import ANNOTATION
+from kubeskew.controllers.endpointslice import EndpointSliceController
+from kubeskew.controllers.endpointslicemirroring import EndpointSliceMirroringController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -3,8 +3,7 @@
 import pytest
 
 from kubeskew.apimachinery.golang.raw_extensions import marshalled
-from kubeskew.controllers.framework.hashing import template_hash
-from kubeskew.controllers.framework.history import data_hash, patch_of
+from kubeskew.controllers.framework.history import data_hash, patch_of, template_hash
 
 DEFAULTS = {
     "automountServiceAccountToken": False,

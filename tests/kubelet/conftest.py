@@ -26,7 +26,7 @@ from kubeskew.apiserver.apply.patching.strategic import apply_strategic
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
-from kubeskew.kubelet.start_limiter import StartLimiter
+from kubeskew.kubelet.node.status import StartLimiter
 
 
 class KubeletServer(FakeServer):

@@ -12,17 +12,13 @@ from until import until
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin, HandleUse
-from kubeskew.kubelet.dra.node_resources import NodeResources
+from kubeskew.kubelet.dra.classic_manager import ClassicSocketPlugin, HandleUse
+from kubeskew.kubelet.dra.node_resources import SEMANTIC_RESOURCES, NodeResources
 from kubeskew.kubelet.dra.plugin import ClaimRef
-from kubeskew.kubelet.dra.resource_forms import (
-    SEMANTIC_RESOURCES,
-)
-from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import PreparedClaims
+from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.protocols import calling
+from kubeskew.kubelet.protocols import grpc_calls
 
 DRIVER = "cards.dra.example.com"
 PREVIEW = Version.parse("1.29+kep4381")
@@ -83,7 +79,7 @@ class Node:
         )
 
     async def serve(self):
-        server = calling.new_server()
+        server = grpc_calls.new_server()
         self.services.serve(server, services_of(PREVIEW, ()))
         server.listen(self.socket)
         await server.start()

@@ -4,7 +4,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.allocation.admission import DelegatedToDRA, admit
+from kubeskew.kubelet.allocation import DelegatedToDRA, admit
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.sysctls import forbidden_sysctl, namespace_names, safe_sysctls
 

@@ -5,8 +5,7 @@ import json
 import pytest
 import yaml
 
-from kubeskew.kubelet.cdi.injecting import injected
-from kubeskew.kubelet.cdi.specs import SpecError, check_spec, least_version
+from kubeskew.kubelet.cdi import SpecError, check_spec, injected, least_version
 from kubeskew.kubelet.device_managers import CDIDevice, DeviceNode, HostMount, InjectionError
 
 KIND = "example.com/gpu"

@@ -16,16 +16,14 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
-from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
-from kubeskew.kubelet.dra.classic_plugin import ClassicSocketPlugin
+from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, ClassicSocketPlugin
 from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for, rules_for
 from kubeskew.kubelet.dra.plugin import PluginRegistry
-from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import PreparedClaims
+from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.protocols import calling
+from kubeskew.kubelet.protocols import grpc_calls
 
 pytestmark = pytest.mark.asyncio
 
@@ -50,7 +48,7 @@ class Node:
         self.calls = CallLog(directory, clock)
         claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
         self.services = ClassicServices(DRIVER, claims, self.calls)
-        self.grpc = calling.new_server()
+        self.grpc = grpc_calls.new_server()
         self.services.serve(self.grpc, services_of(Version(library or minor), apis))
         self.grpc.listen(directory / "d.sock")
         service = rules_for(FeatureGates(version)).choose(["1.0.0"])

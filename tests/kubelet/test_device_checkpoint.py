@@ -5,9 +5,13 @@ import base64
 import orjson
 import pytest
 
-from kubeskew.kubelet.deviceplugins import checkpoint
-from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations, injected
-from kubeskew.kubelet.deviceplugins.checkpoint import CheckpointError
+from kubeskew.kubelet.deviceplugins import pod_devices
+from kubeskew.kubelet.deviceplugins.pod_devices import (
+    Allocation,
+    Allocations,
+    UnreadableCheckpointError,
+    injected,
+)
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
     CDIDevice,
     ContainerAllocateResponse,
@@ -33,14 +37,14 @@ REAL = [
 @pytest.mark.parametrize("text", REAL, ids=["empty", "one device"])
 def test_files_of_real_kubelets_are_read_and_written_alike(text):
     """A checkpoint written by a real kubelet is read, and written again byte for byte."""
-    allocations, _ = checkpoint.decode(text.encode())
+    allocations, _ = pod_devices.decode_checkpoint(text.encode())
     registered = orjson.loads(text)["Data"]["RegisteredDevices"]
-    assert checkpoint.encode(allocations, registered).decode() == text
+    assert pod_devices.encode_checkpoint(allocations, registered).decode() == text
 
 
 def test_a_real_allocation_is_understood():
     """Pod, container, device and environment of the real file."""
-    allocations, resources = checkpoint.decode(REAL[1].encode())
+    allocations, resources = pod_devices.decode_checkpoint(REAL[1].encode())
     [(pod, container, resource, allocation)] = allocations
     assert (pod[:8], container, resource, resources) == (
         "bf52b2cd", "check", "nvidia.com/gpu", ["nvidia.com/gpu"],
@@ -54,9 +58,9 @@ def test_devices_of_numa_nodes_come_back():
     allocations = Allocations()
     response = ContainerAllocateResponse(envs={"A": "1", "B": "2"})
     allocations.insert("u", "c", "a.b/c", Allocation({10: ("x",), 2: ("x", "y")}, response))
-    content = checkpoint.encode(allocations, {"a.b/c": []})
+    content = pod_devices.encode_checkpoint(allocations, {"a.b/c": []})
     assert orjson.loads(content)["Data"]["PodDeviceEntries"][0]["DeviceIDs"] == {"2": ["x", "y"], "10": ["x"]}
-    [(*_, found)] = checkpoint.decode(content)[0]
+    [(*_, found)] = pod_devices.decode_checkpoint(content)[0]
     assert found.devices == {2: ("x", "y"), 10: ("x",)}
     assert found.ids == {"x", "y"}
 
@@ -75,8 +79,8 @@ def test_devices_of_numa_nodes_come_back():
 )
 def test_broken_files_are_told_of(content, why):
     """Whatever is wrong with a file, there is one kind of error."""
-    with pytest.raises(CheckpointError, match=why):
-        checkpoint.decode(content.encode())
+    with pytest.raises(UnreadableCheckpointError, match=why):
+        pod_devices.decode_checkpoint(content.encode())
 
 
 def test_an_answer_that_is_no_message_is_an_error():
@@ -84,9 +88,9 @@ def test_an_answer_that_is_no_message_is_an_error():
     garbage = base64.b64encode(b"\x0a\xff").decode()
     value = orjson.loads(REAL[1])
     value["Data"]["PodDeviceEntries"][0]["AllocResp"] = garbage
-    value["Checksum"] = checkpoint.checksum(checkpoint._printed(value["Data"]))
-    with pytest.raises(CheckpointError):
-        checkpoint.decode(orjson.dumps(value))
+    value["Checksum"] = pod_devices.checksum(pod_devices._printed(value["Data"]))
+    with pytest.raises(UnreadableCheckpointError):
+        pod_devices.decode_checkpoint(orjson.dumps(value))
 
 
 def test_the_first_resource_to_name_something_wins():

@@ -12,13 +12,13 @@ from until import until
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
-from kubeskew.kubelet.deviceplugins import serving
+from kubeskew.kubelet.deviceplugins import plugin_server
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
-from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
+from kubeskew.kubelet.deviceplugins.plugin_server import DevicePluginServer
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.plugins.handling import PluginRefusedError
-from kubeskew.kubelet.protocols import calling, device_plugin
+from kubeskew.kubelet.plugins.plugin_handler import PluginRefusedError
+from kubeskew.kubelet.protocols import device_plugin, grpc_calls
 from kubeskew.kubelet.protocols.device_plugin import (
     AllocateResponse,
     DevicePluginOptions,
@@ -27,7 +27,7 @@ from kubeskew.kubelet.protocols.device_plugin import (
     PreStartContainerResponse,
     RegisterRequest,
 )
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import NUMANode, TopologyInfo
 
 GPU = "example.com/gpu"
@@ -49,7 +49,7 @@ class Plugin:
         self.ends = asyncio.Event()
 
     async def start(self):
-        self.server = calling.new_server()
+        self.server = grpc_calls.new_server()
         device_plugin.GET_OPTIONS.serve(self.server, self._options)
         device_plugin.LIST_AND_WATCH.serve(self.server, self._list_and_watch)
         device_plugin.GET_PREFERRED_ALLOCATION.serve(self.server, self._prefer)
@@ -126,7 +126,7 @@ class Side:
         self.manager.sources_ready()
 
     async def register(self, endpoint="gpu.sock", resource=GPU, version="v1beta1"):
-        channel = calling.channel_to(self.directory / "kubelet.sock")
+        channel = grpc_calls.channel_to(self.directory / "kubelet.sock")
         request = RegisterRequest(version=version, endpoint=endpoint, resource_name=resource)
         try:
             await device_plugin.REGISTER.call(channel, request, timeout=5)
@@ -234,7 +234,7 @@ async def test_bad_registrations_are_refused(side, request_, why):
 
 async def test_a_plugin_that_does_not_answer_is_refused(side, plugin, monkeypatch):
     """No socket at the endpoint; a plugin that does not tell its options."""
-    monkeypatch.setattr(serving, "_DIAL_SECONDS", 0.1)
+    monkeypatch.setattr(plugin_server, "_DIAL_SECONDS", 0.1)
     with pytest.raises(RpcError, match="failed to dial device plugin: context deadline exceeded"):
         await side.register(endpoint="nobody.sock")
     plugin.fails["options"] = "no"

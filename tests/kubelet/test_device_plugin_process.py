@@ -10,14 +10,13 @@ from click.testing import CliRunner
 from until import until
 
 from kubeskew.apimachinery.process.health_checks import Health
-from kubeskew.kubelet.drivers import plugin_settings
+from kubeskew.kubelet.drivers import example_device_plugin
 from kubeskew.kubelet.drivers.cli import driver
-from kubeskew.kubelet.drivers.device_plugin import variable_of
-from kubeskew.kubelet.drivers.plugin_host import PluginHost
+from kubeskew.kubelet.drivers.example_device_plugin import PluginHost, variable_of
 from kubeskew.kubelet.drivers.settings import DriverFileError
-from kubeskew.kubelet.protocols import calling, device_plugin
+from kubeskew.kubelet.protocols import device_plugin, grpc_calls
 from kubeskew.kubelet.protocols.device_plugin import AllocateRequest, Empty
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
 GPU = "example.com/gpu"
 
@@ -31,7 +30,7 @@ class Kubelet:
         self.lists = asyncio.Queue()
 
     async def start(self):
-        self.server = calling.new_server()
+        self.server = grpc_calls.new_server()
         device_plugin.REGISTER.serve(self.server, self._register)
         (self.directory / "kubelet.sock").unlink(missing_ok=True)
         self.server.listen(self.directory / "kubelet.sock")
@@ -44,7 +43,7 @@ class Kubelet:
 
     async def _register(self, request):
         self.registered.append((request.version, request.resource_name, request.endpoint))
-        self.channel = calling.channel_to(self.directory / request.endpoint)
+        self.channel = grpc_calls.channel_to(self.directory / request.endpoint)
         self.watching = asyncio.create_task(self._watch())
         return Empty()
 
@@ -80,12 +79,12 @@ async def host(directory, clock):
     environment = SimpleNamespace(clock=clock)
     found = PluginHost(SimpleNamespace(environment=environment, health=Health(None)), GPU, lambda: None)
     yield found
-    await found.apply(plugin_settings.PluginFile(()))
+    await found.apply(example_device_plugin.PluginFile(()))
 
 
 def file(directory, revision=0, **entry):
     node = {"name": "node-1", "devicePluginsDir": str(directory), "devices": 2, **entry}
-    return plugin_settings.PluginFile((plugin_settings.parse_node(node, "test"),), revision)
+    return example_device_plugin.PluginFile((example_device_plugin.parse_node(node, "test"),), revision)
 
 
 async def test_devices_come_and_go_with_the_file(directory, kubelet, host):
@@ -154,7 +153,7 @@ def test_bad_files_are_refused(tmp_path, content, why):
     path = tmp_path / "plugin.yaml"
     path.write_text(content)
     with pytest.raises(DriverFileError, match=why):
-        plugin_settings.load(path)
+        example_device_plugin.load(path)
 
 
 def test_the_command_checks_its_file(tmp_path):

@@ -10,10 +10,9 @@ import pytest
 
 from kubeskew.apimachinery.client.refs import NODES
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
-from kubeskew.kubelet.drivers.device_plugin import ExampleDevicePlugin
-from kubeskew.kubelet.drivers.plugin_settings import PluginNode
+from kubeskew.kubelet.drivers.example_device_plugin import ExampleDevicePlugin, PluginNode
 from kubeskew.kubelet.drivers.switches import parse
-from kubeskew.kubelet.protocols import calling, device_plugin, registration
+from kubeskew.kubelet.protocols import device_plugin, grpc_calls, registration
 
 GPU = "example.com/gpu"
 FIVE_MINUTES = 301
@@ -294,7 +293,7 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
         yield response
         await asyncio.Event().wait()
 
-    plugin, shown = calling.new_server(), calling.new_server()
+    plugin, shown = grpc_calls.new_server(), grpc_calls.new_server()
     device_plugin.GET_OPTIONS.serve(plugin, options)
     device_plugin.LIST_AND_WATCH.serve(plugin, devices)
     registration.GET_INFO.serve(shown, info)

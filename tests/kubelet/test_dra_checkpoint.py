@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.features import checkpoint_for, codec_for

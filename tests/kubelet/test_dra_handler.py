@@ -8,12 +8,11 @@ from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.features import health_rules_for, rules_for
-from kubeskew.kubelet.dra.handler import DRAPluginHandler
 from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.plugin import PluginRegistry
-from kubeskew.kubelet.dra.slices import SliceWiper
-from kubeskew.kubelet.plugins.handling import PluginRefusedError
-from kubeskew.kubelet.protocols import dra_health
+from kubeskew.kubelet.dra.plugin_manager import DRAPluginHandler, SliceWiper
+from kubeskew.kubelet.plugins.plugin_handler import PluginRefusedError
+from kubeskew.kubelet.protocols import dra
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -261,7 +260,7 @@ async def test_long_messages_and_odd_values_are_cut_to_size(clock, cache):
     monitor = HealthMonitor(
         cache, clock, health_rules_for(Version(37)), lambda driver, devices: news.extend(devices)
     )
-    messages = dra_health.V1.messages
+    messages = dra.HEALTH_V1.messages
     device = messages.DeviceIdentifier(pool_name="pool", device_name="gpu-0")
     one = messages.DeviceHealth(device=device, health=7, message="x" * 2000, health_check_timeout_seconds=-1)
     monitor.told(DRIVER, [one])

@@ -3,8 +3,7 @@
 import pytest
 
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache
-from kubeskew.kubelet.dra.health_status import add_health
+from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache, add_health
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

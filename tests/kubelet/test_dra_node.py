@@ -13,7 +13,7 @@ from kubeskew.kubelet.dra.health import HealthMonitor
 from kubeskew.kubelet.dra.node import NodeDRA
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.drivers.claims import PreparedClaims
-from kubeskew.kubelet.plugins import registering
+from kubeskew.kubelet.plugins import registration
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -71,10 +71,10 @@ async def node(node, monkeypatch):
 
     async def register(path, handlers, added):
         handler = handlers["DRAPlugin"]
-        added(registering.Registered(DRIVER, path, handler))
+        added(registration.Registered(DRIVER, path, handler))
         await handler.register(DRIVER, path, ["v1.DRAPlugin", "v1beta1.DRAPlugin", "1.0.0"])
 
-    monkeypatch.setattr(registering, "register", register)
+    monkeypatch.setattr(registration, "register", register)
     monkeypatch.setattr(NodeDRA, "_connect", lambda *_: DirectPlugin(node))
     monkeypatch.setattr(HealthMonitor, "follow", nothing)
     show(node)

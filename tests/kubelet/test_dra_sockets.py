@@ -13,14 +13,14 @@ from prometheus_client import CollectorRegistry
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.cdi.writing import write_spec
+from kubeskew.kubelet.cdi import write_spec
 from kubeskew.kubelet.dra.plugin import ClaimRef, PluginError
 from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.node.config import NodeLayout
 from kubeskew.kubelet.pods import pod_worker
-from kubeskew.kubelet.protocols import calling, dra, dra_health, registration
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols import dra, grpc_calls, registration
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
 DRIVER = "gpu.example.com"
 
@@ -39,10 +39,10 @@ class SocketDriver:
         self.registrar = layout.registry / f"{DRIVER}{suffix}-reg.sock"
 
     async def start(self):
-        self._plugin, self._registration = calling.new_server(), calling.new_server()
+        self._plugin, self._registration = grpc_calls.new_server(), grpc_calls.new_server()
         self.service.prepare.serve(self._plugin, self._prepare)
         self.service.unprepare.serve(self._plugin, self._unprepare)
-        dra_health.V1ALPHA1.watch.serve(self._plugin, self._watch)
+        dra.HEALTH_V1ALPHA1.watch.serve(self._plugin, self._watch)
         registration.GET_INFO.serve(self._registration, self._info)
         registration.NOTIFY.serve(self._registration, self._notify)
         for server, socket in ((self._plugin, self.endpoint), (self._registration, self.registrar)):
@@ -99,7 +99,7 @@ class SocketDriver:
     async def _watch(self, request):
         while True:
             health = await self.devices.get()
-            messages = dra_health.V1ALPHA1.messages
+            messages = dra.HEALTH_V1ALPHA1.messages
             device = messages.DeviceIdentifier(pool_name="node-1", device_name="gpu-0")
             yield messages.NodeWatchResourcesResponse(
                 devices=[messages.DeviceHealth(device=device, health=health, message="hot")]
@@ -409,7 +409,7 @@ async def test_a_driver_that_dies_in_a_call_fails_it(plugin):
 async def test_garbage_is_no_answer(layout, plugin):
     """Bytes that are no message fail the call."""
     path = layout.plugins / "garbage.sock"
-    server = calling.new_server()
+    server = grpc_calls.new_server()
 
     async def garbage(_: bytes) -> bytes:
         return b"\xff\xff\xff"

@@ -6,16 +6,20 @@ import pytest
 from fake_server import FakeServer
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NODES, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller_settings import ControllerSettings, parse_settings
-from kubeskew.kubelet.drivers.drafted.capacity import CapacityPublisher, capacity_ref
-from kubeskew.kubelet.drivers.drafted.controller import DraftedController
-from kubeskew.kubelet.drivers.drafted.pool import DevicePool, ExhaustedError
+from kubeskew.kubelet.drivers.drafted import (
+    CapacityPublisher,
+    DevicePool,
+    DraftedController,
+    ExhaustedError,
+    capacity_ref,
+)
+from kubeskew.kubelet.drivers.settings import ControllerSettings, parse_settings
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

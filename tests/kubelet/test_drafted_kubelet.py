@@ -19,17 +19,15 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
-from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager
-from kubeskew.kubelet.dra.drafted_plugin import DraftedSocketPlugin
+from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager, DraftedSocketPlugin
 from kubeskew.kubelet.dra.features import codec_for
 from kubeskew.kubelet.dra.plugin import PluginRegistry
-from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import PreparedClaims
+from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
 from kubeskew.kubelet.drivers.drafted_services import DraftedServices
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.protocols import calling
+from kubeskew.kubelet.protocols import grpc_calls
 
 pytestmark = pytest.mark.asyncio
 
@@ -59,7 +57,7 @@ class Node:
         self.plugins = PluginRegistry("plugin name {driver} not found in the list of registered DRA plugins")
         prepared = PreparedClaims(DRIVER, directory / "prepared.json", directory)
         self.services = DraftedServices(prepared, self.find, CallLog(directory, clock))
-        self.grpc = calling.new_server()
+        self.grpc = grpc_calls.new_server()
         self.services.serve(self.grpc)
         self.grpc.listen(directory / "d.sock")
         metrics = KubeletMetrics(CollectorRegistry())

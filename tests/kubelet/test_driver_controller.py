@@ -8,14 +8,14 @@ import pytest
 from fake_server import FakeServer
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS, dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.controller.controller import DriverController
 from kubeskew.kubelet.drivers.controller.example import ExampleDriver
-from kubeskew.kubelet.drivers.controller_settings import ControllerSettings, parse_settings
+from kubeskew.kubelet.drivers.settings import ControllerSettings, parse_settings
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

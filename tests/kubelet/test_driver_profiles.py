@@ -4,10 +4,9 @@ import pytest
 
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.checking import PoolError, check_pool
 from kubeskew.kubelet.drivers.pools import Pool, Slice, pre_partitioned
-from kubeskew.kubelet.drivers.profiles import PROFILES, ProfileError, resources_of
-from kubeskew.kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.kubelet.drivers.profiles import PROFILES, Offer, ProfileError, resources_of
+from kubeskew.kubelet.drivers.resourceslice_controller import PoolError, check_pool
 
 DRIVER = "gpu.example.com"
 

@@ -10,8 +10,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.pools import Pool, Slice
-from kubeskew.kubelet.drivers.publishing import SlicePublisher
-from kubeskew.kubelet.drivers.stored_slices import PoolKey
+from kubeskew.kubelet.drivers.resourceslice_controller import PoolKey, SlicePublisher
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.pools import Pool, Slice
-from kubeskew.kubelet.drivers.publishing import SlicePublisher
+from kubeskew.kubelet.drivers.resourceslice_controller import SlicePublisher
 
 SLICES = Ref("resource.k8s.io", "v1", "resourceslices", False, "ResourceSlice")
 DRIVER = "gpu.example.com"

@@ -16,9 +16,8 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.journal import Journal
 from kubeskew.kubelet.drivers.host import DriverHost
 from kubeskew.kubelet.drivers.settings import DriverFile, parse_node
-from kubeskew.kubelet.protocols import dra, dra_health, registration
-from kubeskew.kubelet.protocols.calling import channel_to
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols import dra, registration
+from kubeskew.kubelet.protocols.grpc_calls import RpcError, channel_to
 
 DRIVER = "gpu.example.com"
 CLAIMS = Ref("resource.k8s.io", "v1", "resourceclaims", True, "ResourceClaim")
@@ -298,7 +297,7 @@ async def test_switches_of_calls(driver):
 
 async def test_health_is_streamed(driver):
     """Every device at once, and again when one falls ill."""
-    method, messages = dra_health.V1ALPHA1.watch, dra_health.V1ALPHA1.messages
+    method, messages = dra.HEALTH_V1ALPHA1.watch, dra.HEALTH_V1ALPHA1.messages
     channel = driver.channel(f"plugins/{DRIVER}/dra.sock")
     stream = method.call(channel, messages.NodeWatchResourcesRequest())
     first = await anext(stream)

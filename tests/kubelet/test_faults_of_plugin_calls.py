@@ -3,11 +3,11 @@
 import pytest
 from faulty_clients import Notes
 
-from kubeskew.apimachinery.faults.deciding import Progress
-from kubeskew.apimachinery.faults.injecting import Injector
-from kubeskew.apimachinery.faults.reading import read
-from kubeskew.kubelet.dra.faulty import FaultyChannel
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.faults.decisions import Progress
+from kubeskew.apimachinery.faults.injector import Injector
+from kubeskew.apimachinery.faults.syntax import read
+from kubeskew.kubelet.dra.socket_plugin import FaultyChannel
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
 pytestmark = pytest.mark.looptime
 

@@ -5,10 +5,9 @@ import socket
 
 import pytest
 
+from kubeskew.kubelet import journal
 from kubeskew.kubelet.files import TEMPORARY
-from kubeskew.kubelet.journal import segments
-from kubeskew.kubelet.journal.reading import FilesForgottenError, node_files_at, restore_node
-from kubeskew.kubelet.journal.writing import JournalledFiles
+from kubeskew.kubelet.journal import FilesForgottenError, JournalledFiles, node_files_at, restore_node
 
 
 @dataclasses.dataclass
@@ -68,7 +67,7 @@ def test_a_plugin_that_saw_less_writes_no_earlier_than_it_was_called(node, kubel
     driver.write(node / "cdi" / "claim.json", b"{}")
     assert node_files_at(node, 6) == {}
     assert node_files_at(node, 7) == {"cdi/claim.json": b"{}"}
-    records = segments.segment_path(node / "journal", 1).read_bytes().splitlines()
+    records = journal.segment_path(node / "journal", 1).read_bytes().splitlines()
     assert len(records) == 2, "a revision is marked once"
 
 
@@ -104,8 +103,8 @@ def test_a_record_cut_off_by_sigkill_is_none(node, kubelet, files):
     """A writer that died within a record hides no other record."""
     kubelet.seen = 4
     files.write(node / "a", b"1")
-    with segments.segment_path(node / "journal", 1).open("ab") as journal:
-        journal.write(b'{"revision": 4, "write": "a", "te')
+    with journal.segment_path(node / "journal", 1).open("ab") as segment:
+        segment.write(b'{"revision": 4, "write": "a", "te')
     assert node_files_at(node, 4) == {"a": b"1"}
     files.write(node / "b", b"2")
     assert node_files_at(node, 4) == {"a": b"1", "b": b"2"}
@@ -118,9 +117,9 @@ def test_the_journal_is_bounded_and_says_where_it_begins(node, kubelet):
         kubelet.seen = revision
         files.write(node / "state", str(revision).encode())
         files.write(node / "other", b"always")
-    numbers = segments.numbers(node / "journal")
-    assert len(numbers) == segments.KEPT
-    assert sum(path.stat().st_size for path in (node / "journal").iterdir()) < segments.KEPT * 2500
+    numbers = journal.segment_numbers(node / "journal")
+    assert len(numbers) == journal.KEPT
+    assert sum(path.stat().st_size for path in (node / "journal").iterdir()) < journal.KEPT * 2500
     with pytest.raises(
         FilesForgottenError, match=r"node-1 are known from revision (\d+) on, not at 10"
     ) as told:
@@ -136,7 +135,7 @@ def test_files_larger_than_a_segment_are_not_copied_at_every_change(node, kubele
     files.write(node / "large", b"x" * 5000)
     for number in range(20):
         files.write(node / "small", str(number).encode())
-    assert segments.numbers(node / "journal") == [1]
+    assert journal.segment_numbers(node / "journal") == [1]
 
 
 def test_restored_files_have_their_journal(node, kubelet, tmp_path):

@@ -14,7 +14,7 @@ from recorded import DATA
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.node.config import NodeLayout
 
 DRIVER = "gpu.example.com"
 PROTOCOLS = DATA / "driver-protocols"

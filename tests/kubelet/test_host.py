@@ -7,9 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from until import until
 
-from kubeskew.apimachinery.announcements import COMPONENTS_PATH
 from kubeskew.apimachinery.client.refs import NODES
-from kubeskew.apimachinery.environment import Environment
+from kubeskew.apimachinery.environment import COMPONENTS_PATH, Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
 from kubeskew.apimachinery.process.health_checks import Health

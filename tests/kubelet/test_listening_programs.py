@@ -9,8 +9,8 @@ from test_running_programs import container_process, execute
 from kubeskew.kubelet.containers.images import arguments, is_known
 from kubeskew.kubelet.containers.network import HTTPRequest
 from kubeskew.kubelet.containers.servers.nginx import version_of
-from kubeskew.kubelet.server.ports import port_of, serve_connection
-from kubeskew.kubelet.server.view import NodeView
+from kubeskew.kubelet.server.portforward import port_of, serve_connection
+from kubeskew.kubelet.server.stats import NodeView
 
 pytestmark = pytest.mark.looptime
 

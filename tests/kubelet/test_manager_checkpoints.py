@@ -7,11 +7,10 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.checkpoints import cpu_manager_state, cpusets, memory_manager_state
-from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState
-from kubeskew.kubelet.checkpoints.cpusets import CPUSetError
+from kubeskew.kubelet.checkpoints import cpu_manager_state, memory_manager_state
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
+from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState, CPUSetError
 from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.features import features_of
 
 STATE = CPUManagerState("static", frozenset({0, 3}), {"p-1": {"c": frozenset({1, 2})}})
@@ -172,8 +171,8 @@ OUTER = {"policyName": "other", "defaultCPUSet": "1-9", "checksum": 1234}
 def test_upstreams_own_cpu_files_are_read(text, shared):
     """The sums of upstream's tests fit, also those of the CPUs of whole pods and of data with new fields."""
     state = cpu_manager_state.decode(text.encode(), formats(37)[0])
-    assert state.shared == cpusets.parse(shared)
-    assert state.pods == ({"pod2": cpusets.parse("7-9")} if "podEntries" in text else {})
+    assert state.shared == cpu_manager_state.parse_set(shared)
+    assert state.pods == ({"pod2": cpu_manager_state.parse_set("7-9")} if "podEntries" in text else {})
 
 
 @pytest.mark.parametrize(
@@ -322,11 +321,11 @@ def test_a_release_without_the_gate_has_no_memory_manager():
 @pytest.mark.parametrize(("text", "cpus"), [("", []), ("0", [0]), ("0-2,5", [0, 1, 2, 5]), ("7,1-1", [1, 7])])
 def test_sets_of_cpus_are_read_as_go_reads_them(text, cpus):
     """A set is a list of numbers and ranges, in any order."""
-    assert sorted(cpusets.parse(text)) == cpus
+    assert sorted(cpu_manager_state.parse_set(text)) == cpus
 
 
 def test_sets_of_cpus_are_written_short():
     """A set is written as ranges, and read again the same."""
-    assert cpusets.format_set([9, 0, 1, 2, 5]) == "0-2,5,9"
+    assert cpu_manager_state.format_set([9, 0, 1, 2, 5]) == "0-2,5,9"
     with pytest.raises(CPUSetError, match=r'invalid range "3-1" \(3 > 1\)'):
-        cpusets.parse("3-1")
+        cpu_manager_state.parse_set("3-1")

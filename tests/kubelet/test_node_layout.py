@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.node.config import NodeLayout
 
 
 def test_paths_of_sockets_stay_short_however_the_node_is_called():

@@ -6,11 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubeskew.apimachinery.client.refs import PODS
-from kubeskew.kubelet.server.metrics_cadvisor import cadvisor_metrics
-from kubeskew.kubelet.server.metrics_probes import probe_metrics
-from kubeskew.kubelet.server.metrics_resource import resource_metrics
-from kubeskew.kubelet.server.stats import summary
-from kubeskew.kubelet.server.view import NodeView
+from kubeskew.kubelet.server.metrics import cadvisor_metrics, probe_metrics, resource_metrics
+from kubeskew.kubelet.server.stats import NodeView, summary
 
 pytestmark = pytest.mark.looptime
 

@@ -14,13 +14,12 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra import node_resources
 from kubeskew.kubelet.dra.node_resources import NodeResources, compare
-from kubeskew.kubelet.drivers.call_log import CallLog
-from kubeskew.kubelet.drivers.claims import PreparedClaims
+from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
-from kubeskew.kubelet.drivers.named_resources import named_resources_of
-from kubeskew.kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.kubelet.drivers.profiles import Offer
+from kubeskew.kubelet.drivers.resources import named_resources_of
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode
-from kubeskew.kubelet.protocols import calling
+from kubeskew.kubelet.protocols import grpc_calls
 from kubeskew.kubelet.protocols.named_resources import models_of, response_of
 
 DRIVER, OTHER = "gpu.example.com", "nic.example.com"
@@ -44,10 +43,10 @@ class Node:
         claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
         self.services = ClassicServices(DRIVER, claims, CallLog(directory, clock), lambda: self.told)
         self.socket = directory / "d.sock"
-        self.channel = calling.channel_to(str(self.socket))
+        self.channel = grpc_calls.channel_to(str(self.socket))
 
     async def serve(self, library=30):
-        grpc = calling.new_server()
+        grpc = grpc_calls.new_server()
         self.services.serve(grpc, services_of(Version(library), ()))
         grpc.listen(self.socket)
         await grpc.start()
@@ -218,7 +217,7 @@ async def test_drivers_without_named_resources_are_asked_once(node, library):
     other = node.socket.with_name("other.sock")
     node.socket = other
     server = await node.serve(library)
-    channel = calling.channel_to(str(other))
+    channel = grpc_calls.channel_to(str(other))
     node.resources.start()
     node.resources.add_plugin(DRIVER, channel)
     await until(node.resources._plugins[DRIVER].monitoring.done, 3)
@@ -233,7 +232,7 @@ async def test_a_stream_that_broke_is_opened_again(node, monkeypatch):
     monkeypatch.setattr(node_resources, "_RETRY_SECONDS", 0.05)
     node.socket = node.socket.with_name("again.sock")
     server = await node.serve()
-    channel = calling.channel_to(str(node.socket))
+    channel = grpc_calls.channel_to(str(node.socket))
     node.resources.start()
     node.resources.add_plugin(DRIVER, channel)
     [slice_] = await node.published("ab")

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.cluster.pki import Authority
 from kubeskew.kubelet.server.access import Access, AccessOptions
-from kubeskew.kubelet.server.listening import Credentials, Listener
+from kubeskew.kubelet.server.server import Credentials, Listener
 
 
 class Pages:

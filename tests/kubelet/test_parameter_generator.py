@@ -8,11 +8,10 @@ from fake_server import FakeServer
 from loop_clock import LoopClock
 from until import until
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, parameters_refs
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller_settings import parse_settings
 from kubeskew.kubelet.drivers.semantic.generator import ParameterGenerator
 from kubeskew.kubelet.drivers.semantic.parameters import (
     ParameterError,
@@ -21,6 +20,7 @@ from kubeskew.kubelet.drivers.semantic.parameters import (
     parameters_of,
     parameters_ref,
 )
+from kubeskew.kubelet.drivers.settings import parse_settings
 
 DRIVER = "cards.dra.example.com"
 VENDOR = parameters_ref("dra.example.com", "CardParameters")

@@ -9,11 +9,10 @@ import pytest
 from until import until
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.kubelet.plugins.handling import PluginRefusedError
-from kubeskew.kubelet.plugins.manager import PluginManager
-from kubeskew.kubelet.plugins.scanning import SocketScan
-from kubeskew.kubelet.protocols import calling, registration
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.plugins.manager import PluginManager, SocketScan
+from kubeskew.kubelet.plugins.plugin_handler import PluginRefusedError
+from kubeskew.kubelet.protocols import grpc_calls, registration
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
 
 class Handler:
@@ -43,7 +42,7 @@ class Plugin:
         self._info = registration.PluginInfo(
             type=kind, name=name, endpoint=endpoint, supported_versions=["v1.DRAPlugin"]
         )
-        self._server = calling.new_server()
+        self._server = grpc_calls.new_server()
         registration.GET_INFO.serve(self._server, self._get_info)
         registration.NOTIFY.serve(self._server, self._notify)
 

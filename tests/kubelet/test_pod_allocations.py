@@ -4,11 +4,10 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.allocation.resizing import Resizer
-from kubeskew.kubelet.allocation.state import ACTUATED, ALLOCATED, STATUS_MANAGER, PodAllocations
+from kubeskew.kubelet.allocation import ACTUATED, ALLOCATED, STATUS_MANAGER, PodAllocations, Resizer
 from kubeskew.kubelet.checkpoints import pod_allocations
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsState
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 

@@ -7,12 +7,12 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolError
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.files import FilesInMemory
 from kubeskew.kubelet.node.config import node_config
-from kubeskew.kubelet.restoring import resource_managers
+from kubeskew.kubelet.restoration import resource_managers
 
 GIB = 1 << 30
 GATE = {"PodLevelResourceManagers": True}

@@ -10,22 +10,21 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.deviceplugins.allocations import Allocation
+from kubeskew.kubelet import podresources
+from kubeskew.kubelet.deviceplugins.pod_devices import Allocation
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.podresources.listing import Lister
-from kubeskew.kubelet.podresources.serving import PodResourcesServer
-from kubeskew.kubelet.protocols import calling, pod_resources
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.podresources import Lister, PodResourcesServer, v1, v1alpha1
+from kubeskew.kubelet.protocols import grpc_calls
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
     ContainerAllocateResponse,
     Device,
     NUMANode,
     TopologyInfo,
 )
-from kubeskew.kubelet.protocols.pod_resources import v1, v1alpha1
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
 RESPONSE = ContainerAllocateResponse()
@@ -120,7 +119,7 @@ async def open_server():
             KubeletMetrics(registry),
         )
         await server.start()
-        channel = calling.channel_to(Path(directory.name) / "kubelet.sock")
+        channel = grpc_calls.channel_to(Path(directory.name) / "kubelet.sock")
         opened.append((server, channel, directory))
         return channel, registry
 
@@ -132,7 +131,7 @@ async def open_server():
 
 
 async def listed(channel):
-    answer = await pod_resources.LIST.call(channel, v1.ListPodResourcesRequest(), timeout=5)
+    answer = await podresources.LIST.call(channel, v1.ListPodResourcesRequest(), timeout=5)
     return {pod.name: {c.name: c for c in pod.containers} for pod in answer.pod_resources}
 
 
@@ -208,7 +207,7 @@ async def test_allocatable_devices_are_the_healthy_ones(open_server):
     """With their NUMA nodes; CPUs and memory are nobody's."""
     channel, registry = await open_server()
     request = v1.AllocatableResourcesRequest()
-    answer = await pod_resources.GET_ALLOCATABLE.call(channel, request, timeout=5)
+    answer = await podresources.GET_ALLOCATABLE.call(channel, request, timeout=5)
     assert plain(answer) == [(GPU, "gpu-0", 1), (GPU, "gpu-1")]
     assert not answer.cpu_ids
     labels = {"server_api_version": "v1"}
@@ -225,7 +224,7 @@ async def test_one_pod_is_told_of_by_name(open_server):
 
     async def get(name, on=channel):
         request = v1.GetPodResourcesRequest(pod_name=name, pod_namespace="ns")
-        return (await pod_resources.GET.call(on, request, timeout=5)).pod_resources
+        return (await podresources.GET.call(on, request, timeout=5)).pod_resources
 
     assert (await get("over")).name == "over"
     with pytest.raises(RpcError, match="code = Unknown desc = pod nobody in namespace ns not found"):
@@ -241,7 +240,7 @@ async def test_the_first_version_knows_devices_only(open_server):
     """All pods, regular containers, no NUMA nodes."""
     channel, _ = await open_server()
     request = v1alpha1.ListPodResourcesRequest()
-    answer = await pod_resources.LIST_V1ALPHA1.call(channel, request, timeout=5)
+    answer = await podresources.LIST_V1ALPHA1.call(channel, request, timeout=5)
     assert [pod.name for pod in answer.pod_resources] == ["early", "later", "over"]
     [main, side] = answer.pod_resources[0].containers
     assert [(device.resource_name, *device.device_ids) for device in main.devices] == [

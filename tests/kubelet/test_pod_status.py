@@ -9,11 +9,10 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.sandbox import Container
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.pod_spec import qos_class
-from kubeskew.kubelet.pods.backoff import CrashBackoff
-from kubeskew.kubelet.pods.container_starter import go_duration
-from kubeskew.kubelet.pods.next_steps import should_restart
-from kubeskew.kubelet.status.patch import status_patch
+from kubeskew.kubelet.pods.kuberuntime import go_duration, should_restart
+from kubeskew.kubelet.pods.services import CrashBackoff
 from kubeskew.kubelet.status.pod_status import pod_phase
+from kubeskew.kubelet.status.status_manager import status_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNNING = {"state": {"running": {}}, "lastState": {}, "started": True}

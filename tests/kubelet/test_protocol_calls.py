@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 import grpc
 import pytest
 
-from kubeskew.kubelet.protocols import calling, device_plugin, dra, dra_health, registration
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols import device_plugin, dra, grpc_calls, registration
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def socket():
 @pytest.fixture
 async def server(socket):
     """A server on the socket, that the test gives methods before `start`."""
-    made = calling.new_server()
+    made = grpc_calls.new_server()
     made.listen(socket)
     yield made
     await made.stop(None)
@@ -31,7 +31,7 @@ async def server(socket):
 @pytest.fixture
 async def channel(socket):
     """A channel to the socket."""
-    made = calling.channel_to(socket)
+    made = grpc_calls.channel_to(socket)
     yield made
     await made.close()
 
@@ -118,12 +118,12 @@ async def test_a_stream_fails_when_its_channel_is_closed(server, channel):
     """The reader of a stream fails when the channel is closed."""
 
     async def watch(request) -> AsyncIterator:
-        yield dra_health.V1.messages.NodeWatchResourcesResponse()
+        yield dra.HEALTH_V1.messages.NodeWatchResourcesResponse()
         await asyncio.Event().wait()
 
-    dra_health.V1.watch.serve(server, watch)
+    dra.HEALTH_V1.watch.serve(server, watch)
     await server.start()
-    stream = dra_health.V1.watch.call(channel, dra_health.V1.messages.NodeWatchResourcesRequest())
+    stream = dra.HEALTH_V1.watch.call(channel, dra.HEALTH_V1.messages.NodeWatchResourcesRequest())
     await anext(stream)
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
@@ -166,16 +166,16 @@ async def test_a_stream_ends_when_the_reader_leaves(server, channel):
     async def watch(request) -> AsyncIterator:
         try:
             for name in ("a", "b"):
-                identifier = dra_health.V1.messages.DeviceIdentifier(device_name=name)
-                device = dra_health.V1.messages.DeviceHealth(device=identifier)
-                yield dra_health.V1.messages.NodeWatchResourcesResponse(devices=[device])
+                identifier = dra.HEALTH_V1.messages.DeviceIdentifier(device_name=name)
+                device = dra.HEALTH_V1.messages.DeviceHealth(device=identifier)
+                yield dra.HEALTH_V1.messages.NodeWatchResourcesResponse(devices=[device])
             await asyncio.Event().wait()
         finally:
             left.set()
 
-    dra_health.V1.watch.serve(server, watch)
+    dra.HEALTH_V1.watch.serve(server, watch)
     await server.start()
-    stream = dra_health.V1.watch.call(channel, dra_health.V1.messages.NodeWatchResourcesRequest())
+    stream = dra.HEALTH_V1.watch.call(channel, dra.HEALTH_V1.messages.NodeWatchResourcesRequest())
     names = [(await anext(stream)).devices[0].device.device_name for _ in range(2)]
     assert names == ["a", "b"]
     await stream.aclose()

@@ -7,11 +7,11 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.allocation.state import PodAllocations
+from kubeskew.kubelet.allocation import PodAllocations
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.files import FilesInMemory
 from kubeskew.kubelet.node.config import DEFAULT_CAPACITY, NodeConfig
-from kubeskew.kubelet.restoring import restored
+from kubeskew.kubelet.restoration import restored
 
 _DATA = Path(__file__).parent.parent / "data" / "kubelet-files"
 _BAD = json.loads((_DATA / "bad-files.json").read_text())

@@ -6,14 +6,14 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.files import UNJOURNALLED
-from kubeskew.kubelet.resourcemanagers.amounts import NodeAmounts
 from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
 from kubeskew.kubelet.resourcemanagers.memory import MemoryManager
+from kubeskew.kubelet.resourcemanagers.pod_level import NodeAmounts
 
 AMOUNTS = NodeAmounts({"cpu": "8", "memory": "8Gi"}, {"cpu": "1", "memory": "1Gi"})
 GIB = 1 << 30

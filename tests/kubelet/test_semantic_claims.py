@@ -5,11 +5,10 @@ from semantic_node import DRIVER, PREVIEW, card, handle
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.checkpoints.reading import CheckpointError
+from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
-from kubeskew.kubelet.dra.classic_plugin import HandleUse
+from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, HandleUse
 from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for
 from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PluginRegistry
 from kubeskew.kubelet.drivers.claims import PreparedClaims

@@ -7,8 +7,8 @@ import pytest
 from semantic_node import DRIVER, PREVIEW
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.kubelet.drivers.named_resources import semantic_resources_of
-from kubeskew.kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.kubelet.drivers.profiles import Offer
+from kubeskew.kubelet.drivers.resources import semantic_resources_of
 from kubeskew.kubelet.drivers.semantic.resources import read_resources
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode
 from kubeskew.kubelet.drivers.switches import parse
@@ -88,8 +88,8 @@ def test_resources_that_cannot_be(value, text):
 
 def test_a_driver_whose_controller_allocates_tells_no_resources(tmp_path):
     """Without them its kubelet publishes nothing; with parameters of its own it has both parts."""
-    from kubeskew.kubelet.drivers.controller_settings import parse_settings
     from kubeskew.kubelet.drivers.host import NodeDriver
+    from kubeskew.kubelet.drivers.settings import parse_settings
 
     ctx = SimpleNamespace(
         environment=SimpleNamespace(clock=SystemClock()), options=SimpleNamespace(emulated_version=PREVIEW)

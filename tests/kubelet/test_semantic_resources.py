@@ -8,11 +8,7 @@ from until import until
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra.resource_forms import (
-    NAMED_RESOURCES,
-    SEMANTIC_RESOURCES,
-    RefusedResourcesError,
-)
+from kubeskew.kubelet.dra.node_resources import NAMED_RESOURCES, SEMANTIC_RESOURCES, RefusedResourcesError
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages

@@ -11,7 +11,7 @@ CASES = json.loads((DATA / "shell_tools.json").read_text())
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['shell']} {case['script'][:60]}")
 def test_scripts_write_what_the_real_tools_wrote(case):
-    """Standard output and exit code are those that hack/record_shell_tools.py recorded."""
+    """Standard output and exit code are those that hack/recordings/record_shell_tools.py recorded."""
     shell = "sh" if case["shell"] == "busybox" else case["shell"]
     image = "busybox" if case["shell"] == "busybox" else "ubuntu"
     simulation = run(shell, "-c", f"cd /work\n{case['script']}", directories=("/work",), image=image)

@@ -5,13 +5,13 @@ import zlib
 
 from memory_pipes import pipes
 
-from kubeskew.kubelet.server import spdy, spdy_headers
+from kubeskew.kubelet.server import spdy
 
 
 def test_the_header_dictionary_is_the_protocols():
     """The dictionary of header blocks has the Adler-32 that every SPDY/3 stream names."""
-    assert len(spdy_headers.DICTIONARY) == 1423
-    assert zlib.adler32(spdy_headers.DICTIONARY) == 0xE3C6A7C2
+    assert len(spdy.DICTIONARY) == 1423
+    assert zlib.adler32(spdy.DICTIONARY) == 0xE3C6A7C2
 
 
 async def test_streams_both_ways():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubeskew.kubelet.start_limiter import StartLimiter
+from kubeskew.kubelet.node.status import StartLimiter
 
 pytestmark = pytest.mark.looptime
 

@@ -13,13 +13,11 @@ import orjson
 import pytest
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.storage.reading import LogReader
 from kubeskew.apiserver.storage.records import Author, Change, ComponentEvent, Key, Verb
-from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.cli.main import main
 from kubeskew.cluster.config import parse
-from kubeskew.cluster.creation import create
-from kubeskew.cluster.credentials import write_credentials
+from kubeskew.cluster.creation import create, write_credentials
 from kubeskew.cluster.ports import HeldPorts
 from kubeskew.cluster.state import StateDir
 

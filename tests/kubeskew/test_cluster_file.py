@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster import creation, launching
+from kubeskew.cluster import creation, launcher
+from kubeskew.cluster.change_plan import initial_target
 from kubeskew.cluster.config import NodeSpec, load, parse
 from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.planning import initial_target
 from kubeskew.cluster.state import StateDir
 
 EXAMPLE = """
@@ -170,10 +170,10 @@ def test_the_verbosity_of_logs_reaches_every_component(ports, tmp_path: Path):
     directory.save(creation.plan(parse({"verbosity": 5, "nodes": [{"name": "n"}]}, "file"), ports))
     state = directory.load()
 
-    flags = [launching.arguments(directory, state, process) for process in state.processes.values()]
+    flags = [launcher.arguments(directory, state, process) for process in state.processes.values()]
     assert [each[each.index("--v") + 1] for each in flags] == ["5", "5", "5", "5"]
     state.verbosity = 0
-    assert "--v" not in launching.arguments(directory, state, state.processes["scheduler"])
+    assert "--v" not in launcher.arguments(directory, state, state.processes["scheduler"])
 
 
 def test_a_file_gives_the_number_of_servers():

@@ -10,10 +10,9 @@ from cryptography import x509
 
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 from kubeskew.cluster import config, creation
-from kubeskew.cluster.credentials import write_credentials
+from kubeskew.cluster.creation import write_credentials
 from kubeskew.cluster.pki import Authority, kubeconfig
-from kubeskew.cluster.secret_files import write_secret, write_secrets
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import StateDir, write_secret, write_secrets
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kubeskew.cluster import config, creation, driver_accounts, driver_readiness, drivers, launching
+from kubeskew.cluster import config, creation, driver_accounts, drivers, launcher, readiness
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
 
@@ -38,9 +38,9 @@ def test_a_resource_is_a_component(state, process, tmp_path):
     """One process for all nodes that have it, told to be a device plugin; drivers stay drivers."""
     directory = StateDir(tmp_path)
     assert [each.name for each in state.of_kind("driver")] == [f"driver/{GPU}", "driver/gpu.example.com"]
-    assert "--device-plugin" in launching.arguments(directory, state, process)
+    assert "--device-plugin" in launcher.arguments(directory, state, process)
     other = state.processes["driver/gpu.example.com"]
-    assert "--driver-name" in launching.arguments(directory, state, other)
+    assert "--driver-name" in launcher.arguments(directory, state, other)
     assert [path for path, _ in driver_accounts._accounts(["d"])][1:] == [
         "/api/v1/namespaces/kube-system/serviceaccounts",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
@@ -99,5 +99,5 @@ async def test_ready_is_what_the_nodes_tell(state, process, told, capacity, allo
         return state.of_kind("apiserver")[0]
 
     probes = SimpleNamespace(json=page, missing=missing, server_of=server_of)
-    lacking = await driver_readiness.missing(probes, state, process)
+    lacking = await readiness.missing_of_driver(probes, state, process)
     assert lacking == ("" if ready else "its devices are not in the status of: plugged")

@@ -8,8 +8,8 @@ import pytest
 from cryptography import x509
 
 from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
-from kubeskew.apimachinery.component_names import CONTROLLER
-from kubeskew.cluster import config, creation, credentials, driver_accounts, drivers, launching, planning
+from kubeskew.apimachinery.known_names import CONTROLLER
+from kubeskew.cluster import change_plan, config, creation, driver_accounts, drivers, launcher
 from kubeskew.cluster.driver_accounts import introduce
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir
@@ -70,8 +70,8 @@ def test_its_file_names_its_nodes_and_where_they_look_for_it(tmp_path, state):
 def test_the_kubelets_file_has_no_drivers(tmp_path, state):
     """Drivers are processes of their own, started with their own credentials."""
     directory = StateDir(tmp_path)
-    launching.write_nodes_file(directory, state, state.processes["kubelet-1"])
-    arguments = launching.arguments(directory, state, state.processes[f"driver/{DRIVER}"])
+    launcher.write_nodes_file(directory, state, state.processes["kubelet-1"])
+    arguments = launcher.arguments(directory, state, state.processes[f"driver/{DRIVER}"])
 
     assert "drivers" not in json.loads(directory.nodes_file("kubelet-1").read_text())["nodes"][0]
     assert arguments[:3] == ["driver", "--driver-name", DRIVER]
@@ -128,9 +128,9 @@ def test_entries_that_are_no_driver(entry, text):
 def test_drivers_have_no_version_to_change(state):
     """Asked for by name they refuse; meant with all others they are left out."""
     with pytest.raises(UserError, match="has no Kubernetes version and no feature gates"):
-        planning.versioned(state, [f"driver/{DRIVER}"])
+        change_plan.versioned(state, [f"driver/{DRIVER}"])
 
-    assert not [name for name in planning.versioned(state, ()) if name.startswith("driver/")]
+    assert not [name for name in change_plan.versioned(state, ()) if name.startswith("driver/")]
 
 
 async def test_the_server_learns_of_their_accounts(state):
@@ -186,7 +186,7 @@ def test_a_controller_is_a_process_with_an_account_of_its_own(tmp_path, controll
     """A driver's controller reads the driver's nodes, and identifies as nobody else."""
     directory = StateDir(tmp_path)
     process = controlled.processes[f"driver-controller/{DRIVER}"]
-    arguments = launching.arguments(directory, controlled, process)
+    arguments = launcher.arguments(directory, controlled, process)
     drivers.write_file(directory, controlled, process)
     account = f"system:serviceaccount:kube-system:driver-controller.{DRIVER}"
 
@@ -201,13 +201,13 @@ def test_a_driver_goes_to_another_release_only_by_name(controlled):
     """A driver and its controller go to the library of a release when named; with others they stay."""
     name = f"driver-controller/{DRIVER}"
 
-    assert planning.movable(controlled, [name]) == [name]
-    assert planning.movable(controlled, ["scheduler", name]) == ["scheduler", name]
-    assert name not in planning.movable(controlled, ())
-    assert sorted(planning.movable(controlled, [f"driver/{DRIVER}"])) == [name, f"driver/{DRIVER}"]
-    assert f"driver/{DRIVER}" not in planning.movable(controlled, ())
+    assert change_plan.movable(controlled, [name]) == [name]
+    assert change_plan.movable(controlled, ["scheduler", name]) == ["scheduler", name]
+    assert name not in change_plan.movable(controlled, ())
+    assert sorted(change_plan.movable(controlled, [f"driver/{DRIVER}"])) == [name, f"driver/{DRIVER}"]
+    assert f"driver/{DRIVER}" not in change_plan.movable(controlled, ())
     with pytest.raises(UserError, match="has no Kubernetes version"):
-        planning.versioned(controlled, [name])
+        change_plan.versioned(controlled, [name])
 
 
 def test_a_driver_means_its_plugins_and_its_controller(ports, controlled):
@@ -225,7 +225,7 @@ def test_a_driver_means_its_plugins_and_its_controller(ports, controlled):
     assert versions({f"driver-plugin/{DRIVER}": older}) == ["1.28", "1.29"]
     newer_controller = {f"driver/{DRIVER}": older, f"driver-controller/{DRIVER}": {"version": "1.30"}}
     assert versions(newer_controller) == ["1.28", "1.30"]
-    assert planning.select(controlled, [f"driver/{DRIVER}"]) == both
+    assert change_plan.select(controlled, [f"driver/{DRIVER}"]) == both
     with pytest.raises(UserError, match=f"did you mean driver-plugin/{DRIVER}"):
         versions({f"driver-plugins/{DRIVER}": older})
 
@@ -236,14 +236,14 @@ def test_a_record_without_controllers_gets_them(tmp_path, ports, controlled):
     the known bugs of their plugins."""
     directory, name = StateDir(tmp_path), f"driver-controller/{DRIVER}"
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    credentials.write_credentials(directory, controlled, now)
+    creation.write_credentials(directory, controlled, now)
     account = directory.component_kubeconfig(drivers.user_of(controlled.processes.pop(name)))
     account.unlink()
     plugin = controlled.processes[f"driver/{DRIVER}"]
     plugin.version, plugin.bugs = "1.28", {"k8s-116411": False}
 
     assert creation.add_controllers(controlled, ports) == [name]
-    credentials.add_controllers(directory, controlled, now, [name])
+    creation.add_controller_credentials(directory, controlled, now, [name])
     process = controlled.processes[name]
     others = [p.port for p in controlled.processes.values() if p is not process]
     assert (process.kind, process.version, process.port in others) == (CONTROLLER, "1.28", False)

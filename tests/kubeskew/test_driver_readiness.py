@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubeskew.cluster import config, creation, driver_readiness, readiness
-from kubeskew.kubelet.drivers.stored_slices import WRITTEN_SECONDS
+from kubeskew.cluster import config, creation, readiness
+from kubeskew.kubelet.drivers.resourceslice_controller import WRITTEN_SECONDS
 
 DRIVER = "gpu.example.com"
 
@@ -56,7 +56,7 @@ async def test_ready_is_what_the_server_has(ports, told, slices, ready):
     probes = SimpleNamespace(
         json=json, missing=nothing, plugins=nothing, resources=nothing, server_of=server_of
     )
-    lacking = await driver_readiness.missing(probes, state, process)
+    lacking = await readiness.missing_of_driver(probes, state, process)
 
     assert lacking == ("" if ready else "its slices are not stored yet, of the pools: n")
 
@@ -100,7 +100,7 @@ async def test_ready_is_what_the_kubelet_has_published(ports, entries: dict[str,
             resources=resources,
             server_of=lambda *_, server=server: server,
         )
-        lacking = await driver_readiness.missing(probes, state, process)
+        lacking = await readiness.missing_of_driver(probes, state, process)
         waiting = server is not None and not ready
         assert lacking == ("its slices are not published by the kubelets of: n" if waiting else "")
 

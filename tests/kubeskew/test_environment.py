@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.cluster.environment import environment
+from kubeskew.cluster.processes import environment
 
 
 def test_bytecode_is_kept_in_the_cache_where_it_may_not_lie_beside_the_sources(tmp_path: Path):

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from kubeskew.cli.main import main
-from kubeskew.conformance.resuming import digest_of_package
+from kubeskew.conformance.resumption import digest_of_package
 from kubeskew.simulation.explore.classes import Verdict
 from kubeskew.simulation.explore.exploration import Budget, Exploration
-from kubeskew.simulation.explore.finding import Failure, Finding
+from kubeskew.simulation.explore.findings import Failure, Finding
 from kubeskew.simulation.explore.jobs import Ran, RunJob
-from kubeskew.simulation.explore.replaying import finding_to_replay
-from kubeskew.simulation.explore.selecting import cells_named, origin_of
+from kubeskew.simulation.explore.selection import cells_named, finding_to_replay, origin_of
 
 CELL = "kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35"
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kubeskew.apimachinery.faults.journal import journal_path
-from kubeskew.apimachinery.faults.plan import FaultPlan
+from kubeskew.apimachinery.faults.journal import FaultPlan, journal_path
 from kubeskew.cluster import config, creation, faults
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.state import StateDir

@@ -17,7 +17,7 @@ from test_stopping import KUBECONFIG
 from until import until
 
 from kubeskew.cluster.failures import ClusterError
-from kubeskew.cluster.forking import ForkedProcesses
+from kubeskew.cluster.fork_client import ForkedProcesses
 from kubeskew.cluster.processes import ExecutedProcesses
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere components are executed")
@@ -201,7 +201,7 @@ async def test_a_fork_server_that_ends_over_a_request_is_told(forked, tmp_path):
 
 ABANDONED = """
 import os, signal
-from kubeskew.cluster.forking import ForkedProcesses
+from kubeskew.cluster.fork_client import ForkedProcesses
 processes = ForkedProcesses()
 processes.prepare(["apiserver"], {})
 print(*{server._process.pid for server in processes._servers.values()}, flush=True)

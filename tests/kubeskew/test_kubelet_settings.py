@@ -3,14 +3,13 @@
 import pytest
 import yaml
 
-from kubeskew.cluster import launching, node_changes
+from kubeskew.cluster import kubelet_files, launcher
 from kubeskew.cluster.config import NodeSpec, parse
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.kubelet_files import kubelet_files_at
 from kubeskew.cluster.state import Process, State, StateDir
-from kubeskew.kubelet.journal.writing import JournalledFiles
-from kubeskew.kubelet.node.config import load_nodes
-from kubeskew.kubelet.node.settings import KEYS
+from kubeskew.kubelet.journal import JournalledFiles
+from kubeskew.kubelet.node.config import SETTINGS_KEYS, load_nodes
 
 
 def node(text):
@@ -75,12 +74,12 @@ def test_settings_come_to_the_kubelet(directory, state):
     process = Process("kubelet-1", "kubelet", "1.36", {}, nodes=["node-1"])
 
     def config():
-        launching.write_nodes_file(directory, state, process)
+        launcher.write_nodes_file(directory, state, process)
         (found,) = load_nodes(directory.nodes_file("kubelet-1"))
         return found.cpu_manager_policy, found.memory_manager_policy, dict(found.kube_reserved)
 
     assert config() == ("static", "None", {"cpu": "1"})
-    node_changes.configure(directory, state, "node-1", {"cpuManagerPolicy": "none"})
+    kubelet_files.configure_kubelet(directory, state, "node-1", {"cpuManagerPolicy": "none"})
     assert config() == ("none", "None", {"cpu": "1"})
     assert NodeSpec.from_json(directory.load().nodes["node-1"]).settings["cpuManagerPolicy"] == "none"
 
@@ -91,7 +90,7 @@ def test_files_are_removed_for_the_journal_too(directory, state):
     files = JournalledFiles(root, lambda: 5)
     for name in ("cpu_manager_state", "memory_manager_state"):
         files.write(root / "kubelet" / name, b"{}")
-    node_changes.remove_files(directory, state, "node-1", ["cpu_manager_state"])
+    kubelet_files.remove_kubelet_files(directory, state, "node-1", ["cpu_manager_state"])
     assert sorted(kubelet_files_at(directory, 5)["node-1"]) == ["kubelet/memory_manager_state"]
     assert not (root / "kubelet" / "cpu_manager_state").exists()
 
@@ -110,12 +109,17 @@ def test_what_cannot_be_removed(directory, state, name, files, error):
     there.parent.mkdir(parents=True)
     there.write_text("{}")
     with pytest.raises(UserError, match=error):
-        node_changes.remove_files(directory, state, name, files)
+        kubelet_files.remove_kubelet_files(directory, state, name, files)
     assert there.exists()
 
 
 def test_settings_of_a_node_that_is_none(directory, state):
     """Nothing is changed for a node that the cluster does not have."""
     with pytest.raises(UserError, match="there is no node node-2"):
-        node_changes.configure(directory, state, "node-2", {})
-    assert KEYS == ("cpuManagerPolicy", "memoryManagerPolicy", "topologyManagerScope", "kubeReserved")
+        kubelet_files.configure_kubelet(directory, state, "node-2", {})
+    assert SETTINGS_KEYS == (
+        "cpuManagerPolicy",
+        "memoryManagerPolicy",
+        "topologyManagerScope",
+        "kubeReserved",
+    )

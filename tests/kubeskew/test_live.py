@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kubeskew.cli import live
-from kubeskew.cli.commands import watching
+from kubeskew.cli.commands import cell_runs
 from kubeskew.conformance.matrix import cells_of
 from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.runner import Moment
@@ -63,7 +63,7 @@ def last_bars(lines, key):
 def test_a_cell_has_a_line_with_its_step(screen, cell):
     """A running cell is drawn with the number of steps behind it, and the name of the one it is at."""
     bars, drawn = screen
-    audience = watching.Bars(bars, 4)
+    audience = cell_runs.Bars(bars, 4)
     audience.hear(cell, Moment("starting the cluster"))
     audience.hear(cell, Moment("a deployment", 3))
 
@@ -76,7 +76,7 @@ def test_a_cell_has_a_line_with_its_step(screen, cell):
 def test_an_ended_cell_leaves_its_line(screen, cell):
     """A cell that has ended has no line any more, and counts for the line of all."""
     bars, drawn = screen
-    audience = watching.Bars(bars, 4)
+    audience = cell_runs.Bars(bars, 4)
     audience.hear(cell, Moment("a deployment", 1))
     audience.hear(cell, Moment("ended", is_last=True))
     audience.ended(CellResult(cell.name, "s", {}, [StepResult("a deployment")]))
@@ -91,7 +91,7 @@ def test_an_ended_cell_leaves_its_line(screen, cell):
 def test_a_failed_cell_stays_as_a_line(screen, cell):
     """A failure is printed above the bars, and stays there."""
     bars, drawn = screen
-    audience = watching.Bars(bars, 4)
+    audience = cell_runs.Bars(bars, 4)
     audience.ended(CellResult(cell.name, "s", {}, error="no cluster"))
 
     assert f"{cell.name}: FAILED in 0.0 s: no cluster" in drawn()
@@ -150,7 +150,7 @@ def test_times_are_said_as_people_do(seconds, said):
 
 def test_a_line_for_each_cell_without_a_terminal(capsys, cell):
     """Without a terminal a cell is one line, at its end."""
-    with watching.cells_shown(2, verbose=False) as audience:
+    with cell_runs.cells_shown(2, verbose=False) as audience:
         audience.hear(cell, Moment("a deployment", 1))
         audience.ended(CellResult(cell.name, "s", {}, [StepResult("a deployment")]))
 
@@ -159,7 +159,7 @@ def test_a_line_for_each_cell_without_a_terminal(capsys, cell):
 
 def test_all_lines_with_verbose(capsys, cell):
     """With -v all that cells do is a line."""
-    with watching.cells_shown(2, verbose=True) as audience:
+    with cell_runs.cells_shown(2, verbose=True) as audience:
         audience.hear(cell, Moment("a deployment", 1))
         audience.hear(cell, Moment("ended", is_last=True))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeskew.cluster.failures import UserError
-from kubeskew.testing import kubectl, marking
+from kubeskew.testing import kubectl, marker
 
 pytest_plugins = ("pytester",)
 
@@ -40,7 +40,7 @@ def mark(**arguments: Any) -> Any:
 )
 def test_versions_are_a_range_or_a_list(given: Any, expected: list[str]):
     """A range has every minor in it, without previews; a list has what it says."""
-    assert marking.versions({"versions": given}) == expected
+    assert marker.versions({"versions": given}) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,23 +73,23 @@ def test_versions_are_a_range_or_a_list(given: Any, expected: list[str]):
 def test_a_wrong_argument_is_told_in_a_line(arguments: dict[str, Any], why: str):
     """A cluster that cannot be is refused in one line that says what would be right."""
     with pytest.raises(UserError, match=f"the marker kubeskew.*{why}") as caught:
-        marking.arguments([mark(**arguments)])
+        marker.arguments([mark(**arguments)])
     assert "\n" not in str(caught.value)
 
 
 def test_arguments_have_names():
     """A marker whose argument has no name is refused, with the names there are."""
     with pytest.raises(UserError, match="by name alone: versions, gates, nodes, config"):
-        marking.arguments([SimpleNamespace(args=("1.35",), kwargs={})])
+        marker.arguments([SimpleNamespace(args=("1.35",), kwargs={})])
 
 
 def test_the_closest_marker_wins():
     """A test's marker goes before its module's, which goes before the settings of the project."""
-    given = marking.arguments(
+    given = marker.arguments(
         [mark(versions="1.35", nodes=1), mark(nodes=2, gates="DRAExtendedResource=true")]
     )
     settings = {"nodes": [], "featureGates": {"DRAExtendedResource": False, "DRAAdminAccess": True}}
-    cluster = marking.described(given, settings, "1.35")
+    cluster = marker.described(given, settings, "1.35")
 
     assert [node["name"] for node in cluster["nodes"]] == ["node-1"]
     assert cluster["featureGates"] == {"DRAExtendedResource": True, "DRAAdminAccess": True}

@@ -3,9 +3,7 @@
 import pytest
 
 from kubeskew.apimachinery.versions import Version
-from kubeskew.cluster.config import ClusterSpec, numbered_nodes
-from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.planning import (
+from kubeskew.cluster.change_plan import (
     Target,
     changed_gates,
     check_gates,
@@ -15,6 +13,8 @@ from kubeskew.cluster.planning import (
     disagreements,
     select,
 )
+from kubeskew.cluster.config import ClusterSpec, numbered_nodes
+from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.skew import downgrade_order, upgrade_order
 from kubeskew.cluster.state import Process, State
 

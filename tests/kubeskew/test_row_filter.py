@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.cli.row_filter import FIELDS, RowFilter
+from kubeskew.cli.events import FIELDS, RowFilter
 from kubeskew.cluster.failures import UserError
 
 ROW = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.cluster import runtime_dir
+from kubeskew.cluster import platform
 from kubeskew.cluster.state import State
 
 
@@ -14,24 +14,24 @@ def state():
     """A record whose directory goes with the test."""
     made = State(runtime_config={})
     yield made
-    runtime_dir.remove(made)
+    platform.remove_runtime_dir(made)
 
 
 def test_it_is_short_private_and_stays(state):
     """One is made for this user alone, and kept as long as it is there."""
-    runtime_dir.ensure(state, runtime_dir.new)
+    platform.ensure_runtime_dir(state, platform.make_runtime_dir)
     first = Path(state.runtime_dir)
     assert (first.stat().st_mode & 0o777, len(str(first)) < 30) == (0o700, True)
-    runtime_dir.ensure(state, runtime_dir.new)
+    platform.ensure_runtime_dir(state, platform.make_runtime_dir)
     assert Path(state.runtime_dir) == first
 
 
 def test_one_that_the_machine_lost_comes_back(state):
     """A reboot empties such places; the record's path stays true."""
-    runtime_dir.ensure(state, runtime_dir.new)
+    platform.ensure_runtime_dir(state, platform.make_runtime_dir)
     first = Path(state.runtime_dir)
     shutil.rmtree(first)
-    runtime_dir.ensure(state, runtime_dir.new)
+    platform.ensure_runtime_dir(state, platform.make_runtime_dir)
     assert Path(state.runtime_dir) == first
     assert first.is_dir()
 
@@ -40,14 +40,14 @@ def test_one_that_is_not_ours_is_left_alone(state, tmp_path):
     """A runtime directory that another has replaced is not used."""
     (tmp_path / "link").symlink_to(tmp_path)
     state.runtime_dir = str(tmp_path / "link")
-    runtime_dir.ensure(state, runtime_dir.new)
+    platform.ensure_runtime_dir(state, platform.make_runtime_dir)
     assert state.runtime_dir != str(tmp_path / "link")
 
 
 def test_removing_takes_all_of_it(state):
     """Nothing is left, neither on disk nor in the record."""
-    runtime_dir.ensure(state, runtime_dir.new)
+    platform.ensure_runtime_dir(state, platform.make_runtime_dir)
     found = Path(state.runtime_dir)
     (found / "node-1").mkdir()
-    runtime_dir.remove(state)
+    platform.remove_runtime_dir(state)
     assert (found.exists(), state.runtime_dir) == (False, "")

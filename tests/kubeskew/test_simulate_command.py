@@ -9,10 +9,9 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.cli.main import main
-from kubeskew.cluster.autoscaling.source import SnapshotTransport
+from kubeskew.cluster.autoscaling.simulator import SnapshotTransport
 from kubeskew.cluster.config import ClusterSpec
-from kubeskew.cluster.creation import create
-from kubeskew.cluster.credentials import write_credentials
+from kubeskew.cluster.creation import create, write_credentials
 from kubeskew.cluster.ports import HeldPorts
 from kubeskew.cluster.state import StateDir
 

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apiextensions.conversion import Converter
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.conformance.storage.audit import audit
-from kubeskew.conformance.storage.node_files import KeptNode
+from kubeskew.conformance.storage.nodes import KeptNode
 from kubeskew.conformance.storage.servers import NoWebhooks, Settings
 from kubeskew.conformance.storage.way import Move, Present, audit_way, kubelets_on_way, minors, steps_of
 from kubeskew.kubelet.dra.claims import ClaimInfo

@@ -12,12 +12,12 @@ import pytest
 from postgresql_server import PostgreSQLServer
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.storage.opening import SQLStorage
+from kubeskew.apiserver.storage.factory import SQLStorage
 from kubeskew.apiserver.storage.records import REWOUND, STORE, Author, Change, ComponentEvent, Key, Verb
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.cli.ui import recording as recordings
-from kubeskew.cli.ui.picture import picture
-from kubeskew.cli.ui.recording import Recording
+from kubeskew.cli.ui import log_recorder as recordings
+from kubeskew.cli.ui.answers import picture
+from kubeskew.cli.ui.log_recorder import Recording
 from kubeskew.conformance.evidence.log import Write
 
 AUTHOR = Author("kubernetes-admin", "kubectl", "1.36", "1.35", "r-1")

@@ -13,9 +13,8 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.commands.options import parse_gate_changes
 from kubeskew.cli.commands.ui import ui
 from kubeskew.cli.ui.actions import Actions
-from kubeskew.cli.ui.page import page, script
-from kubeskew.cli.ui.recording import Recording
-from kubeskew.cli.ui.server import Site, application
+from kubeskew.cli.ui.log_recorder import Recording
+from kubeskew.cli.ui.server import Site, application, page, script
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.conformance.evidence.log import ComponentChange, Write

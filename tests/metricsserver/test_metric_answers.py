@@ -5,12 +5,21 @@ from datetime import UTC, datetime
 import pytest
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.metricsserver import documents
+from kubeskew.metricsserver import api
 from kubeskew.metricsserver.access import Trust
-from kubeskew.metricsserver.objects import NODES, PODS, node_metrics, pod_metrics, table
-from kubeskew.metricsserver.points import Usage
-from kubeskew.metricsserver.requests import Asked, Shape, asked_for, chosen_by, shape_of
-from kubeskew.metricsserver.storage import PodUsage
+from kubeskew.metricsserver.api import (
+    NODES,
+    PODS,
+    Asked,
+    Shape,
+    asked_for,
+    chosen_by,
+    node_metrics,
+    pod_metrics,
+    shape_of,
+    table_of,
+)
+from kubeskew.metricsserver.storage import PodUsage, Usage
 
 BASE = "/apis/metrics.k8s.io/v1beta1"
 NOW = datetime(2026, 1, 1, 0, 0, 20, tzinfo=UTC)
@@ -115,7 +124,7 @@ def test_a_table_of_pods():
     """A row adds up the containers; columns are the amounts that there are."""
     pod = {"metadata": {"name": "p", "namespace": "n"}}
     item = pod_metrics(pod, PodUsage({"a": USAGE, "b": USAGE}, USAGE.at, USAGE.window), NOW)
-    found = table(PODS, [item], "v1", "Metadata")
+    found = table_of(PODS, [item], "v1", "Metadata")
 
     assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "cpu", "memory", "Window"]
     [row] = found["rows"]
@@ -125,13 +134,13 @@ def test_a_table_of_pods():
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {"name": "p", "namespace": "n", "creationTimestamp": "2026-01-01T00:00:20Z"},
     }
-    assert table(PODS, [], "v1", "None")["columnDefinitions"] is None
+    assert table_of(PODS, [], "v1", "None")["columnDefinitions"] is None
 
 
 def test_health_that_fails():
     """A check that fails is named, without its reason, as any API server does."""
-    assert documents.health("/readyz", {"ping": True}) == (200, "ok")
-    status, text = documents.health("/readyz", {"ping": True, "metric-storage-ready": False})
+    assert api.health_text("/readyz", {"ping": True}) == (200, "ok")
+    status, text = api.health_text("/readyz", {"ping": True, "metric-storage-ready": False})
     assert status == 500
     assert text == "[+]ping ok\n[-]metric-storage-ready failed: reason withheld\nreadyz check failed\n"
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kubeskew.metricsserver.decoding import PageError, decoded
-from kubeskew.metricsserver.points import Batch, Point, Usage
-from kubeskew.metricsserver.storage import Storage
+from kubeskew.metricsserver.scraper import PageError, decoded
+from kubeskew.metricsserver.storage import Batch, Point, Storage, Usage
 
 SECOND = 1_000_000_000
 POD = ("default", "web")

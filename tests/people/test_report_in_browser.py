@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kubeskew.conformance.evidence.component_runs import ComponentRun
+from kubeskew.conformance.evidence.components import ComponentRun
 from kubeskew.conformance.evidence.lives import LifeEvent, PodLife
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.report import Run, write
-from kubeskew.conformance.reporting.repeating import Repeating
+from kubeskew.conformance.report import Repeating, Run, write
 from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 
 pytestmark = pytest.mark.people

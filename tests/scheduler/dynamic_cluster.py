@@ -2,7 +2,7 @@
 
 from scheduling_cluster import DRIVER, Cluster
 
-from kubeskew.scheduler.configuration.settings import ProfileSettings, SchedulerSettings
+from kubeskew.scheduler.settings import ProfileSettings, SchedulerSettings
 
 CLAIM = [{"name": "x", "resourceClaimName": "c0"}]
 RESULT = {"request": "r", "driver": DRIVER, "pool": "n0", "device": "gpu-0"}

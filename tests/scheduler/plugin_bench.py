@@ -6,7 +6,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 

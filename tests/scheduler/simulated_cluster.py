@@ -6,8 +6,7 @@ from scheduling_cluster import DRIVER, Cluster
 
 from kubeskew.apimachinery.client.refs import NODES
 from kubeskew.scheduler.autoscaling.scale_up import MOST_NODES, ScaleUp
-from kubeskew.scheduler.autoscaling.snapshot import ClusterSnapshot
-from kubeskew.scheduler.autoscaling.templates import NodeTemplate
+from kubeskew.scheduler.autoscaling.snapshot import ClusterSnapshot, NodeTemplate
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 OWNED = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}]

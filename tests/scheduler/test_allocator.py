@@ -21,7 +21,7 @@ from randomness import examples
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, DeviceID
-from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
+from kubeskew.scheduler.allocator.claims import AllocationError, SearchTimeout
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 
 

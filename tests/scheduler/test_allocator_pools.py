@@ -16,9 +16,9 @@ from allocator_bench import (
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError
+from kubeskew.scheduler.allocator.claims import AllocationError, NodeAllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 
 
 @pytest.mark.parametrize(

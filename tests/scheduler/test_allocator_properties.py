@@ -13,7 +13,7 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceI
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.cases import CaseNode, ListedClasses
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 
 DRIVER = "gpu.example.com"
 VERSION = Version(36)

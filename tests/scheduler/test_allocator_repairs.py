@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.apimachinery.process.go_panic import Panic
+from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.scheduler.allocator.cases import run_case
 
 _NODE = {"metadata": {"name": "node-1", "labels": {}}}

@@ -5,7 +5,7 @@ from allocator_bench import DRIVER, TWO, a_claim, a_device, a_request, a_slice, 
 
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, DeviceID
-from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.claims import AllocationError
 
 
 def test_match_attribute_finds_a_common_value():

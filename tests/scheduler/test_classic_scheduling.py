@@ -8,7 +8,7 @@ from scheduling_cluster import running
 
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.scheduler.configuration.settings import SchedulerSettings
+from kubeskew.scheduler.settings import SchedulerSettings
 
 pytestmark = pytest.mark.looptime
 

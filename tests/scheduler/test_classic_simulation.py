@@ -6,7 +6,7 @@ from semantic_cluster import IN_TREE, SemanticCluster, card, counter, metadata, 
 from simulated_cluster import pending, scale_up, snapshot_of, template
 from test_drafted_scheduling import DraftedCluster
 
-from kubeskew.scheduler.autoscaling.templates import NodeTemplate
+from kubeskew.scheduler.autoscaling.snapshot import NodeTemplate
 
 pytestmark = pytest.mark.looptime
 

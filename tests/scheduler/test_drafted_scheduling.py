@@ -8,7 +8,7 @@ from scheduling_cluster import Cluster, running
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.refs import PODS
-from kubeskew.scheduler.configuration.settings import SchedulerSettings
+from kubeskew.scheduler.settings import SchedulerSettings
 
 pytestmark = pytest.mark.looptime
 

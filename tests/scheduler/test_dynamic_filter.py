@@ -7,7 +7,7 @@ from dynamic_cluster import CLAIM, ELSEWHERE, PREEMPTION, RESULT, bound, one_nod
 from scheduling_cluster import DRIVER, Cluster, running
 
 from kubeskew.scheduler.allocator.allocator import Allocator
-from kubeskew.scheduler.allocator.errors import SearchTimeout
+from kubeskew.scheduler.allocator.claims import SearchTimeout
 
 pytestmark = pytest.mark.looptime
 

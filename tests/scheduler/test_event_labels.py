@@ -2,8 +2,13 @@
 
 import pytest
 
-from kubeskew.scheduler.framework.event_labels import EventLabels
-from kubeskew.scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, Action, ClusterEvent, EventResource
+from kubeskew.scheduler.framework.events import (
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    ClusterEvent,
+    EventLabels,
+    EventResource,
+)
 
 _LISTED = EventLabels(listed=True)
 _PLURAL = EventLabels(plural_tolerations=True)

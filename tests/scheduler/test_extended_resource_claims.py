@@ -10,8 +10,8 @@ from scheduling_cluster import RESOURCE, Cluster, extended, running
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.process.verbosity import level_of
-from kubeskew.scheduler.configuration.reading import read
+from kubeskew.apimachinery.process.runtime import level_of
+from kubeskew.scheduler.configuration import read
 
 pytestmark = pytest.mark.looptime
 

@@ -11,8 +11,8 @@ from kubeskew.scheduler.framework.extended_resource_cache import (
     ListedExtendedResources,
     class_may_help,
 )
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import VersionConverter
 from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import per_container, with_reuse
 
 

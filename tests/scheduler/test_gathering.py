@@ -9,9 +9,9 @@ from scheduling_cluster import running
 
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.cooperative import in_turns, pause
-from kubeskew.scheduler.plugins.dynamicresources import gathering
+from kubeskew.scheduler.plugins.dynamicresources import devices_in_use
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.gathering import TwoLooks
+from kubeskew.scheduler.plugins.dynamicresources.devices_in_use import TwoLooks
 
 pytestmark = pytest.mark.looptime
 
@@ -75,8 +75,8 @@ async def test_the_next_pod_gets_a_device_that_was_overlooked(version, twice, mo
             pause()
 
     monkeypatch.setattr(cluster.connection, "update", slow_update)
-    monkeypatch.setattr(gathering, "pause", long_pause)
-    monkeypatch.setattr(gathering, "_ATTEMPTS", 1)
+    monkeypatch.setattr(devices_in_use, "pause", long_pause)
+    monkeypatch.setattr(devices_in_use, "_ATTEMPTS", 1)
     async with running(cluster):
         for name in "0123":
             await cluster.node_of(f"p{name}")

@@ -3,8 +3,8 @@
 import pytest
 from plugin_bench import Bench, pod
 
-from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.plugins.interpodaffinity.plugin import InterPodAffinity
+from kubeskew.scheduler.framework.interfaces import CycleState
+from kubeskew.scheduler.plugins.interpodaffinity import InterPodAffinity
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 TOO_NEAR = "node(s) didn't match pod anti-affinity rules"

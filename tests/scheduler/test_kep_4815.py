@@ -7,9 +7,9 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.cases import CaseNode, ListedClasses
-from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.claims import AllocationError
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 
 DRIVER = "gpu.nvidia.com"
 _GATE = {"DRAPartitionableDevices": True}

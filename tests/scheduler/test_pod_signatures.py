@@ -5,11 +5,9 @@ from types import SimpleNamespace
 import pytest
 from plugin_bench import Bench, pod
 
-from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.filtering import NodeFilter
-from kubeskew.scheduler.framework.nominator import Nominator
-from kubeskew.scheduler.framework.pod_signatures import PodSignatures, remembered
-from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.filters import NodeFilter, Nominator
+from kubeskew.scheduler.framework.interfaces import CycleState
+from kubeskew.scheduler.framework.profile import PodSignatures, Profile, remembered
 from kubeskew.scheduler.framework.status import SUCCESS, unschedulable
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 

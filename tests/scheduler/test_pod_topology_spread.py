@@ -3,9 +3,9 @@
 import pytest
 from plugin_bench import Bench, pod
 
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.plugins.image_locality import ImageLocality, normalized
-from kubeskew.scheduler.plugins.podtopologyspread.plugin import PodTopologySpread
+from kubeskew.scheduler.plugins.podtopologyspread import PodTopologySpread
 
 SKEWED = "node(s) didn't match pod topology spread constraints"
 LABEL_MISSING = "node(s) didn't match pod topology spread constraints (missing required label)"

@@ -6,10 +6,10 @@ import pytest
 from scheduling_cluster import Cluster, running
 
 from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
+from kubeskew.scheduler import preemption
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.preemption import candidates
-from kubeskew.scheduler.preemption.victims import Candidate, by_budget
+from kubeskew.scheduler.preemption import Candidate, by_budget
 
 pytestmark = pytest.mark.looptime
 
@@ -232,15 +232,15 @@ def test_best_candidate(a, b):
     """The criteria, one after the other."""
     better, worse = Candidate("a", *a), Candidate("b", *b)
 
-    assert candidates.best([better, worse]).node == "a"
-    if candidates.cost(better) != candidates.cost(worse):
-        assert candidates.best([worse, better]).node == "a"
+    assert preemption.best([better, worse]).node == "a"
+    if preemption.cost(better) != preemption.cost(worse):
+        assert preemption.best([worse, better]).node == "a"
 
 
 @pytest.mark.parametrize(("nodes", "wanted"), [(3, 3), (100, 100), (500, 100), (5000, 500)])
 def test_large_clusters_are_not_tried_whole(nodes, wanted):
     """Ten percent of the nodes, a hundred at least."""
-    assert candidates.enough(nodes) == wanted
+    assert preemption.enough(nodes) == wanted
 
 
 def test_dry_run_stops_with_enough_candidates():
@@ -252,7 +252,7 @@ def test_dry_run_stops_with_enough_candidates():
         tried.append(node.name)
         return Candidate(node.name, [_pod("x")], violations=0 if node.name == "n0" else 1)
 
-    found, _ = candidates.dry_run(nodes, 3, 2, attempt)
+    found, _ = preemption.dry_run(nodes, 3, 2, attempt)
 
     assert tried == ["n3", "n4", "n0"]
     assert [each.node for each in found] == ["n0", "n3", "n4"]

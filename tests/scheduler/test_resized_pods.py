@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.process.go_panic import Panic
+from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.event_handlers import resized
 from kubeskew.scheduler.features.resizing import ResizingFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.resized_pods import resized
 
 INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
 DEFERRED = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}

@@ -8,8 +8,13 @@ from scheduling_cluster import RESOURCE, Cluster, extended
 from simulated_cluster import OWNED, snapshot_of
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
-from kubeskew.scheduler.autoscaling.drainability import DrainContext, Outcome, drainable
-from kubeskew.scheduler.autoscaling.scale_down import UnknownNodeError, simulate_removal
+from kubeskew.scheduler.autoscaling.scale_down import (
+    DrainContext,
+    Outcome,
+    UnknownNodeError,
+    drainable,
+    simulate_removal,
+)
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 pytestmark = pytest.mark.looptime

@@ -7,10 +7,9 @@ from dynamic_cluster import one_node
 from scheduling_cluster import Cluster
 from simulated_cluster import OWNED, pods_with_claims, scale_up, template
 
-from kubeskew.scheduler.autoscaling.equivalence import groups
-from kubeskew.scheduler.autoscaling.estimator import in_order
-from kubeskew.scheduler.autoscaling.expander import Option, least_waste
-from kubeskew.scheduler.autoscaling.templates import NodeTemplate
+from kubeskew.scheduler.autoscaling.estimator import groups, in_order
+from kubeskew.scheduler.autoscaling.scale_up import Option, least_waste
+from kubeskew.scheduler.autoscaling.snapshot import NodeTemplate
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 pytestmark = pytest.mark.looptime

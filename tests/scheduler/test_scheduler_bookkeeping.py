@@ -14,14 +14,18 @@ from kubeskew.scheduler.event_handlers import ClusterInformers
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
-from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
+from kubeskew.scheduler.metrics import DynamicMetrics
 from kubeskew.scheduler.plugins.default_binder import DefaultBinder
 from kubeskew.scheduler.plugins.dynamicresources.binding import ClaimBinder
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
-from kubeskew.scheduler.plugins.dynamicresources.state import ExtendedResourceClaim, PodClaim, PodState
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import (
+    ClaimUsers,
+    ExtendedResourceClaim,
+    PodClaim,
+    PodState,
+)
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.queue import SchedulingQueue
 
 FEATURES = SchedulerFeatures.of(Version(36), FeatureGates(Version(36)))
 

@@ -6,9 +6,9 @@ import textwrap
 import pytest
 from scheduling_cluster import Cluster, running
 
-from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
-from kubeskew.scheduler.configuration.reading import read
+from kubeskew.scheduler.configuration import read
 from kubeskew.scheduler.framework.profile import ProfileError
+from kubeskew.scheduler.settings import ConfigurationError, parse_duration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -8,16 +8,16 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, DeviceID
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.allocator.pools import SliceIndex
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import IndexedExtendedResources
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo, pod_requests
 from kubeskew.scheduler.framework.profile import Profile, ProfileError
-from kubeskew.scheduler.framework.status import Code, failed, unschedulable
+from kubeskew.scheduler.framework.status import Code, Diagnosis, failed, unschedulable
+from kubeskew.scheduler.placement import NodeSampler
 from kubeskew.scheduler.plugins.node_affinity import NodeAffinity, named_nodes
 from kubeskew.scheduler.plugins.node_name import NodeName
 from kubeskew.scheduler.plugins.node_ports import NodePorts
@@ -26,7 +26,6 @@ from kubeskew.scheduler.plugins.noderesources.balanced_allocation import NodeRes
 from kubeskew.scheduler.plugins.noderesources.fit import NodeResourcesFit
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 from kubeskew.scheduler.plugins.taint_toleration import TaintToleration
-from kubeskew.scheduler.sampling import NodeSampler
 
 
 def _features(minor=36):

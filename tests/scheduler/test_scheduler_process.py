@@ -14,11 +14,11 @@ from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
-from kubeskew.apimachinery.process.health import answer
 from kubeskew.apimachinery.process.health_checks import Health
+from kubeskew.apimachinery.process.listeners import answer
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cli import main
-from kubeskew.scheduler.configuration.settings import LeaderElection, SchedulerSettings
+from kubeskew.scheduler.settings import LeaderElection, SchedulerSettings
 
 pytestmark = pytest.mark.looptime
 

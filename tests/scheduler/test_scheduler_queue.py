@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.scheduler.configuration.backoff import Backoff
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Topics
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.framework.status import SUCCESS, unresolvable
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 from kubeskew.scheduler.plugins.scheduling_gates import SchedulingGates
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.queue import SchedulingQueue
+from kubeskew.scheduler.settings import Backoff
 
 pytestmark = pytest.mark.looptime
 

@@ -7,7 +7,7 @@ from kubeskew.apimachinery.client.refs import scheduling_context_ref
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
-from kubeskew.apiserver.authorization.rules import rules_of
+from kubeskew.apiserver.authorization.rbac import rules_of
 
 USER = "system:kube-scheduler"
 

@@ -8,15 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from semantic_cluster import DRIVER, card, counter, metadata, required, selected
 
-from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import (
+from kubeskew.scheduler.plugins.dynamicresources.semantic.allocation import (
     NodeSearch,
     SemanticClaim,
     parameter_requests,
 )
-from kubeskew.scheduler.plugins.dynamicresources.semantic.models.counter import CounterModel
-from kubeskew.scheduler.plugins.dynamicresources.semantic.models.known import MODELS
-from kubeskew.scheduler.plugins.dynamicresources.semantic.models.metadata import MetadataModel
-from kubeskew.scheduler.plugins.dynamicresources.semantic.models.model import SemanticError, model_of
+from kubeskew.scheduler.plugins.dynamicresources.semantic.models import (
+    MODELS,
+    CounterModel,
+    MetadataModel,
+    SemanticError,
+    model_of,
+)
 from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import (
     Part,
     Place,

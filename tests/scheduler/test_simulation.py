@@ -5,7 +5,7 @@ from dynamic_cluster import CLAIM, one_node
 from scheduling_cluster import RESOURCE, extended
 from simulated_cluster import pending, snapshot_of, template
 
-from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 pytestmark = pytest.mark.looptime

@@ -5,7 +5,7 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 
 _RULES = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))

@@ -9,9 +9,9 @@ import pytest
 
 from kubeskew.conformance import matrix
 from kubeskew.conformance.scenario import Cell
-from kubeskew.simulation import running
-from kubeskew.simulation.forking import BranchError, Forks
-from kubeskew.simulation.running import simulate, simulate_alike
+from kubeskew.simulation import runs
+from kubeskew.simulation.forks import BranchError, Forks
+from kubeskew.simulation.runs import simulate, simulate_alike
 
 
 def alike(scenario: str, pattern: str) -> list[Cell]:
@@ -64,14 +64,14 @@ def test_a_branch_that_does_not_end_is_named(
 ):
     """A branch whose process ends, or fails, is an error of the run, not a result that is missing."""
     cells = alike("kep-5004/version-paths", "*/1.35-1.36-1.37-1.36/*")
-    here, digest = os.getpid(), running.digest
+    here, digest = os.getpid(), runs.digest
 
-    def ends(records: running.MemoryRecords) -> str:
+    def ends(records: runs.MemoryRecords) -> str:
         if os.getpid() != here:
             end()
         return digest(records)
 
-    monkeypatch.setattr(running, "digest", ends)
+    monkeypatch.setattr(runs, "digest", ends)
     with pytest.raises(BranchError, match=why):
         simulate_alike(cells, 0, lambda _cell, _text: None)
 

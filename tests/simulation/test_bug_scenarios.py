@@ -10,7 +10,7 @@ from kubeskew.conformance import matrix
 from kubeskew.conformance.bindings import evaluate
 from kubeskew.conformance.results import EXPECTED, PASSED
 from kubeskew.conformance.scenario import Cell, Scenario
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.runs import simulate
 
 # Bugs that no client can provoke, that only an exploration comes upon, or that no scenario can show (watches
 # of its own, a thousand pods), and the test that shows each.

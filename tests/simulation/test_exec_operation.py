@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.conformance.loading import load
+from kubeskew.conformance.loader import load
 from kubeskew.conformance.results import OperationResult
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.runs import simulate
 
 SCENARIO = """
 apiVersion: kubeskew.io/v1alpha1

@@ -8,7 +8,7 @@ from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.kubelet_files import kubelet_files_at, restore_kubelet_files
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance import matrix
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.runs import simulate
 
 CELLS = ["kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35", "classic/claims/1.29"]
 

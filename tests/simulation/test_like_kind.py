@@ -10,7 +10,7 @@ import yaml
 from kubeskew.apimachinery.client.refs import NODES, PODS, STORAGE_CLASSES
 from kubeskew.cluster.config import ClusterSpec, parse
 from kubeskew.cluster.failures import UserError
-from kubeskew.kubelet.pods.static_pods import MIRROR, mirror_of
+from kubeskew.kubelet.pods.pod_manager import MIRROR, mirror_of
 from kubeskew.simulation.pytest_plugin import MakesClusters
 from kubeskew.simulation.simulated_cluster import SimulatedCluster
 

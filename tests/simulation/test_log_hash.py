@@ -7,7 +7,7 @@ import pytest
 
 from kubeskew.apiserver.storage.memory_log import MemoryRecords
 from kubeskew.apiserver.storage.records import Author, Event, Key, Verb
-from kubeskew.simulation.running import digest
+from kubeskew.simulation.runs import digest
 
 KEY, AUTHOR = (
     Key("pods", "default", "a"),

@@ -15,10 +15,10 @@ import pytest
 
 from kubeskew.cluster import config
 from kubeskew.conformance import matrix
-from kubeskew.conformance.loading import parse
+from kubeskew.conformance.loader import parse
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.scenario import JUDGED, Cell, ExpectedFailure, Fork, Operation, Repeat, Step
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.runs import simulate
 
 COMPONENTS = ("scheduler", "controller-manager", "kubelet", "driver")
 FILES = Path(__file__).parents[2] / "conformance" / "scenarios"

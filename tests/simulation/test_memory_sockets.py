@@ -8,9 +8,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from kubeskew.kubelet.plugins.scanning import SocketScan
-from kubeskew.kubelet.protocols import calling
-from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.plugins.manager import SocketScan
+from kubeskew.kubelet.protocols import grpc_calls
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.simulation.loop import SimulatedLoop
 from kubeskew.simulation.processes import Process
@@ -34,7 +34,7 @@ async def _count(request: bytes) -> AsyncIterator[bytes]:
 
 async def serving(path: Path) -> Server:
     """A server with a method of each kind."""
-    server = calling.new_server()
+    server = grpc_calls.new_server()
     server.add("test.Service", "Echo", _echo)
     server.add_stream("test.Service", "Count", _count)
     server.listen(path)
@@ -69,7 +69,7 @@ def test_calls_are_answered(run):
     """A call returns the answer, the error of the method, or that there is no such method or no time."""
 
     async def test(path: Path) -> None:
-        server, channel = await serving(path), calling.channel_to(path)
+        server, channel = await serving(path), grpc_calls.channel_to(path)
         assert await channel.call("/test.Service/Echo", b"ab", None) == b"abab"
         assert await failure(channel.call("/test.Service/Echo", b"no", 5)) == ("NotFound", "no such thing")
         code, _ = await failure(channel.call("/test.Service/Other", b"", 5))
@@ -86,7 +86,7 @@ def test_streams_end_as_their_methods_do(run):
     """A stream yields what its method yields, and then raises the method's error."""
 
     async def test(path: Path) -> None:
-        server, channel, seen = await serving(path), calling.channel_to(path), []
+        server, channel, seen = await serving(path), grpc_calls.channel_to(path), []
 
         async def follow() -> None:
             async with aclosing(channel.stream("/test.Service/Count", b"3")) as stream:
@@ -105,7 +105,7 @@ def test_who_is_not_there_cannot_be_called(run):
     """A call to a path without a file, and one on a closed channel, fail with the words of Go's client."""
 
     async def test(path: Path) -> None:
-        channel = calling.channel_to(path)
+        channel = grpc_calls.channel_to(path)
         reason = f"Error while dialing: dial unix {path}: connect: no such file or directory"
         expected = "Unavailable", f'connection error: desc = "transport: {reason}"'
         assert await failure(channel.call("/test.Service/Echo", b"", 5)) == expected
@@ -120,7 +120,7 @@ def test_a_channel_tells_when_its_server_comes_and_goes(run):
     """The changes are: not connected, connected, not connected any more."""
 
     async def test(path: Path) -> None:
-        channel, seen = calling.channel_to(path), []
+        channel, seen = grpc_calls.channel_to(path), []
         server = None
         async with asyncio.timeout(20), aclosing(channel.connection_changes()) as changes:
             async for connected in changes:
@@ -148,7 +148,7 @@ def test_a_server_that_is_killed_leaves_its_file(tmp_path: Path):
         await killed.spawn(serving(path))
         scan = SocketScan(tmp_path, always=True)
         (before,) = scan.look().values()
-        channel = calling.channel_to(path)
+        channel = grpc_calls.channel_to(path)
         calls = asyncio.ensure_future(failure(channel.call("/test.Service/Echo", b"never", None)))
         await asyncio.sleep(1)
         killed.end()
@@ -178,14 +178,14 @@ def test_a_stream_ends_with_its_client(tmp_path: Path):
             left.append("server")
 
     async def test() -> None:
-        server = Process(1, "driver", Path("/dev/null")).context.run(calling.new_server)
+        server = Process(1, "driver", Path("/dev/null")).context.run(grpc_calls.new_server)
         server.add_stream("test.Service", "Wait", wait)
         server.listen(tmp_path / "s.sock")
         await server.start()
         client, heard = Process(2, "kubelet", Path("/dev/null")), asyncio.Event()
 
         async def follow() -> None:
-            async for _ in calling.channel_to(tmp_path / "s.sock").stream("/test.Service/Wait", b""):
+            async for _ in grpc_calls.channel_to(tmp_path / "s.sock").stream("/test.Service/Wait", b""):
                 heard.set()
 
         client.spawn(follow())

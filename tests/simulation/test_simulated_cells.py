@@ -12,10 +12,9 @@ from click.testing import CliRunner
 from kubeskew.cli.commands.scenarios import run as run_command
 from kubeskew.cluster.failures import UserError
 from kubeskew.conformance import matrix
-from kubeskew.conformance.loading import load
+from kubeskew.conformance.loader import load
 from kubeskew.conformance.scenario import Cell
-from kubeskew.simulation.running import Simulated, simulate
-from kubeskew.simulation.tracing import Trace
+from kubeskew.simulation.runs import Simulated, Trace, simulate
 
 CELL = "kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35"
 
@@ -35,7 +34,7 @@ def hash_in_another_process(name: str, hash_seed: str) -> str:
     """The hash of a cell's log where strings hash otherwise."""
     code = (
         "import sys; from kubeskew.conformance import matrix;"
-        "from kubeskew.simulation.running import simulate;"
+        "from kubeskew.simulation.runs import simulate;"
         "(cell,) = matrix.of_scenarios((sys.argv[1],)).cells((sys.argv[2],));"
         "print(simulate(cell, 0, lambda _: None).log_hash)"
     )

@@ -3,11 +3,10 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kubeskew.conformance.loading import load
-from kubeskew.conformance.report import Run, as_json
-from kubeskew.conformance.reporting.repeating import Repeating
+from kubeskew.conformance.loader import load
+from kubeskew.conformance.report import Repeating, Run, as_json
 from kubeskew.conformance.results import CellResult
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.runs import simulate
 
 _STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 

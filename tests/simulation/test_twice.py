@@ -9,7 +9,7 @@ import pytest
 
 from kubeskew.conformance import matrix
 from kubeskew.conformance.scenario import Cell
-from kubeskew.simulation.faults.drawing import describe, draw
+from kubeskew.simulation.faults.plan_generator import describe, draw
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,8 +21,8 @@ def cells() -> list[Cell]:
 
 
 def script() -> ModuleType:
-    """The tool of `make twice`, hack/twice.py, which runs all cells."""
-    spec = importlib.util.spec_from_file_location("twice", ROOT / "hack" / "twice.py")
+    """The tool of `make twice`, hack/checks/twice.py, which runs all cells."""
+    spec = importlib.util.spec_from_file_location("twice", ROOT / "hack" / "checks" / "twice.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

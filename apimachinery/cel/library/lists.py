@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from kubeskew.apimachinery.cel.library.operators import OPTIONAL_OPERATORS, add, contained
+from kubeskew.apimachinery.cel.library.standard import OPTIONAL_OPERATORS, add, contained
 from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.times import Duration, Timestamp
 from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, equal, type_name

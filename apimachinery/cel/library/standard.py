@@ -1,20 +1,402 @@
-"""Functions and conversions of the CEL standard library.
+"""The CEL standard library: operators, functions and conversions, durations and timestamps.
 
-Source: github.com/google/cel-go/common/stdlib and common/types, as of Kubernetes 1.36.
+Each operator is one function for all types (a singleton in cel-go's words). The error names the operator if
+the left operand has no such operation; if only the right operand does not fit, it does not.
+
+Sources: github.com/google/cel-go/common/stdlib and common/types, as of Kubernetes 1.36; Go's time package.
 """
 
 import math
+import operator
 import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from kubeskew.apimachinery.cel.library.operators import OPERATORS, checked_int, checked_uint
-from kubeskew.apimachinery.cel.library.regular import compiled
-from kubeskew.apimachinery.cel.library.temporal import TEMPORAL
+from kubeskew.apimachinery.cel.library.patterns import compiled
 from kubeskew.apimachinery.cel.overloads import Overload, overload
-from kubeskew.apimachinery.cel.times import SECOND, Duration, Timestamp, duration_text, timestamp_text
-from kubeskew.apimachinery.cel.values import TypeValue, UInt, type_name
+from kubeskew.apimachinery.cel.times import (
+    SECOND,
+    Duration,
+    Timestamp,
+    duration,
+    duration_text,
+    timestamp,
+    timestamp_text,
+)
+from kubeskew.apimachinery.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    TypeValue,
+    UInt,
+    compare,
+    equal,
+    is_number,
+    type_name,
+)
+
+_OFFSET = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})", re.ASCII)
+
+
+def checked_int(value: int, what: str = "integer overflow") -> int:
+    if not INT_MIN <= value <= INT_MAX:
+        raise EvaluationError(what)
+    return value
+
+
+def checked_uint(value: int) -> UInt:
+    if not 0 <= value <= UINT_MAX:
+        raise EvaluationError("unsigned integer overflow")
+    return UInt(value)
+
+
+def checked_timestamp(value: Timestamp) -> Timestamp:
+    if not value.in_range:
+        raise EvaluationError("timestamp overflow")
+    return value
+
+
+def _shifted(at: Timestamp, nanos: int) -> Timestamp:
+    return checked_timestamp(Timestamp(at.nanos + nanos, at.offset))
+
+
+def _mismatch(left: Any, name: str, able: frozenset[str]) -> EvaluationError:
+    kind = type_name(left)
+    return EvaluationError(NO_SUCH_OVERLOAD if kind in able else f"{NO_SUCH_OVERLOAD}: {name}")
+
+
+_ADDABLE = frozenset(
+    {
+        "bytes",
+        "double",
+        "google.protobuf.Duration",
+        "int",
+        "list",
+        "string",
+        "google.protobuf.Timestamp",
+        "uint",
+    }
+)
+_SUBTRACTABLE = _ADDABLE - {"bytes", "list", "string"}
+_NUMBERS = frozenset({"int", "uint", "double"})
+
+
+def _number(left: Any, right: Any) -> Callable[[Any], Any] | None:
+    """Returns the constructor of an arithmetic result; None unless both operands are of one numeric type."""
+    if left.__class__ is not right.__class__:
+        return None
+    return _MAKERS.get(left.__class__)
+
+
+_MAKERS: Mapping[type, Callable[[Any], Any]] = {int: checked_int, UInt: checked_uint, float: float}
+
+
+def add(left: Any, right: Any) -> Any:
+    make = _number(left, right)
+    if make is not None:
+        return make(left + right)
+    if (isinstance(left, str) and isinstance(right, str)) or (
+        isinstance(left, bytes) and isinstance(right, bytes)
+    ):
+        return operator.add(left, right)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        extend = getattr(left, "extended", None)
+        return extend(right) if extend is not None else [*left, *right]
+    if isinstance(left, Timestamp) and isinstance(right, Duration):
+        return _shifted(left, right.nanos)
+    if isinstance(left, Duration) and isinstance(right, Timestamp):
+        return _shifted(right, left.nanos)
+    if isinstance(left, Duration) and isinstance(right, Duration):
+        return Duration(checked_int(left.nanos + right.nanos))
+    raise _mismatch(left, "_+_", _ADDABLE)
+
+
+def subtract(left: Any, right: Any) -> Any:
+    make = _number(left, right)
+    if make is not None:
+        return make(left - right)
+    if isinstance(left, Timestamp) and isinstance(right, Duration):
+        return _shifted(left, checked_int(-right.nanos))
+    if isinstance(left, Duration | Timestamp) and isinstance(right, type(left)):
+        return Duration(checked_int(left.nanos - right.nanos))
+    raise _mismatch(left, "_-_", _SUBTRACTABLE)
+
+
+def multiply(left: Any, right: Any) -> Any:
+    make = _number(left, right)
+    if make is None:
+        raise _mismatch(left, "_*_", _NUMBERS)
+    return make(left * right)
+
+
+def divide(left: Any, right: Any) -> Any:
+    make = _number(left, right)
+    if make is None:
+        raise _mismatch(left, "_/_", _NUMBERS)
+    if isinstance(left, float):
+        if right == 0:
+            negative = str(right).startswith("-")
+            return float("nan") if left == 0 or left != left else left * float("-inf" if negative else "inf")
+        return left / right
+    if right == 0:
+        raise EvaluationError("division by zero")
+    quotient = abs(left) // abs(right)
+    return make(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def modulo(left: Any, right: Any) -> Any:
+    make = _number(left, right)
+    if make is None or isinstance(left, float):
+        raise _mismatch(left, "_%_", _NUMBERS - {"double"})
+    if right == 0:
+        raise EvaluationError("modulus by zero")
+    if left == INT_MIN and right == -1:
+        raise EvaluationError("integer overflow")
+    remainder = abs(left) % abs(right)
+    return make(-remainder if left < 0 else remainder)
+
+
+def negate(value: Any) -> Any:
+    if value.__class__ is int:
+        return checked_int(-value)
+    if isinstance(value, float):
+        return -value
+    if isinstance(value, Duration):
+        return Duration(checked_int(-value.nanos))
+    raise EvaluationError(NO_SUCH_OVERLOAD if isinstance(value, bool) else f"{NO_SUCH_OVERLOAD}: -_")
+
+
+def invert(value: Any) -> bool:
+    if value is True:
+        return False
+    if value is False:
+        return True
+    able = is_number(value) or isinstance(value, Duration)
+    raise EvaluationError(NO_SUCH_OVERLOAD if able else f"{NO_SUCH_OVERLOAD}: !_")
+
+
+def contained(item: Any, container: Any) -> bool:
+    if isinstance(container, Mapping):
+        try:
+            return item in container
+        except TypeError:
+            return False
+    if isinstance(container, list | tuple):
+        return any(equal(item, element) for element in container)
+    raise EvaluationError(NO_SUCH_OVERLOAD)
+
+
+_COMPARABLE = frozenset({"bool", "bytes", "double", "int", "string", "uint"}) | {
+    "google.protobuf.Duration",
+    "google.protobuf.Timestamp",
+}
+
+
+def _ordered(name: str, accept: frozenset[int]) -> Callable[[Any, Any], bool]:
+    def ordered(left: Any, right: Any) -> bool:
+        try:
+            return compare(left, right) in accept
+        except EvaluationError:
+            raise _mismatch(left, name, _COMPARABLE) from None
+
+    return ordered
+
+
+def _unequal(left: Any, right: Any) -> bool:
+    return not equal(left, right)
+
+
+def _index(_container: Any, _key: Any) -> Any:
+    """Gives the types of `_[_]` alone: the interpreter compiles it, because it may be optional."""
+    raise AssertionError("indexing is compiled, not called")
+
+
+def _truth(_left: Any, _right: Any) -> bool:
+    """Gives the types of `&&` and `||` alone: the interpreter compiles them, because both sides must not
+    be computed first."""
+    raise AssertionError("logic is compiled, not called")
+
+
+def _operator(name: str, function: Callable[..., Any], rows: str) -> list[Overload]:
+    """Returns the overloads that `rows` list, each as `ID PARAMETERS -> RESULT` with blanks between
+    parameters."""
+    made = []
+    for line in rows.strip().splitlines():
+        left, _, result = line.partition("->")
+        identity, *parameters = left.split()
+        signature = f"{name}({','.join(parameters)}) {result.strip()}"
+        made.append(overload(signature, function, identity, loose=True))
+    return made
+
+
+_ARITHMETIC = """{0}_double double double -> double
+{0}_int64 int int -> int
+{0}_uint64 uint uint -> uint"""
+
+
+def _comparison(word: str, order: list[str]) -> str:
+    """Returns the overloads of a comparison; numbers compare across types."""
+    rows = []
+    for kind in order:
+        rows.append(f"{word}_{_IDS.get(kind, kind)} {kind} {kind} -> bool")
+        rows += [
+            f"{word}_{_IDS[kind]}_{_IDS[other]} {kind} {other} -> bool"
+            for other in ("int", "uint", "double")
+            if kind in _IDS and other != kind
+        ]
+    return "\n".join(rows)
+
+
+_IDS = {"int": "int64", "uint": "uint64", "double": "double"}
+_ORDER = ["bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"]
+
+OPERATORS: tuple[Overload, ...] = (
+    *_operator("_?_:_", _truth, "conditional bool T T -> T"),
+    *_operator("_&&_", _truth, "logical_and bool bool -> bool"),
+    *_operator("_||_", _truth, "logical_or bool bool -> bool"),
+    *_operator("!_", invert, "logical_not bool -> bool"),
+    *_operator("@not_strictly_false", _truth, "not_strictly_false bool -> bool"),
+    *_operator("_==_", equal, "equals T T -> bool"),
+    *_operator("_!=_", _unequal, "not_equals T T -> bool"),
+    *_operator(
+        "_+_",
+        add,
+        """add_bytes bytes bytes -> bytes
+        add_double double double -> double
+        add_duration_duration duration duration -> duration
+        add_duration_timestamp duration timestamp -> timestamp
+        add_timestamp_duration timestamp duration -> timestamp
+        add_int64 int int -> int
+        add_list list(T) list(T) -> list(T)
+        add_string string string -> string
+        add_uint64 uint uint -> uint""",
+    ),
+    *_operator("_/_", divide, _ARITHMETIC.format("divide")),
+    *_operator("_%_", modulo, "modulo_int64 int int -> int\nmodulo_uint64 uint uint -> uint"),
+    *_operator("_*_", multiply, _ARITHMETIC.format("multiply")),
+    *_operator("-_", negate, "negate_double double -> double\nnegate_int64 int -> int"),
+    *_operator(
+        "_-_",
+        subtract,
+        _ARITHMETIC.format("subtract")
+        + """
+        subtract_duration_duration duration duration -> duration
+        subtract_timestamp_duration timestamp duration -> timestamp
+        subtract_timestamp_timestamp timestamp timestamp -> duration""",
+    ),
+    *_operator("_<_", _ordered("_<_", frozenset({-1})), _comparison("less", _ORDER)),
+    *_operator("_<=_", _ordered("_<=_", frozenset({-1, 0})), _comparison("less_equals", _ORDER)),
+    *_operator("_>_", _ordered("_>_", frozenset({1})), _comparison("greater", _ORDER)),
+    *_operator("_>=_", _ordered("_>=_", frozenset({0, 1})), _comparison("greater_equals", _ORDER)),
+    *_operator("_[_]", _index, "index_list list(T) int -> T\nindex_map map(K,V) K -> V"),
+    *_operator("@in", contained, "in_list T list(T) -> bool\nin_map K map(K,V) -> bool"),
+)
+OPTIONAL_OPERATORS: tuple[Overload, ...] = (
+    *_operator(
+        "_[?_]",
+        _index,
+        """list_optindex_optional_int list(T) int -> optional(T)
+        optional_list_optindex_optional_int optional(list(T)) int -> optional(T)
+        map_optindex_optional_value map(K,V) K -> optional(V)
+        optional_map_optindex_optional_value optional(map(K,V)) K -> optional(V)""",
+    ),
+    *_operator(
+        "_[_]",
+        _index,
+        """optional_list_index_int optional(list(T)) int -> optional(T)
+        optional_map_index_value optional(map(K,V)) K -> optional(V)""",
+    ),
+)
+
+
+def _fixed(zone: str) -> tzinfo:
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        raise ValueError(f"unknown time zone {zone}")
+    sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    return timezone(-offset if sign == "-" else offset)
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return _fixed(name) if ":" in name else ZoneInfo(name or "UTC")
+    except (ValueError, ZoneInfoNotFoundError, IsADirectoryError, OSError):
+        raise EvaluationError(f"unknown time zone {name}") from None
+
+
+_FIELDS: dict[str, Callable[[datetime], int]] = {
+    "getFullYear": lambda at: at.year,
+    "getMonth": lambda at: at.month - 1,
+    "getDayOfYear": lambda at: at.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda at: at.day - 1,
+    "getDate": lambda at: at.day,
+    "getDayOfWeek": lambda at: at.isoweekday() % 7,
+    "getHours": lambda at: at.hour,
+    "getMinutes": lambda at: at.minute,
+    "getSeconds": lambda at: at.second,
+    "getMilliseconds": lambda at: at.microsecond // 1000,
+}
+_UNITS = {
+    "getHours": 3600 * SECOND,
+    "getMinutes": 60 * SECOND,
+    "getSeconds": SECOND,
+    "getMilliseconds": SECOND // 1000,
+}
+
+
+def _whole_units(unit: int) -> Callable[[Duration], int]:
+    def count(span: Duration) -> int:
+        whole = abs(span.nanos) // unit
+        return -whole if span.nanos < 0 else whole
+
+    return count
+
+
+def _local(field: Callable[[datetime], int]) -> Callable[..., int]:
+    def get(at: Timestamp, zone: str = "UTC") -> int:
+        return field(at.clock().astimezone(_zone(zone)))
+
+    return get
+
+
+def _text_conversion_error(to: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from 'string' to 'google.protobuf.{to}'")
+
+
+def to_duration(value: Any) -> Duration:
+    if isinstance(value, Duration):
+        return value
+    if isinstance(value, int):
+        return Duration(int(value))
+    try:
+        return duration(value)
+    except ValueError:
+        raise _text_conversion_error("Duration") from None
+
+
+def to_timestamp(value: Any) -> Timestamp:
+    if isinstance(value, Timestamp):
+        return value
+    if isinstance(value, int):
+        return checked_timestamp(Timestamp(int(value) * SECOND))
+    try:
+        return checked_timestamp(timestamp(value))
+    except ValueError:
+        raise _text_conversion_error("Timestamp") from None
+
+
+TEMPORAL: tuple[Overload, ...] = (
+    *(overload(f"duration({kind}) duration", to_duration) for kind in ("duration", "int", "string")),
+    *(overload(f"timestamp({kind}) timestamp", to_timestamp) for kind in ("timestamp", "int", "string")),
+    *(overload(f"timestamp.{name}() int", _local(field)) for name, field in _FIELDS.items()),
+    *(overload(f"timestamp.{name}(string) int", _local(field)) for name, field in _FIELDS.items()),
+    *(overload(f"duration.{name}() int", _whole_units(unit)) for name, unit in _UNITS.items()),
+)
 
 
 def size(value: Any) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import CompileError, Issue, report
-from kubeskew.apimachinery.cel.parser import literals
+from kubeskew.apimachinery.cel.parser import lexer
 from kubeskew.apimachinery.cel.parser.lexer import EOF, Token, tokenize
 from kubeskew.apimachinery.cel.parser.macros import Macro, MacroError
 from kubeskew.apimachinery.cel.parser.nodes import (
@@ -61,11 +61,11 @@ _SUMS = {"+": "_+_", "-": "_-_"}
 _PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
 _SIGNED = ("NUM_INT", "NUM_FLOAT")
 _VALUES: Mapping[str, Callable[[str], Any]] = {
-    "NUM_INT": literals.integer,
-    "NUM_UINT": literals.unsigned,
-    "NUM_FLOAT": literals.double,
-    "STRING": literals.string,
-    "BYTES": lambda text: literals.octets(text[1:]),
+    "NUM_INT": lexer.integer,
+    "NUM_UINT": lexer.unsigned,
+    "NUM_FLOAT": lexer.double,
+    "STRING": lexer.string,
+    "BYTES": lambda text: lexer.octets(text[1:]),
     "true": lambda _: True,
     "false": lambda _: False,
     "null": lambda _: None,

@@ -10,8 +10,7 @@ from kubeskew.apimachinery.errors import forbidden
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError, Expression
-from kubeskew.apiserver.admission.dynamic.matching import Invocation
-from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.dynamic.matching import Invocation, Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.caching.offload import offload_if_costly
 

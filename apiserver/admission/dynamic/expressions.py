@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import Attributes
-from kubeskew.apiserver.admission.dynamic import admission_requests
+from kubeskew.apiserver.admission.dynamic import matching
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_object
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.authorization import Authorizer
@@ -174,8 +174,8 @@ def bindings(
 
 def request_value(attributes: Attributes, invocation: Invocation) -> Object:
     """Returns the value of `request`, without empty fields, as `has()` sees it."""
-    described = admission_requests.described(attributes, invocation)
-    return {**described, "dryRun": attributes.dry_run, "options": admission_requests.options_of(attributes)}
+    described = matching.described(attributes, invocation)
+    return {**described, "dryRun": attributes.dry_run, "options": matching.options_of(attributes)}
 
 
 def namespace_value(services: AdmissionServices, attributes: Attributes) -> Object | None:

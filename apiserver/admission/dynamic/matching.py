@@ -1,22 +1,32 @@
-"""Decides whether a webhook or a policy concerns a request, and as which resource it is shown the request.
+"""Match of a request with a webhook or a policy, and what these are shown of it: versions, AdmissionRequest.
 
-Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/{rules,namespace,object} and
-plugin/webhook/generic/webhook.go (ShouldCallHook), 1.36.
+Sources: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/{rules,namespace,object} and
+plugin/webhook/generic/webhook.go (ShouldCallHook), 1.36; k8s.io/apiserver/pkg/admission/conversion.go and
+plugin/webhook/generic/conversion.go, 1.36;
+k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go, 1.36;
+k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go, 1.36.
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import GroupResource, StatusError
+from kubeskew.apimachinery.errors import GroupResource, StatusError, internal
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
+from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.selectors.labels import EVERYTHING, LabelSelector, SelectorError
-from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes
+from kubeskew.apiserver.admission import CONNECT, CREATE, UPDATE, Attributes
+from kubeskew.apiserver.admission.services import AdmissionServices
+from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
+from kubeskew.apiserver.user import User
 
 GROUP = "admissionregistration.k8s.io"
 # What configures admission is not subject to it: a mistake could never be put right.
@@ -43,6 +53,7 @@ REVIEWS = frozenset(
     }
 )
 _NAMESPACES = "namespaces"
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class Invocation(NamedTuple):
@@ -225,3 +236,181 @@ def _is_selected(attributes: Attributes, selector: LabelSelector | str) -> bool:
         obj is not None and "metadata" in obj and selector.matches(obj["metadata"].get("labels"))
         for obj in (attributes.object, attributes.old)
     )
+
+
+class Versioned:
+    """The objects of one request, each converted to a version when that is first needed.
+
+    After `replace`, all later readers see the new object, in any version.
+    """
+
+    def __init__(self, services: AdmissionServices, attributes: Attributes) -> None:
+        self._services = services
+        self.attributes = attributes
+        self._new: dict[str, Object] = {}
+        self._old: dict[str, Object] = {}
+
+    async def object(self, invocation: Invocation) -> Object | None:
+        """Returns the new object; not to be changed."""
+        return await self._in_version(self.attributes.object, invocation, self._new)
+
+    async def old(self, invocation: Invocation) -> Object | None:
+        """Returns the old object; not to be changed."""
+        return await self._in_version(self.attributes.old, invocation, self._old)
+
+    async def _in_version(
+        self, obj: Object | None, invocation: Invocation, known: dict[str, Object]
+    ) -> Object | None:
+        if obj is None or not self._is_body(invocation):
+            return obj
+        version = invocation.resource.api_version
+        found = known.get(version)
+        if found is None:
+            found = known[version] = await convert(self._services, obj, invocation.resource)
+        return found
+
+    def _is_body(self, invocation: Invocation) -> bool:
+        """Decides whether the body is the object itself, not something of a subresource (Scale, Binding)."""
+        return invocation.kind.kind == invocation.resource.kind
+
+    async def replace(self, invocation: Invocation, new: Object, *, strict: bool = False) -> bool:
+        """Makes `new`, in the invocation's version, the request's object; returns whether anything changed.
+
+        Raises 500 if it does not fit its kind; with `strict` also if it has fields that its kind does not
+        have.
+        """
+        before = await self.object(invocation)
+        obj = self.attributes.object
+        if obj is None or before is None:
+            return False
+        read = self._read(invocation, new, strict=strict)
+        changed = read != before
+        if not changed:
+            return False
+        if self._is_body(invocation):
+            read = await convert(self._services, read, self.attributes.resource)
+        else:
+            read = copy.deepcopy(read)
+        _overwrite(obj, read)
+        self._new.clear()
+        return True
+
+    def _read(self, invocation: Invocation, new: Object, *, strict: bool) -> Object:
+        resource = invocation.resource
+        if not self._is_body(invocation):
+            return new
+        if (new.get("apiVersion"), new.get("kind")) != (resource.api_version, resource.kind):
+            raise internal(
+                f'no kind "{new.get("kind") or ""}" is registered for version '
+                f'"{new.get("apiVersion") or ""}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            )
+        read = pruned(new, resource) if resource.custom else _typed(new, resource.schema, strict=strict)
+        read.update(apiVersion=resource.api_version, kind=resource.kind)
+        return self._services.codec.default(read, resource)
+
+
+def _typed(new: Object, schema: Schema, *, strict: bool) -> Object:
+    """Returns `new` as Go would read and write it; raises 500."""
+    try:
+        read, dropped = normalise_and_report(new, schema)
+    except WrongShape:
+        raise internal(decode_errors.explain(new, schema)) from None
+    if strict and dropped:
+        raise internal(f"strict decoding error: {', '.join(decode_errors.strict_errors(new, schema))}")
+    return dict(read)
+
+
+def _overwrite(obj: Object, new: Object) -> None:
+    """Replaces the content of `obj` by that of `new`; all who hold `obj`, or its metadata, see the change."""
+    metadata = obj.get("metadata")
+    obj.clear()
+    obj.update(new)
+    if metadata is not None:
+        metadata.clear()
+        metadata.update(new.get("metadata") or {})
+        obj["metadata"] = metadata
+
+
+async def convert(services: AdmissionServices, obj: Object, resource: Resource) -> Object:
+    """Returns `obj` in the version of `resource`, as a new object; raises 500."""
+    if obj.get("apiVersion") == resource.api_version:
+        return copy.deepcopy(obj)
+    try:
+        webhook = webhook_of(resource)
+        if webhook is not None:
+            converter = Converter(services.webhooks, services.environment.entropy)
+            return (await converter.convert(webhook, [obj], resource))[0]
+        if resource.custom:
+            return relabelled(copy.deepcopy(obj), resource)
+        return copy.deepcopy(services.codec.convert(obj, resource))
+    except StatusError as error:
+        raise internal(error.message) from error
+
+
+def described(attributes: Attributes, invocation: Invocation) -> Object:
+    """Makes an AdmissionRequest, without uid and objects."""
+    asked = requested(attributes)
+    request: Object = {"kind": _kind(invocation), "resource": _resource(invocation.resource)}
+    if invocation.subresource:
+        request["subResource"] = invocation.subresource
+    request |= {"requestKind": _kind(asked), "requestResource": _resource(asked.resource)}
+    if asked.subresource:
+        request["requestSubResource"] = asked.subresource
+    if attributes.name and not attributes.collection:
+        request["name"] = attributes.name
+    namespace = namespace_of(attributes)
+    if namespace:
+        request["namespace"] = namespace
+    request["operation"] = attributes.operation
+    request["userInfo"] = user_info(attributes.user)
+    return request
+
+
+def namespace_of(attributes: Attributes) -> str:
+    """Returns the request's namespace; that of a namespace is itself."""
+    if attributes.resource.storage_resource == "namespaces":
+        return attributes.name
+    return attributes.namespace if attributes.resource.namespaced else ""
+
+
+def _kind(invocation: Invocation) -> Object:
+    group, version, kind = invocation.kind
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _resource(resource: Resource) -> Object:
+    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
+
+
+def user_info(user: User) -> Object:
+    """Returns a user as `authentication.k8s.io` writes it."""
+    info: Object = {"username": user.name}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.groups:
+        info["groups"] = list(user.groups)
+    if user.extra:
+        info["extra"] = {name: list(values) for name, values in user.extra.items()}
+    return info
+
+
+def options_of(attributes: Attributes) -> Object | None:
+    """Returns the request's options as the review shows them: none for a CONNECT."""
+    if attributes.operation == CONNECT:
+        return None
+    kind = _OPTIONS[attributes.operation]
+    return {"kind": kind, "apiVersion": "meta.k8s.io/v1", **attributes.options}
+
+
+@dataclass(slots=True)
+class ReinvokeContext:
+    """Holds those that want another call if others change the object, and those that are due."""
+
+    eligible: set[str] = field(default_factory=set)
+    due: set[str] = field(default_factory=set)
+    last: Object | None = None  # as the last round left the object
+
+    def require(self) -> None:
+        """Marks all that are eligible so far to be called again."""
+        self.due |= self.eligible
+        self.eligible.clear()

@@ -1,20 +1,36 @@
-"""Lets only users with rights on a signer approve or sign for it; no certificate makes anybody a master.
+"""Plugins for certificate requests: approval, signing, and the subjects that no client certificate may have.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/{approval,signing,subjectrestriction}, 1.36.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.certificate_requests import requested_certificate
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP, User
 
+if TYPE_CHECKING:
+    from kubeskew.apimachinery.security.certificate_requests import CertificateRequest
+
 _GROUP = "certificates.k8s.io"
 _REQUESTS = frozenset({f"certificatesigningrequests.{_GROUP}"})
 _CLIENT = "kubernetes.io/kube-apiserver-client"
+
+
+def requested_certificate(attributes: Attributes, failure: str) -> "CertificateRequest":
+    """Returns the request of a CertificateSigningRequest; refuses the write with `failure` if it has none."""
+    from kubeskew.apimachinery.security.certificate_requests import (  # cryptography is slow
+        RequestError,
+        parse_request,
+    )
+
+    spec = (attributes.object or {}).get("spec") or {}
+    try:
+        return parse_request(spec.get("request") or "")
+    except RequestError as error:
+        raise attributes.refuse(f"{failure}: {error}") from None
 
 
 class _ForSigner(Plugin):

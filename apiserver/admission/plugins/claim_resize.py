@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize/a
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.quota.volume_claims import class_of
+from kubeskew.apimachinery.quota.claims import class_of
 from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go, 
 from kubeskew.apimachinery.errors import GroupResource, StatusError, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of

@@ -1,21 +1,21 @@
-"""Lets a kubelet write about its own node and its own pods only.
+"""Plugin NodeRestriction: a kubelet writes about its own node and its own pods only.
 
-Source: k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go, 1.36.
+Sources: k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go (podReferencesAudience), 1.36, as
+we remember it; its texts are in test/integration/auth/node_test.go;
+k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go, 1.36.
 """
 
 import copy
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.certificate_requests import requested_certificate
-from kubeskew.apiserver.admission.plugins.token_audiences import token_audiences
+from kubeskew.apiserver.admission.plugins.certificates import requested_certificate
 from kubeskew.apiserver.authorization import Authorizer
-from kubeskew.apiserver.authorization.graph import SLICES
+from kubeskew.apiserver.authorization.graph import MIRROR, SLICES, config_map_names, secret_names
 from kubeskew.apiserver.authorization.node import LEASES, node_of
-from kubeskew.apiserver.authorization.pod_secrets import secret_names
-from kubeskew.apiserver.authorization.references import MIRROR, config_map_names
 from kubeskew.apiserver.features import AdmissionFeatures
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.storage.interfaces import Store
@@ -51,6 +51,64 @@ _REFERRING_SOURCES = {
     "clusterTrustBundle": "clustertrustbundles",
     "podCertificate": "podcertificates",
 }
+
+
+class TokenAudiences(NamedTuple):
+    """Holds what is known of the audiences that a pod's volumes need; empty text is the server's own."""
+
+    named: frozenset[str]
+    trouble: str  # why those of some volumes are not known
+
+
+class _NotFoundError(Exception):
+    """An object on the way from a volume to its driver is not there."""
+
+
+def token_audiences(store: Store, pod: Object) -> TokenAudiences:
+    """Returns the audiences, as far as the drivers of the volumes can be found out."""
+    named: list[str] = []
+    troubles: dict[str, None] = {}
+    for volume in pod["spec"].get("volumes") or ():
+        sources = (volume.get("projected") or {}).get("sources") or ()
+        tokens = (source.get("serviceAccountToken") for source in sources)
+        named += [token.get("audience") or "" for token in tokens if token is not None]
+        try:
+            named += _audiences_of_driver(store, _driver(store, pod, volume))
+        except _NotFoundError as error:
+            troubles[str(error)] = None
+    told = [*troubles]
+    return TokenAudiences(frozenset(named), told[0] if len(told) == 1 else _listed(told))
+
+
+def _listed(told: list[str]) -> str:
+    return f"[{', '.join(told)}]" if told else ""
+
+
+def _driver(store: Store, pod: Object, volume: Object) -> str:
+    """Returns the volume's CSI driver, empty if it has none; raises _NotFoundError."""
+    namespace = pod["metadata"].get("namespace") or ""
+    if volume.get("persistentVolumeClaim"):
+        name = volume["persistentVolumeClaim"].get("claimName") or ""
+    elif volume.get("ephemeral") is not None:
+        name = f"{pod['metadata']['name']}-{volume['name']}"
+    else:
+        return str((volume.get("csi") or {}).get("driver") or "")
+    claim = _get(store, "persistentvolumeclaim", namespace, name).get("spec") or {}
+    bound = _get(store, "persistentvolume", "", claim.get("volumeName") or "").get("spec") or {}
+    return str((bound.get("csi") or {}).get("driver") or "")
+
+
+def _audiences_of_driver(store: Store, driver: str) -> Iterator[str]:
+    if driver:
+        spec = _get(store, "csidriver", "", driver, group=".storage.k8s.io").get("spec") or {}
+        yield from (request.get("audience") or "" for request in spec.get("tokenRequests") or ())
+
+
+def _get(store: Store, singular: str, namespace: str, name: str, *, group: str = "") -> Object:
+    entry = store.get(Key(f"{singular}s{group}", namespace, name))
+    if entry is None:
+        raise _NotFoundError(f'{singular}{group} "{name}" not found')
+    return object_of(entry)
 
 
 class NodeRestriction(Plugin):

@@ -7,7 +7,7 @@ extendedresourcetoleration, network/denyserviceexternalips, namespace/exists, na
 from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.field import not_supported
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.resource_names import is_extended_resource
+from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key

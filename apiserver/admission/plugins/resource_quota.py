@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import amounts
+from kubeskew.apimachinery.quota.claims import ClaimFacts, DeviceClasses
 from kubeskew.apimachinery.quota.evaluators import Evaluator
 from kubeskew.apimachinery.quota.registry import IGNORED, Evaluators
-from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.plugins.quota_checking import QuotaError, QuotaRequest, check
+from kubeskew.apiserver.admission.plugins.quota_evaluator import QuotaError, QuotaRequest, check
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.parsed_objects import ParsedObjects
-from kubeskew.apiserver.caching.store_cache import DerivedFromStore
+from kubeskew.apiserver.caching.store_cache import DerivedFromStore, ParsedObjects
 from kubeskew.apiserver.storage.records import Key
 
 _RESOURCE = "resourcequotas"

@@ -9,8 +9,8 @@ from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.authorization.pod_secrets import secret_names
-from kubeskew.apiserver.caching.parsed_objects import ParsedObjects
+from kubeskew.apiserver.authorization.graph import secret_names
+from kubeskew.apiserver.caching.store_cache import ParsedObjects
 from kubeskew.apiserver.storage.records import Key
 
 DEFAULT = "default"

@@ -9,10 +9,18 @@ from typing import NamedTuple
 from kubeskew.apimachinery.errors import GroupKind, internal, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
-from kubeskew.apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
+from kubeskew.apiserver.admission.podsecurity.evaluation import (
+    LEVELS,
+    PRIVILEGED,
+    Evaluator,
+    Level,
+    Policy,
+    details,
+    read_policy,
+    reasons,
+)
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 

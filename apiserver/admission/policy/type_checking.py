@@ -14,14 +14,14 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
-from kubeskew.apiserver.admission.policy.compiling import Compiler, declare_all
+from kubeskew.apiserver.admission.policy.policies import Compiler, declare_all
 from kubeskew.apiserver.admission.services import AdmissionServices
+from kubeskew.apiserver.background import Wakeups
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.storage.encoding import dumps
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.user import SERVER
-from kubeskew.apiserver.wakeups import Wakeups
 
 log = logging.getLogger(__name__)
 

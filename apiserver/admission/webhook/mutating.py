@@ -7,13 +7,16 @@ import copy
 
 from kubeskew.apimachinery import errors
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.dynamic.matching import Invocation
-from kubeskew.apiserver.admission.dynamic.reinvocation import ReinvokeContext
-from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.dynamic.matching import Invocation, ReinvokeContext, Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.admission.webhook import reviews
-from kubeskew.apiserver.admission.webhook.hooks import CallingError, Hook, Hooks, guarded
-from kubeskew.apiserver.admission.webhook.reviews import AdmissionResponse
+from kubeskew.apiserver.admission.webhook import dispatcher
+from kubeskew.apiserver.admission.webhook.dispatcher import (
+    AdmissionResponse,
+    CallingError,
+    Hook,
+    Hooks,
+    guarded,
+)
 from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
 from kubeskew.apiserver.apply.patching.values import PatchError
 
@@ -73,10 +76,10 @@ class MutatingAdmissionWebhook(Plugin):
     ) -> bool:
         """Applies the response; returns whether the object changed. Raises the refusal, and 500."""
         if not response.allowed:
-            raise reviews.denial(hook.name, response.status)
+            raise dispatcher.denial(hook.name, response.status)
         if not response.patch:
             return False
-        operations = reviews.patch_operations(response.patch)
+        operations = dispatcher.patch_operations(response.patch)
         if not operations:
             return False
         current = await versioned.object(invocation)

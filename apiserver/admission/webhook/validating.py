@@ -8,11 +8,10 @@ import logging
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
-from kubeskew.apiserver.admission.dynamic.matching import Invocation
-from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.dynamic.matching import Invocation, Versioned
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.admission.webhook import reviews
-from kubeskew.apiserver.admission.webhook.hooks import Hook, Hooks, guarded
+from kubeskew.apiserver.admission.webhook import dispatcher
+from kubeskew.apiserver.admission.webhook.dispatcher import Hook, Hooks, guarded
 
 log = logging.getLogger(__name__)
 
@@ -64,4 +63,4 @@ class ValidatingAdmissionWebhook(Plugin):
     async def _ask(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> None:
         response = await self._hooks.call(hook, invocation, versioned)
         if not response.allowed:
-            raise reviews.denial(hook.name, response.status)
+            raise dispatcher.denial(hook.name, response.status)

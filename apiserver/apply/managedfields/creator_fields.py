@@ -1,17 +1,26 @@
-"""Makes the one entry of a new object that nobody managed before: its creator owns everything it sets.
+"""The one entry of a new object that nobody managed before: its creator owns everything it sets.
 
-What comparing it with a blank object gives, without the sets in between: creates are what a server does
-most. Each schema that is met becomes a function once: it knows the elements of its fields and what is below.
+A create is compared with that, so its creator owns what a struct holds but not the struct. Custom resources
+have no Go type: nothing is there before them.
+
+What comparing it with a blank object gives, without the sets in between: creates are what a server does most.
+Each schema that is met becomes a function once: it knows the elements of its fields and what is below.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go (the live object is a new one of the kind) and
+k8s.io/apimachinery/pkg/runtime/converter.go (omitempty omits no struct), 1.36.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apiserver.apply.managedfields import atoms, limits, path_elements
-from kubeskew.apiserver.apply.managedfields.blank import blank_value
-from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
+from kubeskew.apiserver.apply.managedfields import entries, fieldpath, typed
+from kubeskew.apiserver.apply.managedfields.fieldpath import FieldSet
+from kubeskew.apiserver.apply.managedfields.typed import ABSENT
 
+_TIMES = frozenset({"date-time", "micro-time"})  # structs that are written as null
+_STRUCTS = {Kind.INT_OR_STRING: 0, Kind.QUANTITY: "0"}
+_ZEROS = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
 Fields = dict[str, Any]
 Owned = Callable[[Any], Fields | None]  # what is below a field's element; None if the field is as in a blank
 Below = Callable[[Any], Fields]  # what follows an element that is owned itself
@@ -20,6 +29,26 @@ _SCALARS = frozenset(
     {Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.INT_OR_STRING, Kind.QUANTITY}
 )
 _NAMES_MAX = 1024  # of one map or list, of which the elements are kept; and characters of such an element
+
+
+def blank_object(schema: Schema) -> dict[str, Any]:
+    """Returns the fields of an empty struct that are written."""
+    values = ((name, blank_value(field)) for name, field in schema.fields.items())
+    return {name: value for name, value in values if value is not ABSENT}
+
+
+def blank_value(field: Field) -> Any:
+    """Returns the JSON of a field that is not set; ABSENT if it is omitted."""
+    schema = field.schema
+    if field.pointer:
+        return ABSENT if field.omit_empty else None
+    if schema.kind is Kind.OBJECT:
+        return blank_object(schema)
+    if schema.format in _TIMES:
+        return None
+    if schema.kind in _STRUCTS:
+        return _STRUCTS[schema.kind]
+    return ABSENT if field.omit_empty else _ZEROS.get(schema.kind)
 
 
 def serves(reset: FieldSet | None) -> bool:
@@ -46,8 +75,8 @@ class CreatorFields:
         found.pop(".", None)
         for element in sorted(reset.members) if reset is not None else ():
             found.pop(element, None)
-        for element in sorted(limits.UNOWNED.members & found.keys()):
-            nobodys = {".", *limits.UNOWNED.below(element).members}
+        for element in sorted(entries.UNOWNED.members & found.keys()):
+            nobodys = {".", *entries.UNOWNED.below(element).members}
             left = {text: part for text, part in found[element].items() if text not in nobodys}
             if left:
                 found[element] = left
@@ -63,7 +92,7 @@ class CreatorFields:
         return found
 
     def _made(self, schema: Schema) -> Below | None:
-        if schema.kind in _SCALARS or atoms.is_atomic(schema):
+        if schema.kind in _SCALARS or typed.is_atomic(schema):
             return None
         return self._list(schema) if schema.kind is Kind.LIST else self._map(schema)
 
@@ -77,7 +106,7 @@ class CreatorFields:
             for name in sorted(value):
                 part = known.get(name)
                 if part is None:
-                    part = path_elements.field(name), self._of(atoms.field_schema(schema, name) or atoms.ANY)
+                    part = fieldpath.field(name), self._of(typed.field_schema(schema, name) or typed.ANY)
                     if len(known) < _NAMES_MAX and len(name) < _NAMES_MAX:
                         known[name] = part
                 element, inner = part
@@ -99,8 +128,8 @@ class CreatorFields:
                 part = known.get(name)
                 if part is None:
                     field = schema.fields.get(name)
-                    owned = self._absent(atoms.ANY) if field is None else self._field(field)
-                    part = path_elements.field(name), owned
+                    owned = self._absent(typed.ANY) if field is None else self._field(field)
+                    part = fieldpath.field(name), owned
                     if field is not None:
                         known[name] = part
                 element, owned = part
@@ -115,7 +144,7 @@ class CreatorFields:
     def _field(self, field: Field) -> Owned:
         """Returns the walk over a field of a struct that is there from the start."""
         before, inner = blank_value(field), self._of(field.schema)
-        if before is atoms.ABSENT:
+        if before is typed.ABSENT:
             return self._absent(field.schema)
         if isinstance(before, dict) and inner is not None:
             struct = self._struct(field.schema)
@@ -135,7 +164,7 @@ class CreatorFields:
         return (lambda _value: {}) if below is None else below
 
     def _list(self, schema: Schema) -> Below:
-        item_schema = atoms.item_schema(schema)
+        item_schema = typed.schema_of_items(schema)
         only = schema.list_keys[0] if len(schema.list_keys) == 1 else ""
         known: dict[Any, str] = {}  # elements by their only key
 
@@ -147,11 +176,11 @@ class CreatorFields:
                 key = item.get(only) if only and item.__class__ is dict else None
                 element = known.get(key) if key.__class__ is str else None
                 if element is None:
-                    element = atoms.item_element(schema, item)
+                    element = typed.item_element(schema, item)
                     if key.__class__ is str and len(known) < _NAMES_MAX and len(element) < _NAMES_MAX:
                         known[key] = element
                 by_element.setdefault(element, []).append(item)
-            elements = path_elements.in_order(by_element) if len(by_element) > 1 else by_element
+            elements = fieldpath.in_order(by_element) if len(by_element) > 1 else by_element
             inner = self._of(item_schema)  # not before: schemas may be recursive
             found: Fields = {".": {}}
             for element in elements:

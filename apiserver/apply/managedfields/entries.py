@@ -1,6 +1,7 @@
-"""Reads and writes `metadata.managedFields`: the fields of each manager, their version and time.
+"""Entries of `metadata.managedFields`: decoding, encoding and limits.
 
-Source: k8s.io/apimachinery/pkg/util/managedfields/internal (managedfields.go, conflict.go), 1.36.
+Sources: k8s.io/apimachinery/pkg/util/managedfields/internal (managedfields.go, conflict.go), 1.36;
+k8s.io/apimachinery/pkg/util/managedfields/internal (stripmeta.go, capmanagers.go), 1.36.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,12 +9,37 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apply.managedfields import path_elements
-from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
+from kubeskew.apiserver.apply.managedfields import fieldpath
+from kubeskew.apiserver.apply.managedfields.fieldpath import FieldSet
 
 APPLY, UPDATE = "Apply", "Update"
+MAX_UPDATERS = 10
+ANCIENT = "ancient-changes"
+
+# What no manager ever owns.
+UNOWNED = FieldSet.of_fields(
+    [
+        ("apiVersion",),
+        ("kind",),
+        ("metadata",),
+        *(
+            ("metadata", name)
+            for name in (
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+            )
+        ),
+    ]
+)
 
 
 class EntryError(ValueError):
@@ -186,7 +212,7 @@ class ConflictsError(Exception):
             {
                 "reason": "FieldManagerConflict",
                 "message": f"conflict with {manager}",
-                "field": path_elements.show(path),
+                "field": fieldpath.show(path),
             }
             for manager, theirs in self.conflicts.items()
             for path in theirs.paths()
@@ -206,4 +232,41 @@ class ConflictsError(Exception):
 
 
 def _bullets(paths: Iterable[Iterable[str]]) -> list[str]:
-    return [f"- {path_elements.show(path)}" for path in paths]
+    return [f"- {fieldpath.show(path)}" for path in paths]
+
+
+def stripped(owned: VersionedFieldSet | None) -> VersionedFieldSet | None:
+    """Returns the fields without system fields; None if nothing is left."""
+    if owned is None:
+        return None
+    fields = owned.fields.difference(UNOWNED)
+    return None if fields.is_empty() else owned._replace(fields=fields)
+
+
+def capped(managed: Managed) -> Managed:
+    """Returns the oldest updaters' entries put together, one for each version, until there are few enough."""
+    managers, times = managed.managers, managed.times
+    updaters = [manager for manager, owned in managers.items() if not owned.applied]
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return managed
+    updaters.sort(key=lambda manager: (times.get(manager, ""), manager))
+    first: dict[str, ManagerId] = {}
+    for manager in updaters:
+        if excess <= 0:
+            break
+        owned = managers[manager]
+        if owned.api_version not in first:
+            first[owned.api_version] = manager
+            continue
+        bucket = ManagerId(ANCIENT, UPDATE, owned.api_version)
+        if bucket not in managers:
+            managers[bucket] = managers.pop(first[owned.api_version])
+        if manager != bucket:
+            merged = owned.fields.union(managers[bucket].fields)
+            managers[bucket] = owned._replace(fields=merged)
+            del managers[manager]
+            if manager in times:
+                times[bucket] = times[manager]
+        excess -= 1
+    return managed

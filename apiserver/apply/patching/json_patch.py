@@ -1,26 +1,28 @@
-"""Applies JSON patches (RFC 6902) with the semantics and texts of evanphx/json-patch v4, as upstream.
+"""JSON patches (RFC 6902) and JSON merge patches (RFC 7386), as evanphx/json-patch v4 reads and applies them.
 
 These differ from the RFC, and from the Python library of that name, in many places: `replace` of an absent
 key adds it, a null member counts as absent for `test`, indices may be negative, and every error has its own
 words.
+
+Objects that it reads are written with sorted keys; others stay as they are.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go over sigs.k8s.io/json, 1.36.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import errors
-from kubeskew.apiserver.apply.patching.values import (
-    PatchError,
-    clone,
-    load,
-    malformed,
-    rejected,
-    same,
-    size,
-)
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apiserver.apply.patching.values import PatchError, clone, load, malformed, rejected, same, size
+from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.decoding.pruning import duplicates
 
+_JSON = "application/json"
+_OPERATION = ("op", "path", "from", "value")
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 << 20  # bytes of JSON that all copies of one patch may add; upstream's JSONPatchMaxCopyBytes
 
@@ -34,6 +36,70 @@ _TEST_FAILED = "test failed"
 
 Operation = dict[str, Any]
 Step = Callable[[Any, Operation], Any]
+
+
+class Patch(NamedTuple):
+    """Holds a patch as a JSON value, and the strict errors that reading it gave."""
+
+    value: Any
+    strict: list[str]
+
+
+def read_operations(body: bytes) -> Patch:
+    """Returns a JSON patch; raises 400 for what is no list of operations."""
+    value = _parsed(body)
+    if not isinstance(value, list | None):
+        raise _no(value, "[]handlers.jsonPatchOp")
+    for operation in value or []:
+        _check_operation(operation)
+    return Patch(
+        value, [f"json patch {text}" for text in decode_errors.kept_errors(_operations(value or []))]
+    )
+
+
+def read_merge(body: bytes) -> Patch:
+    """Returns a merge patch; raises 400 for what is no object."""
+    value = _parsed(body)
+    if not isinstance(value, dict | None):
+        raise _no(value, "map[string]interface {}")
+    return Patch(value, decode_errors.kept_errors(duplicates(value)))
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return decoder.parse(body, _JSON).value
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from None
+
+
+def _no(value: Any, go_type: str) -> errors.StatusError:
+    why = f"json: cannot unmarshal {decode_errors.found(value)} into Go value of type {go_type}"
+    return errors.bad_request(f"error decoding patch: {why}")
+
+
+def _check_operation(operation: Any) -> None:
+    if not isinstance(operation, dict | None):
+        raise _no(operation, "handlers.jsonPatchOp")
+    for name, value in (operation or {}).items():
+        if name in _OPERATION[:3] and not isinstance(value, str | None):
+            where = f"Go struct field jsonPatchOp.{name} of type string"
+            why = f"json: cannot unmarshal {decode_errors.found(value)} into {where}"
+            raise errors.bad_request(f"error decoding patch: {why}")
+
+
+def _operations(operations: list[Any]) -> Iterator[str]:
+    for position, operation in enumerate(operations):
+        if not isinstance(operation, dict):
+            continue
+        for name, item, again in decode_errors.members(operation):
+            at = child(index("", position), name)
+            if name not in _OPERATION:
+                yield f'unknown field "{at}"'
+                continue
+            if again:
+                yield f'duplicate field "{at}"'
+            if name == "value":
+                yield from duplicates(item, at)
 
 
 class _StepError(Exception):
@@ -317,3 +383,41 @@ _STEPS: dict[str, Step] = {
     "remove": _remove,
     "move": _move,
 }
+
+
+def apply_merge_patch(doc: Any, patch: bytes | Any) -> Any:
+    """Applies `patch` (bytes, or its JSON value) to `doc`; raises PatchError."""
+    if isinstance(patch, bytes):
+        try:
+            patch = load(patch)
+        except ValueError:
+            raise malformed("Invalid JSON Patch") from None
+    if isinstance(patch, list) or (isinstance(patch, dict) and not isinstance(doc, dict)):
+        return _without_nulls(patch)
+    if not isinstance(patch, dict):
+        raise malformed("Invalid JSON Patch")
+    return _merge(doc, patch)
+
+
+def _merge(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(doc)
+    for key, value in patch.items():
+        current = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(current, dict) and isinstance(value, dict):
+            merged[key] = _merge(current, value)
+        elif isinstance(current, dict):
+            merged[key] = value  # nulls within an array stay when it takes the place of an object
+        else:
+            merged[key] = _without_nulls(value)
+    return dict(sorted(merged.items()))
+
+
+def _without_nulls(value: Any) -> Any:
+    """Returns `value` without the null members of its objects; null elements of arrays stay."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(value[key]) for key in sorted(value) if value[key] is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

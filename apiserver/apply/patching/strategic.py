@@ -1,18 +1,28 @@
-"""Applies strategic merge patches, in which the schema says which lists merge, and by which key.
+"""Strategic merge patches: lists merge as the schema says, and the result is fitted into Go's structs.
+
+Numbers convert as Go's do (2.0 is a whole number, what is too large wraps), and what does not fit is reported
+in other words than a JSON decoder's.
+
+Errors are those of Go's reflection, which upstream looks fields up with.
+
+An element's place is that of its merge key, or of itself in lists of scalars.
 
 Directives in the patch: `$patch` (replace, delete; in a list's element also for the list), `$retainKeys`,
 `$setElementOrder/FIELD`, `$deleteFromPrimitiveList/FIELD`.
 
-Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36 (the server's half).
+Sources: k8s.io/apimachinery/pkg/runtime/converter.go, 1.36;
+k8s.io/apimachinery/third_party/forked/golang/json/fields.go, 1.36;
+k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36;
+k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36 (the server's half).
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from kubeskew.apimachinery.golang import decode_errors
+from kubeskew.apimachinery.golang.decode_errors import ShapeError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apiserver.apply.patching.ordering import in_order, merged_order
-from kubeskew.apiserver.apply.patching.patch_fields import field_of, go_kind, list_field, strategy
 from kubeskew.apiserver.apply.patching.values import (
     PatchError,
     clone,
@@ -27,14 +37,199 @@ from kubeskew.apiserver.apply.patching.values import (
     type_name,
 )
 
+_BITS: Final = {"int32": 32, "int64": 64}
+_GO_KINDS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
+_OWN_READERS: Final = frozenset({"date-time", "micro-time"})
 Items = list[Any]
-
 DIRECTIVE = "$patch"
 RETAIN_KEYS = "$retainKeys"
 DELETE_LIST = "$deleteFromPrimitiveList"
 ELEMENT_ORDER = "$setElementOrder"
 
 _ANY = Schema(Kind.ANY)
+
+
+def fitted(value: Any, schema: Schema) -> Any:
+    """Returns `value` with the numbers that its type holds; raises ShapeError with the converter's text."""
+    if value is None:
+        return None
+    match schema.kind:
+        case Kind.OBJECT:
+            return _struct(value, schema)
+        case Kind.MAP:
+            return _map(value, schema)
+        case Kind.LIST:
+            return _list(value, schema)
+        case Kind.STRING if schema.format == "byte":
+            return _bytes(value)
+        case Kind.STRING if schema.format not in _OWN_READERS:
+            return _string(value)
+        case Kind.BOOLEAN:
+            return _simple(value, bool, "bool")
+        case Kind.INTEGER:
+            return _integer(value, schema.format or "int64")
+        case Kind.NUMBER:
+            return _number(value)
+    why = decode_errors.explain(value, schema)  # these types read JSON themselves
+    if why:
+        raise ShapeError(why)
+    return value
+
+
+def _struct(value: Any, schema: Schema) -> Any:
+    if not isinstance(value, dict):
+        raise ShapeError(f"cannot restore struct from: {_GO_KINDS[type(value)]}")
+    made = dict(value)
+    for name, field in schema.fields.items():
+        if value.get(name) is not None:
+            made[name] = fitted(value[name], field.schema)
+    return made
+
+
+def _map(value: Any, schema: Schema) -> Any:
+    if not isinstance(value, dict):
+        raise ShapeError(f"cannot restore map from {_GO_KINDS[type(value)]}")
+    items = schema.items
+    return value if items is None else {key: fitted(item, items) for key, item in value.items()}
+
+
+def _list(value: Any, schema: Schema) -> Any:
+    if not isinstance(value, list):
+        raise ShapeError(f"cannot restore slice from {_GO_KINDS[type(value)]}")
+    items = schema.items
+    return value if items is None else [fitted(item, items) for item in value]
+
+
+def _bytes(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ShapeError(f"cannot restore slice from {_GO_KINDS[type(value)]}")
+    offset = decode_errors.corrupt_base64_offset(value)
+    if offset is not None:
+        raise ShapeError(f"error decoding from json: illegal base64 data at input byte {offset}")
+    return value
+
+
+def _string(value: Any) -> Any:
+    if type(value) is int:  # Go would make a character of it
+        raise ShapeError("cannot convert int64 to string")
+    return _simple(value, str, "string")
+
+
+def _simple(value: Any, good: type, name: str) -> Any:
+    if type(value) is not good:
+        raise ShapeError(f"unrecognized type: {name}")
+    return value
+
+
+def _integer(value: Any, name: str) -> int:
+    if type(value) is float:
+        if value != int(value):
+            raise ShapeError(f"cannot convert float64 to {name}")
+        value = int(value)
+    if type(value) is not int:
+        raise ShapeError(f"unrecognized type: {name}")
+    bits = _BITS[name]
+    return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def _number(value: Any) -> Any:
+    if type(value) not in {int, float}:
+        raise ShapeError("unrecognized type: float64")
+    return value
+
+
+def unknown_fields(value: Any, schema: Schema) -> list[str]:
+    """Returns `unknown field "a.b"` for what the type does not have, in the order of these texts."""
+    return sorted(decode_errors.strict_errors(value, schema))
+
+
+def field_of(schema: Schema, name: str) -> Field:
+    """Returns the field of a struct, by its name or, as Go's JSON decoder, by its name in another case."""
+    if schema.kind not in (Kind.OBJECT, Kind.ANY):
+        kind = go_kind(schema)
+        raise failed(f"merging an object in json but data type is not struct, instead is: {kind}")
+    found = schema.fields.get(name)
+    if found is None:
+        folded = name.casefold()
+        found = next((field for key, field in schema.fields.items() if key.casefold() == folded), None)
+    if found is None:
+        struct = schema.name.rpartition(".")[2]
+        raise failed(f'unable to find api field in struct {struct} for the json field "{name}"')
+    return found
+
+
+def list_field(schema: Schema, name: str) -> Field:
+    """Returns the same of a field that must be a list."""
+    field = field_of(schema, name)
+    if field.schema.kind is not Kind.LIST:
+        raise failed(f"expected slice or array type, but got: {go_kind(schema)}")
+    return field
+
+
+def strategy(field: Field) -> str:
+    """Returns `merge`, `replace` or none; retainKeys concerns clients alone."""
+    return next((name for name in field.patch_strategy if name != "retainKeys"), "")
+
+
+def go_kind(schema: Schema) -> str:
+    """Returns Go's name for the kind of type."""
+    kinds = {Kind.MAP: "map", Kind.LIST: "slice", Kind.STRING: "string", Kind.BOOLEAN: "bool"}
+    return kinds.get(schema.kind, schema.format if schema.kind is Kind.INTEGER else "struct")
+
+
+def in_order(items: Items, order: Items, key: str | None) -> Items:
+    """Returns `items` sorted by their place in `order`, those that are to be deleted last."""
+    places = _places(order, key)
+    kept = [item for item in items if not (key and item.get("$patch") == "delete")]
+    deleted = [item for item in items if key and item.get("$patch") == "delete"]
+    found = [places.get(_mark(item, key)) for item in kept]
+    if None not in found:
+        ranked = sorted(zip(found, range(len(kept)), strict=True))
+        return [kept[position] for _, position in ranked] + deleted
+    return _sorted_partly(kept, found) + deleted
+
+
+def _sorted_partly(items: Items, places: list[int | None]) -> Items:
+    """Sorts as upstream's insertion sort, in which what has no place counts as less than its neighbour."""
+    done: list[tuple[int | None, Any]] = []
+    for place, item in zip(places, items, strict=True):
+        at = len(done)
+        while at > 0:
+            before = done[at - 1][0]
+            if place is not None and before is not None and place >= before:
+                break
+            at -= 1
+        done.insert(at, (place, item))
+    return [item for _, item in done]
+
+
+def merged_order(left: Items, right: Items, order: Items, key: str | None) -> Items:
+    """Returns both lists in one, each in its own order; `left` goes first where `order` says so."""
+    places = _places(order, key)
+    merged: Items = []
+    taken = 0
+    for item in right:
+        theirs = places.get(_mark(item, key))
+        while taken < len(left):
+            ours = places.get(_mark(left[taken], key))
+            if ours is None or theirs is None or ours >= theirs:
+                break
+            merged.append(left[taken])
+            taken += 1
+        merged.append(item)
+    return merged + left[taken:]
+
+
+def _mark(item: Any, key: str | None) -> Any:
+    return identity(item.get(key) if key else item)
+
+
+def _places(order: Items, key: str | None) -> dict[Any, int]:
+    """Returns the first position of each mark."""
+    places: dict[Any, int] = {}
+    for position, item in enumerate(order):
+        places.setdefault(_mark(item, key), position)
+    return places
 
 
 def apply_strategic(doc: Object, patch: bytes | Any, schema: Schema) -> Object:

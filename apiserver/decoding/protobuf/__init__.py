@@ -3,17 +3,16 @@
 Clients that send protobuf take JSON back; only a Status is written, for those that do not.
 """
 
-from kubeskew.apiserver.decoding.protobuf.decoding import (
+from kubeskew.apiserver.decoding.protobuf.envelope import (
     MAGIC,
     Envelope,
     decode_unknown,
+    encode_status,
     is_protobuf,
     read_envelope,
     read_object,
 )
-from kubeskew.apiserver.decoding.protobuf.numbers import is_known
-from kubeskew.apiserver.decoding.protobuf.statuses import encode_status
-from kubeskew.apiserver.decoding.protobuf.wire import WireError
+from kubeskew.apiserver.decoding.protobuf.messages import WireError, is_known
 
 __all__ = [
     "MAGIC",

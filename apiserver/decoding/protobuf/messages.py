@@ -1,22 +1,390 @@
-"""Reads messages along a schema: each struct type is turned once into readers by field number.
+"""Protobuf messages of built-in types: wire format, field numbers, values, and structs along the schema.
+
+Errors are those of the Unmarshal methods that Kubernetes generates for its types (1.36).
+
+`numbers.json` (made by `hack/catalogue/protobuf_numbers.py`): {definition name: {JSON name: number}}. A key
+`=definition name` is an embedded message: in JSON, its fields are those of the struct around it. Preview
+releases bring numbers of their own, which are guesses.
 
 Lists and maps come one element a token. A message that comes twice is merged, of other values the last
 counts, packed lists are read too: all as in Go.
+
+Source: k8s.io/apimachinery (time_proto.go, quantity, intstr, runtime) and apiextensions' marshal.go, 1.36.
 """
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any, Final
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from math import isfinite
+from pathlib import Path
+from struct import unpack
+from typing import Any, Final, NamedTuple
 
+import orjson
+
+from kubeskew.apimachinery.catalogue.data import copied_definitions, preview_numbers
+from kubeskew.apimachinery.go_formats import duration_text
+from kubeskew.apimachinery.golang.raw_extensions import RAW, with_text
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Kind, Schema
-from kubeskew.apiserver.decoding.protobuf import numbers, values
-from kubeskew.apiserver.decoding.protobuf.values import Codec
-from kubeskew.apiserver.decoding.protobuf.wire import BYTES, VARINT, Token, WireError, text, tokens, varints
+from kubeskew.apiserver.decoding.go_json import load_repeated
+
+VARINT, FIXED64, BYTES, GROUP_START, GROUP_END, FIXED32 = range(6)
+_SIZES: Final = {FIXED64: 8, FIXED32: 4}
+_MAX_SHIFT = 63
+_MANY: Final = 1 << 29  # protobuf has no such field numbers
+_64_BITS = (1 << 64) - 1
+_TRUNCATED = "unexpected EOF"
+_DATA = Path(__file__).with_name("numbers.json")
+_EMBEDDED = "="
+_TYPE_META: Final = {
+    "apiVersion",
+    "kind",
+}  # stand in the envelope; of an object inside another Go loses them too
+_KEPT: Final = 1024
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ZERO_TIME = datetime(1, 1, 1, tzinfo=UTC)  # Go's, whether sent as such or as an empty message
+_APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+SCHEMA_UNIONS: Final = frozenset(
+    f"{_APIEXTENSIONS}JSONSchemaPropsOr{what}" for what in ("Array", "Bool", "StringArray")
+)
+
+
+class WireError(ValueError):
+    """A body that Go could not read either; the text is Go's."""
+
+
+class Token(NamedTuple):
+    """Holds one field of a message. `value` is an integer for VARINT, else the bytes of the payload."""
+
+    number: int
+    wire_type: int
+    value: int | bytes
+
+
+_token: Final = Token._make
+
+
+def tokens(data: bytes, message: str) -> Iterator[Token]:
+    """Yields the fields in `data`, in their order, without groups. `message` names the Go type in errors."""
+    at, end = 0, len(data)
+    while at < end:
+        tag = data[at]
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = read_varint(data, at)
+        number, wire_type = tag >> 3, tag & 7
+        short = wire_type == BYTES and 0 < number < _MANY and at < end and data[at] < 0x80
+        if short and at + (size := data[at]) < end:
+            at += 1  # most fields by far: a short text or message
+            yield _token((number, BYTES, data[at : at + size]))
+            at += size
+            continue
+        _check(number, wire_type, message)
+        if wire_type == GROUP_START:
+            at = _skip_group(data, at)
+            continue
+        value, at = _payload(data, at, wire_type)
+        yield Token(number, wire_type, value)
+
+
+def _check(number: int, wire_type: int, message: str) -> None:
+    if wire_type == GROUP_END:
+        raise WireError(f"proto: {message}: wiretype end group for non-group")
+    if not 0 < number < 1 << 31:
+        raise WireError(f"proto: {message}: illegal tag {signed(number, 32)} (wire type {wire_type})")
+
+
+def _payload(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
+    if wire_type == VARINT:
+        return read_varint(data, at)
+    if wire_type == BYTES:
+        size, at = read_varint(data, at)
+        if size > _64_BITS >> 1:
+            raise WireError("proto: negative length found during unmarshaling")
+    elif wire_type in _SIZES:
+        size = _SIZES[wire_type]
+    else:
+        raise WireError(f"proto: illegal wireType {wire_type}")
+    if at + size > len(data):
+        raise WireError(_TRUNCATED)
+    return data[at : at + size], at + size
+
+
+def _skip_group(data: bytes, at: int) -> int:
+    """Returns the position after a group that began before `at`; groups nest, without using the stack."""
+    depth = 1
+    while depth:
+        tag, at = read_varint(data, at)
+        wire_type = tag & 7
+        if wire_type == GROUP_START:
+            depth += 1
+        elif wire_type == GROUP_END:
+            depth -= 1
+        else:
+            _, at = _payload(data, at, wire_type)
+    return at
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Returns an unsigned 64-bit number at a position, and the position after it."""
+    value = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _64_BITS, at
+        shift += 7
+        if shift > _MAX_SHIFT:
+            raise WireError("proto: integer overflow")
+    raise WireError(_TRUNCATED)
+
+
+def varints(data: bytes) -> Iterator[int]:
+    """Yields the numbers of a packed list."""
+    at = 0
+    while at < len(data):
+        value, at = read_varint(data, at)
+        yield value
+
+
+def signed(value: int, bits: int = 64) -> int:
+    """Returns the value that Go reads from an unsigned number into an `intN`: the lowest bits, in two's
+    complement.
+    """
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def double(data: bytes) -> float:
+    """Returns the number in a FIXED64 payload; JSON has no infinity and no NaN."""
+    number: float = unpack("<d", data)[0]
+    if not isfinite(number):
+        raise WireError("json: unsupported value")
+    return number
+
+
+def text(data: bytes) -> str:
+    """Returns a string; what is not UTF-8 becomes U+FFFD, as in the JSON that Go would write of it."""
+    return data.decode("utf-8", "replace")
+
+
+@cache
+def load_numbers() -> Mapping[str, Mapping[str, int]]:
+    """Returns the whole table; read once per process."""
+    table: dict[str, dict[str, int]] = orjson.loads(_DATA.read_bytes())
+    for new, old in copied_definitions().items():
+        for name in [name for name in table if name.startswith(old)]:
+            numbers = {key.replace(old, new): number for key, number in table[name].items()}
+            table[new + name.removeprefix(old)] = numbers
+    for name, numbers in preview_numbers().items():
+        table[name] = table.get(name, {}) | numbers
+    return table
+
+
+@lru_cache(maxsize=_KEPT)
+def is_known(schema: Schema) -> bool:
+    """Decides whether objects of a struct type can be read without losing a field; not those of custom
+    resources.
+    """
+    return schema.kind is Kind.OBJECT and not any(True for _ in unnumbered(schema))
+
+
+def unnumbered(schema: Schema) -> Iterator[str]:
+    """Yield the fields that have no number, as `definition.field`, in the type and in all that it holds."""
+    todo, seen = [schema], {schema}
+    while todo:
+        current = todo.pop()
+        if current.kind is Kind.OBJECT and current.fields:
+            missing = current.fields.keys() - numbered(current.name)
+            missing = missing - _TYPE_META if missing >= _TYPE_META else missing
+            yield from (f"{current.name}.{field}" for field in sorted(missing))
+        inner = [field.schema for field in current.fields.values()]
+        for other in [*inner, *([current.items] if current.items is not None else [])]:
+            if other not in seen:
+                seen.add(other)
+                todo.append(other)
+
+
+def numbered(name: str) -> set[str]:
+    """Returns the JSON names of the fields of a type that have a number, in embedded messages too."""
+    return set(fields_of(name).values()).union(*map(numbered, embedded_in(name).values()))
+
+
+def fields_of(name: str) -> dict[int, str]:
+    """Number → JSON name of the type's own fields."""
+    return {
+        number: key for key, number in load_numbers().get(name, {}).items() if not key.startswith(_EMBEDDED)
+    }
+
+
+def embedded_in(name: str) -> dict[int, str]:
+    """Number → definition name of the messages embedded in a type."""
+    return {
+        number: key.removeprefix(_EMBEDDED)
+        for key, number in load_numbers().get(name, {}).items()
+        if key.startswith(_EMBEDDED)
+    }
+
+
+class Codec(NamedTuple):
+    """Holds the way a type is read: its wire type, the value in a payload of that type, and its
+    zero value.
+    """
+
+    wire_type: int
+    read: Callable[[Any], Any]
+    zero: Callable[[], Any]
+
+
+def codec(schema: Schema) -> Codec:
+    """Returns the codec of a type that is no struct, list or map."""
+    match schema.kind:
+        case Kind.STRING:
+            return _TEXTS.get(schema.format, _STRING)
+        case Kind.INTEGER:
+            bits = 32 if schema.format == "int32" else 64
+            return Codec(VARINT, lambda number: signed(number, bits), int)
+        case Kind.BOOLEAN:
+            return Codec(VARINT, bool, bool)
+        case Kind.NUMBER:
+            return Codec(FIXED64, double, float)
+        case Kind.QUANTITY:
+            return Codec(BYTES, quantity, lambda: "0")
+        case Kind.INT_OR_STRING:
+            return Codec(BYTES, int_or_string, int)
+        case _:
+            return Codec(BYTES, raw_extension if schema.name == RAW else raw_json, _nothing)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _field(data: bytes, number: int, default: Any, wire_type: int = VARINT) -> Any:
+    """Returns the last value of one field of a small message."""
+    found: Token | None = None
+    for token in tokens(data, "message"):
+        if token.number == number:
+            found = token
+    if found is None:
+        return default
+    if found.wire_type != wire_type:
+        raise WireError(f"proto: wrong wireType = {found.wire_type} for field {number}")
+    return found.value
+
+
+def time(data: bytes) -> str | None:
+    """Reads a time as RFC 3339 in seconds; None for Go's zero time, which is an empty message."""
+    moment = _moment(data, nanoseconds=False)
+    return None if moment is None else _rfc3339(moment, "seconds")
+
+
+def micro_time(data: bytes) -> str | None:
+    """Reads a time as RFC 3339 in microseconds; None for Go's zero time."""
+    moment = _moment(data, nanoseconds=True)
+    return None if moment is None else _rfc3339(moment, "microseconds")
+
+
+def _rfc3339(moment: datetime, precision: str) -> str:
+    return moment.isoformat(timespec=precision).removesuffix("+00:00") + "Z"
+
+
+def _moment(data: bytes, *, nanoseconds: bool) -> datetime | None:
+    if not data:
+        return None
+    nanos = signed(_field(data, 2, 0), 32) if nanoseconds else 0
+    try:
+        moment = _EPOCH + timedelta(seconds=signed(_field(data, 1, 0)), microseconds=nanos // 1000)
+    except OverflowError:
+        raise WireError("Time.MarshalJSON: year outside of range [0,9999]") from None
+    return None if moment == _ZERO_TIME else moment
+
+
+def duration(data: bytes) -> str:
+    """Returns a metav1.Duration as Go prints it: `1h2m3.5s`, `100ms`, `0s`."""
+    return duration_text(signed(_field(data, 1, 0)))
+
+
+def quantity(data: bytes) -> str:
+    """Returns the text of a quantity, checked: an unset one is 0."""
+    sent = _field(data, 1, None, BYTES)
+    if sent is None:
+        return "0"
+    try:
+        Quantity.parse(text(sent))
+    except ValueError as error:
+        raise WireError(str(error)) from None
+    return text(sent)
+
+
+def int_or_string(data: bytes) -> int | str:
+    """Reads an IntOrString: its type (0 is a number, 1 a string), and a field for each."""
+    kind = signed(_field(data, 1, 0))
+    if kind == 0:
+        return signed(_field(data, 2, 0), 32)
+    if kind == 1:
+        return text(_field(data, 3, b"", BYTES))
+    raise WireError("impossible IntOrString.Type")
+
+
+def raw_json(data: bytes) -> Any:
+    """Returns the JSON that a RawExtension, FieldsV1 or JSON carries; None if nothing."""
+    sent = _field(data, 1, b"", BYTES)
+    if not sent:
+        return None
+    try:
+        return load_repeated(sent)
+    except ValueError as error:
+        raise WireError(f"raw JSON: {error}") from None
+
+
+def raw_extension(data: bytes) -> Any:
+    """Returns the same for a RawExtension, which keeps its bytes."""
+    value = raw_json(data)
+    return with_text(value, _field(data, 1, b"", BYTES)) if isinstance(value, dict) else value
+
+
+def schema_union(name: str, read_schema: Callable[[bytes], Any]) -> Codec:
+    """Makes the codec of JSONSchemaPropsOrArray, …OrBool and …OrStringArray of a CustomResourceDefinition."""
+
+    def alternatives(data: bytes) -> Any:
+        """Returns the list if there is one, else the schema, else whether anything is allowed, else null."""
+        if name.endswith("OrBool"):
+            sent = _field(data, 2, None, BYTES)
+            return read_schema(sent) if sent is not None else bool(_field(data, 1, 0))
+        several = [token.value for token in tokens(data, "JSONSchemaProps") if token.number == 2]
+        if any(isinstance(part, int) for part in several):
+            raise WireError("proto: wrong wireType = 0 for field JSONSchemas")
+        if several:
+            read = text if name.endswith("StringArray") else read_schema
+            return [read(part) for part in several if isinstance(part, bytes)]
+        sent = _field(data, 1, None, BYTES)
+        return None if sent is None else read_schema(sent)
+
+    return Codec(BYTES, alternatives, _nothing)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+_STRING: Final = Codec(BYTES, text, str)
+_TEXTS: Final = {
+    "byte": Codec(BYTES, _base64, str),
+    "date-time": Codec(BYTES, time, _nothing),
+    "micro-time": Codec(BYTES, micro_time, _nothing),
+    "duration": Codec(BYTES, duration, lambda: "0s"),
+}
+
 
 Setter = Callable[[Object, Token], None]  # puts a token's value into the struct around it
 
-_KEPT: Final = 4096
+_KEPT_AS_SENT: Final = 4096
 _KEY, _VALUE, _ITEMS = (
     1,
     2,
@@ -44,21 +412,21 @@ def _go_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_KEPT_AS_SENT)
 def _setters(schema: Schema, name: str) -> Mapping[int, Setter]:
     """Makes one setter per field that the schema has; a schema of an older release does not know them all."""
     setters: dict[int, Setter] = {}
-    for number, field in numbers.fields_of(name).items():
+    for number, field in fields_of(name).items():
         if field in schema.fields:
             setters[number] = _setter(field, schema.fields[field].schema, schema)
-    for number, embedded in numbers.embedded_in(name).items():
+    for number, embedded in embedded_in(name).items():
         setters[number] = _embedded(schema, embedded)
     return setters
 
 
 def _embedded(schema: Schema, name: str) -> Setter:
     def put(found: Object, token: Token) -> None:
-        _read_into(found, _payload(token, _go_name(name)), schema, name)
+        _read_into(found, _message_payload(token, _go_name(name)), schema, name)
 
     return put
 
@@ -80,7 +448,7 @@ def _setter(field: str, schema: Schema, owner: Schema) -> Setter:
 
 def _struct(field: str, schema: Schema) -> Setter:
     def put(found: Object, token: Token) -> None:
-        _read_into(found.setdefault(field, {}), _payload(token, field), schema, schema.name)
+        _read_into(found.setdefault(field, {}), _message_payload(token, field), schema, schema.name)
 
     return put
 
@@ -91,7 +459,7 @@ def _list(field: str, items: Schema, owner: Schema) -> Setter:
     def put(found: Object, token: Token) -> None:
         several = found.setdefault(field, [])
         if codec.wire_type == VARINT and token.wire_type == BYTES:
-            several += [codec.read(number) for number in varints(_payload(token, field))]
+            several += [codec.read(number) for number in varints(_message_payload(token, field))]
         else:
             several.append(_one(codec, token, field))
 
@@ -103,9 +471,9 @@ def _map(field: str, items: Schema, owner: Schema) -> Setter:
 
     def put(found: Object, token: Token) -> None:
         key, value = "", codec.zero()
-        for part in tokens(_payload(token, field), _go_name(owner.name)):
+        for part in tokens(_message_payload(token, field), _go_name(owner.name)):
             if part.number == _KEY:
-                key = text(_payload(part, field))
+                key = text(_message_payload(part, field))
             elif part.number == _VALUE:
                 value = _one(codec, part, field)
         found.setdefault(field, {})[key] = value
@@ -119,7 +487,7 @@ def _one(codec: Codec, token: Token, field: str) -> Any:
     return codec.read(token.value)
 
 
-def _payload(token: Token, field: str) -> bytes:
+def _message_payload(token: Token, field: str) -> bytes:
     if token.wire_type != BYTES or isinstance(token.value, int):
         raise _wrong(token, field)
     return token.value
@@ -137,10 +505,10 @@ def _codec(schema: Schema, owner: Schema) -> Codec:
             return Codec(BYTES, lambda data: read(data, schema), lambda: read(b"", schema))
         case Kind.LIST if schema.items is not None:
             return _wrapped_list(_codec(schema.items, owner))
-        case Kind.ANY if schema.name in values.SCHEMA_UNIONS:
-            return values.schema_union(schema.name, lambda data: read(data, owner))
+        case Kind.ANY if schema.name in SCHEMA_UNIONS:
+            return schema_union(schema.name, lambda data: read(data, owner))
         case _:
-            return values.codec(schema)
+            return codec(schema)
 
 
 def _wrapped_list(items: Codec) -> Codec:

@@ -12,10 +12,13 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
-from kubeskew.apiserver.admission.policy import mutations
-from kubeskew.apiserver.admission.policy.compiling import Compiler
-from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck
-from kubeskew.apiserver.registry.admissionregistration.policy_validation import Checks, VariableCheck
+from kubeskew.apiserver.admission.policy import mutating_policy
+from kubeskew.apiserver.admission.policy.policies import Compiler
+from kubeskew.apiserver.registry.admissionregistration.validation import (
+    Checks,
+    ExpressionCheck,
+    VariableCheck,
+)
 
 
 def compile_errors(expression: Expression, path: str) -> Iterator[FieldError]:
@@ -59,7 +62,7 @@ def policy_checks(release: Release, spec: Object, old: Object | None, *, mutatin
     def mutation(kind: str) -> ExpressionCheck:
         def run(source: str, path: str) -> Iterator[FieldError]:
             stored = source in known
-            yield from compile_errors(mutations.expression(compiler, kind, source, stored=stored), path)
+            yield from compile_errors(mutating_policy.expression(compiler, kind, source, stored=stored), path)
 
         return run
 
@@ -68,7 +71,7 @@ def policy_checks(release: Release, spec: Object, old: Object | None, *, mutatin
         validation=check((types.BOOL,)),
         message=check((types.STRING,), authorizer=False),
         annotation=check((types.STRING, types.NULL)),
-        mutation={kind: mutation(kind) for kind in mutations.KINDS},
+        mutation={kind: mutation(kind) for kind in mutating_policy.KINDS},
         variable=_variable_check(compiler, known),
     )
 

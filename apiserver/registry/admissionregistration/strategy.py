@@ -1,6 +1,10 @@
-"""Holds the strategies of the kinds that configure admission: webhooks, policies, bindings.
+"""Webhook configurations, admission policies and their bindings: defaults, strategies, cells of tables.
 
-Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/strategy.go, 1.36.
+The writer of a policy or a binding needs the right to read the parameters that it refers to.
+
+Sources: pkg/apis/admissionregistration/v1alpha1/defaults.go,
+k8s.io/kubernetes/pkg/registry/admissionregistration/*/strategy.go and authz.go,
+pkg/printers/internalversion/printers.go, 1.36.
 """
 
 from abc import ABC, abstractmethod
@@ -8,28 +12,120 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.field import FieldError, forbidden
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.admissionregistration import expression_checks
-from kubeskew.apiserver.registry.admissionregistration.param_access import (
-    param_kind_errors,
-    param_ref_errors,
-)
-from kubeskew.apiserver.registry.admissionregistration.policy_validation import (
+from kubeskew.apiserver.registry.admissionregistration.validation import (
     Checks,
+    WebhookValidationOptions,
     binding_errors,
     mutating_policy_errors,
     validating_policy_errors,
-)
-from kubeskew.apiserver.registry.admissionregistration.webhook_validation import (
-    WebhookValidationOptions,
     webhooks_errors,
 )
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import MetadataKeptStatus, WithGenerationConditionalUpdate
-from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import Check, Strategy, StrategyContext
+from kubeskew.apiserver.registry.shared.references import default_service_port
+from kubeskew.apiserver.registry.tables.cells import UNSET, Cells, Subject
+from kubeskew.apiserver.user import User
 
 _GROUP = "admissionregistration.k8s.io"
+
+
+def _selectors(obj: Object) -> None:
+    struct(obj, "namespaceSelector")
+    struct(obj, "objectSelector")
+
+
+def _webhook(webhook: Object) -> None:
+    fill_null(webhook, failurePolicy="Fail", matchPolicy="Equivalent", timeoutSeconds=10)
+    _selectors(webhook)
+    for rule in each(webhook, "rules"):
+        fill_null(rule, scope="*")
+    default_service_port(struct(webhook, "clientConfig"))
+
+
+def default_validating_webhooks(obj: Object, _: DefaultingContext) -> None:
+    for webhook in each(obj, "webhooks"):
+        _webhook(webhook)
+
+
+def default_mutating_webhooks(obj: Object, ctx: DefaultingContext) -> None:
+    default_validating_webhooks(obj, ctx)
+    for webhook in each(obj, "webhooks"):
+        fill_null(webhook, reinvocationPolicy="Never")
+
+
+def _match_resources(match: Object | None) -> None:
+    if match is None:
+        return
+    fill_null(match, matchPolicy="Equivalent")
+    _selectors(match)
+    for rule in each(match, "resourceRules", "excludeResourceRules"):
+        fill_null(rule, scope="*")
+
+
+def default_admission_policy(obj: Object, _: DefaultingContext) -> None:
+    spec = struct(obj, "spec")
+    fill_null(spec, failurePolicy="Fail")
+    _match_resources(spec.get("matchConstraints"))
+
+
+def default_admission_binding(obj: Object, _: DefaultingContext) -> None:
+    _match_resources(struct(obj, "spec").get("matchResources"))
+
+
+def default_admission_binding_alpha(obj: Object, ctx: DefaultingContext) -> None:
+    default_admission_binding(obj, ctx)
+    reference = obj["spec"].get("paramRef")
+    if reference is not None:
+        fill_null(reference, parameterNotFoundAction="Deny")
+
+
+def param_kind_errors(obj: Object, ctx: StrategyContext) -> Iterator[FieldError]:
+    """Checks a policy: its user may get every object of the paramKind."""
+    kind = (obj.get("spec") or {}).get("paramKind")
+    if kind is None or _is_allowed(ctx, kind, "get", "*", "*"):
+        return
+    named = f"kind={kind.get('kind')}, apiVersion={kind.get('apiVersion')}"
+    text = f'must have "get" permission on all objects of the referenced paramKind ({named})'
+    yield forbidden("spec.paramKind", f"user {_shown(ctx.user)} {text}")
+
+
+def param_ref_errors(obj: Object, policies: str, ctx: StrategyContext) -> Iterator[FieldError]:
+    """Checks a binding: its user may get, or list, what the paramRef points to. `policies` is
+    their plural.
+    """
+    spec = obj.get("spec") or {}
+    reference = spec.get("paramRef")
+    if reference is None:
+        return
+    policy = ctx.get_entry(f"{policies}.{_GROUP}", "", spec.get("policyName") or "") or {}
+    kind, name = (policy.get("spec") or {}).get("paramKind"), reference.get("name") or ""
+    verb = "get" if name else "list"
+    if not _is_allowed(ctx, kind, verb, reference.get("namespace") or "", name):
+        text = f'does not have "{verb}" permission on the object referenced by paramRef'
+        yield forbidden("spec.paramRef", f"user {_shown(ctx.user)} {text}")
+
+
+def _is_allowed(ctx: StrategyContext, kind: Object | None, verb: str, namespace: str, name: str) -> bool:
+    if ctx.authorize is None:
+        return True
+    group = version = resource = "*"
+    if kind is not None:
+        group, _, version = (kind.get("apiVersion") or "").rpartition("/")
+        found = ctx.catalogue.by_kind(group, version, kind.get("kind") or "")
+        resource = found.plural if found is not None else "*"
+    info = RequestInfo(True, "", verb, group, version, resource, namespace=namespace, name=name)
+    return ctx.authorize(ctx.user, info).allowed
+
+
+def _shown(user: User) -> str:
+    """Returns a user as Go prints it."""
+    extra = " ".join(f"{name}:[{' '.join(values)}]" for name, values in sorted(user.extra.items()))
+    return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
 
 
 class ValidatingWebhooksStrategy(WithGenerationConditionalUpdate):
@@ -126,3 +222,42 @@ class MutatingBindingStrategy(ValidatingBindingStrategy):
 
     validating = False
     policies = "mutatingadmissionpolicies"
+
+
+def webhook_configuration_cells(subject: Subject) -> Cells:
+    return {"Webhooks": subject.count("webhooks")}
+
+
+def admission_policy_cells(subject: Subject) -> Cells:
+    kind = subject.at("spec", "paramKind")
+    return {
+        "Validations": subject.count("spec", "validations"),
+        "Mutations": subject.count("spec", "mutations"),
+        "ParamKind": UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}",
+    }
+
+
+def admission_policy_binding_cells(subject: Subject) -> Cells:
+    reference = subject.at("spec", "paramRef") or {}
+    parameters = UNSET
+    if reference.get("name"):
+        parameters = f"{reference.get('namespace') or '*'}/{reference['name']}"
+    elif reference.get("selector") is not None:
+        parameters = _selector_as_go(reference["selector"])
+    return {"PolicyName": subject.text("spec", "policyName"), "ParamRef": parameters}
+
+
+def _selector_as_go(selector: Object) -> str:
+    """Returns a selector as the Go type prints itself (from memory of the generated stringer)."""
+    pairs = sorted((selector.get("matchLabels") or {}).items())
+    labels = "".join(f"{key}: {value}," for key, value in pairs)
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{expression.get('key', '')},"
+        f"Operator:{expression.get('operator', '')},"
+        f"Values:[{' '.join(expression.get('values') or ())}],}},"
+        for expression in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )

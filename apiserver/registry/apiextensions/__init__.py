@@ -1,9 +1,9 @@
 """Registers what is particular to the kinds of apiextensions.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "customresourcedefinitions": "customresourcedefinition.strategy:DefinitionStrategy",
+    "customresourcedefinitions": "customresourcedefinition:DefinitionStrategy",
 }
 
 DEFAULTS = {
-    "v1.CustomResourceDefinition": "defaults:definition",
+    "v1.CustomResourceDefinition": "customresourcedefinition:default_definition",
 }

@@ -1,13 +1,13 @@
 """Registers what is particular to the kinds of apiregistration.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "apiservices": "apiservice.strategy:APIServiceStrategy",
+    "apiservices": "apiservice:APIServiceStrategy",
 }
 
 CELLS = {
-    "APIService": "apiservice.table:api_service",
+    "APIService": "apiservice:api_service_cells",
 }
 
 DEFAULTS = {
-    "v1.APIService": "apiservice.defaults:api_service",
+    "v1.APIService": "apiservice:default_api_service",
 }

@@ -1,9 +1,9 @@
 """Registers what is particular to the kinds of internal.apiserver.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "storageversions": "storageversion.strategy:StorageVersionStrategy",
+    "storageversions": "storageversion:StorageVersionStrategy",
 }
 
 CELLS = {
-    "StorageVersion": "storageversion.table:storage_version",
+    "StorageVersion": "storageversion:storage_version_cells",
 }

@@ -1,24 +1,24 @@
 """Registers what is particular to the kinds of apps: each by module and name."""
 
 STRATEGIES = {
-    "controllerrevisions": "controllerrevision.strategy:ControllerRevisionStrategy",
-    "daemonsets": "daemonset.strategy:DaemonSetStrategy",
-    "deployments": "deployment.strategy:DeploymentStrategy",
-    "replicasets": "replicaset.strategy:ReplicaSetStrategy",
-    "statefulsets": "statefulset.strategy:StatefulSetStrategy",
+    "controllerrevisions": "controllerrevision:ControllerRevisionStrategy",
+    "daemonsets": "daemonset:DaemonSetStrategy",
+    "deployments": "deployment:DeploymentStrategy",
+    "replicasets": "replicaset:ReplicaSetStrategy",
+    "statefulsets": "statefulset:StatefulSetStrategy",
 }
 
 CELLS = {
-    "ControllerRevision": "controllerrevision.table:controller_revision",
-    "DaemonSet": "daemonset.table:daemon_set",
-    "Deployment": "deployment.table:deployment",
-    "ReplicaSet": "replicaset.table:replica_set",
-    "StatefulSet": "statefulset.table:stateful_set",
+    "ControllerRevision": "controllerrevision:controller_revision_cells",
+    "DaemonSet": "daemonset:daemon_set_cells",
+    "Deployment": "deployment:deployment_cells",
+    "ReplicaSet": "replicaset:replica_set_cells",
+    "StatefulSet": "statefulset:stateful_set_cells",
 }
 
 DEFAULTS = {
-    "v1.DaemonSet": "daemonset.defaults:daemon_set",
-    "v1.Deployment": "deployment.defaults:deployment",
-    "v1.ReplicaSet": "replicaset.defaults:replica_set",
-    "v1.StatefulSet": "statefulset.defaults:stateful_set",
+    "v1.DaemonSet": "daemonset:default_daemon_set",
+    "v1.Deployment": "deployment:default_deployment",
+    "v1.ReplicaSet": "replicaset:default_replica_set",
+    "v1.StatefulSet": "statefulset:default_stateful_set",
 }

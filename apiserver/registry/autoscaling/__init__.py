@@ -1,16 +1,16 @@
 """Registers what is particular to the kinds of autoscaling: each by module and name."""
 
 STRATEGIES = {
-    "horizontalpodautoscalers": "horizontalpodautoscaler.strategy:AutoscalerStrategy",
+    "horizontalpodautoscalers": "horizontalpodautoscaler:AutoscalerStrategy",
 }
 
 CELLS = {
-    "HorizontalPodAutoscaler": "horizontalpodautoscaler.table:horizontal_pod_autoscaler",
-    "Scale": "scale.table:scale",
+    "HorizontalPodAutoscaler": "horizontalpodautoscaler:horizontal_pod_autoscaler_cells",
+    "Scale": "scale:scale_cells",
 }
 
 DEFAULTS = {
-    "v1.HorizontalPodAutoscaler": "horizontalpodautoscaler.defaults:autoscaler_v1",
-    "v2.HorizontalPodAutoscaler": "horizontalpodautoscaler.defaults:autoscaler",
-    "v2beta2.HorizontalPodAutoscaler": "horizontalpodautoscaler.defaults:autoscaler",
+    "v1.HorizontalPodAutoscaler": "horizontalpodautoscaler:default_autoscaler_v1",
+    "v2.HorizontalPodAutoscaler": "horizontalpodautoscaler:default_autoscaler",
+    "v2beta2.HorizontalPodAutoscaler": "horizontalpodautoscaler:default_autoscaler",
 }

@@ -1,15 +1,15 @@
 """Registers what is particular to the kinds of cdi.k8s.io (KEP-3063 as drafted), by module and name."""
 
 STRATEGIES = {
-    "resourceclaims": "resourceclaim.strategy:ClaimStrategy",
-    "resourceclasses": "resourceclass.strategy:ResourceClassStrategy",
+    "resourceclaims": "resourceclaim:ClaimStrategy",
+    "resourceclasses": "resourceclass:ResourceClassStrategy",
 }
 
 CELLS = {
-    "ResourceClaim": "resourceclaim.table:resource_claim",
-    "ResourceClass": "resourceclass.table:resource_class",
+    "ResourceClaim": "resourceclaim:resource_claim_cells",
+    "ResourceClass": "resourceclass:resource_class_cells",
 }
 
 DEFAULTS = {
-    "v1alpha1.ResourceClaim": "resourceclaim.defaults:claim",
+    "v1alpha1.ResourceClaim": "resourceclaim:default_claim",
 }

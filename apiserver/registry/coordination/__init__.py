@@ -1,11 +1,11 @@
 """Registers what is particular to the kinds of coordination.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "leasecandidates": "leasecandidate.strategy:LeaseCandidateStrategy",
-    "leases": "lease.strategy:LeaseStrategy",
+    "leasecandidates": "leasecandidate:LeaseCandidateStrategy",
+    "leases": "lease:LeaseStrategy",
 }
 
 CELLS = {
-    "Lease": "lease.table:lease",
-    "LeaseCandidate": "leasecandidate.table:lease_candidate",
+    "Lease": "lease:lease_cells",
+    "LeaseCandidate": "leasecandidate:lease_candidate_cells",
 }

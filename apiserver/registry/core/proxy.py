@@ -14,9 +14,8 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.nodes.containers import pod_of
-from kubeskew.apiserver.nodes.exchange import Address
-from kubeskew.apiserver.nodes.upgrade_proxy import is_upgrade, pass_on, pass_upgrade, streamed
+from kubeskew.apiserver.nodes.connections import pod_of
+from kubeskew.apiserver.nodes.proxy import Address, is_upgrade, pass_on, pass_upgrade, streamed
 from kubeskew.apiserver.registry.requests.admission import admit_connection
 from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
 

@@ -1,13 +1,13 @@
 """Registers what is particular to the kinds of discovery.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "endpointslices": "endpointslice.strategy:EndpointSliceStrategy",
+    "endpointslices": "endpointslice:EndpointSliceStrategy",
 }
 
 CELLS = {
-    "EndpointSlice": "endpointslice.table:endpoint_slice",
+    "EndpointSlice": "endpointslice:endpoint_slice_cells",
 }
 
 DEFAULTS = {
-    "v1.EndpointSlice": "endpointslice.defaults:endpoint_slice",
+    "v1.EndpointSlice": "endpointslice:default_endpoint_slice",
 }

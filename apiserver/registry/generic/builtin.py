@@ -1,10 +1,21 @@
-"""Holds strategies that several kinds share: a generation, and metadata that a status write leaves alone."""
+"""Holds strategies that several kinds share.
+
+They keep a generation, leave metadata alone in a status write, or have complete rules of their own, as
+upstream's Validate and ValidateUpdate.
+"""
 
 from typing import ClassVar
 
 from kubeskew.apimachinery.golang.roundtrip import always_written, zero
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import (
+    AS_NEW_AND_AS_CHANGE,
+    Check,
+    Checks,
+    StatusStrategy,
+    Strategy,
+    StrategyContext,
+)
 
 
 class SpecKeptStatus(StatusStrategy):
@@ -64,3 +75,27 @@ class WithGenerationConditionalUpdate(WithGeneration):
     """A kind whose updates must carry a resourceVersion as well."""
 
     allow_unconditional_update = False
+
+
+class HandwrittenValidation(Strategy):
+    """Checks by the kind's own rules alone: none follows from the schema."""
+
+    create_checks: ClassVar[Checks] = (Check.METADATA, Check.OWN_RULES)
+    update_checks: ClassVar[Checks] = (Check.METADATA_CHANGE, Check.CHANGE)
+
+
+class HandwrittenBuiltIn(HandwrittenValidation, BuiltIn):
+    """A built-in kind with rules of its own."""
+
+
+class ValidatedAsNew(HandwrittenBuiltIn):
+    """A kind whose changes are looked at twice: as new objects, and as changes."""
+
+    update_checks: ClassVar[Checks] = AS_NEW_AND_AS_CHANGE
+
+
+class WithoutMetadata(HandwrittenValidation):
+    """A kind that does not look at its metadata: only what holds for all is asked of it."""
+
+    create_checks: ClassVar[Checks] = (Check.OWN_RULES,)
+    update_checks: ClassVar[Checks] = (Check.CHANGE,)

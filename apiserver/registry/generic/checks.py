@@ -1,4 +1,7 @@
-"""Checks objects of every kind: metadata, structure, and fields whose gate is off."""
+"""Checks objects of every kind: metadata, structure, fields whose gate is off, owner references.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAndAddWarning), 1.36.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,10 +15,15 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver import object_meta
-from kubeskew.apiserver.decoding.empty_lists import forget_empty_lists
+from kubeskew.apiserver.decoding.pruning import forget_empty_lists
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
+_TEXT = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
+_AFTER = " after mutating admission happens"
 # Of types with JSON names that errors show; the catalogue's fields are not in Go's order.
 _GO_ORDER: Mapping[str, Sequence[str]] = {
     "LabelSelector": ("matchLabels", "matchExpressions"),
@@ -24,6 +32,24 @@ _GO_ORDER: Mapping[str, Sequence[str]] = {
     "OwnerReference": ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"),
 }
 _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+
+
+def deduplicate(obj: Object, warnings: list[str], *, mutated: bool = False) -> None:
+    """Drop references that are equal to an earlier one; `mutated`: admission has had its say."""
+    references = obj["metadata"].get("ownerReferences") or []
+    if len(references) < 2:
+        return
+    kept: dict[frozenset[tuple[str, Any]], Object] = {}  # there may be tens of thousands
+    twice: list[str] = []
+    for reference in references:
+        said = frozenset(reference.items())
+        if said in kept:
+            twice.append(reference.get("uid", ""))
+        else:
+            kept[said] = reference
+    if twice:
+        obj["metadata"]["ownerReferences"] = list(kept.values())
+        warnings.append(_TEXT.format(_AFTER if mutated else "") + ", ".join(dict.fromkeys(twice)))
 
 
 def drop_disabled_fields(new: Object, old: Object | None, ctx: StrategyContext) -> None:

@@ -1,20 +1,57 @@
 """Hands the store what a request has made of an object: every write of this server goes this way.
 
 What the server keeps of the objects it serves (`Codec`: in which form; `Registry`: labels and fields) learns
-of each write here, so that no writer can forget to tell it, and watchers get the bytes without decoding them.
+of each write here, so that no writer can leave it out, and watchers get the bytes without decoding them.
+
+A write is tried on the object as this server knows it, and again while that proves out of date. What is at
+hand is only a suggestion; it is read again before an error is believed. As upstream, nothing bounds the
+repetitions: each follows a write of somebody else. A patch has no bound of its own around them: the five
+attempts of MaxRetryWhenPatchConflicts were gone from upstream's patch.go before 1.26.
 
 Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (Create, GuaranteedUpdate, Delete) and
 registry/generic/registry/dryrun.go, 1.36.
 """
 
+from collections.abc import Awaitable, Callable
+
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.registry.generic.guaranteed_update import confirm
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
-from kubeskew.apiserver.storage.failures import RevisionMismatchError, StorageError
+from kubeskew.apiserver.storage.interfaces import RevisionMismatchError, StorageError, Store
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
 from kubeskew.apiserver.unreadable import UnreadableError
+
+Attempt = Callable[[Entry | None], Awaitable[WriteResult]]
+
+
+async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> WriteResult:
+    """Returns the result of `attempt` on the current object (None: there is none); raises its StatusError."""
+    while True:
+        entry = store.get(key)
+        try:
+            return await attempt(entry)
+        except RevisionMismatchError:
+            await store.refresh()
+        except StatusError:
+            await store.refresh()
+            if _same(store.get(key), entry):
+                raise
+
+
+async def confirm(store: Store, entry: Entry) -> None:
+    """Raise RevisionMismatchError unless `entry` is still current: for what succeeds without writing."""
+    await store.refresh()
+    current = store.get(entry.key)
+    if not _same(current, entry):
+        raise RevisionMismatchError(entry.key, current)
+
+
+def _same(one: Entry | None, other: Entry | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.revision == other.revision
 
 
 async def commit(

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.golang import decode_errors, json_syntax
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apimachinery.security import base64url
+from kubeskew.apimachinery.security import web_tokens
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.watch_cache_features import Source
 
@@ -56,7 +56,7 @@ def inconsistent_token(where: Position) -> str:
 
 
 def _encoded(revision: int, start: str) -> str:
-    return base64url.encode(orjson.dumps({"v": _VERSION, "rv": revision, "start": start}))
+    return web_tokens.encode(orjson.dumps({"v": _VERSION, "rv": revision, "start": start}))
 
 
 def position(text: str, resource: Resource, namespace: str | None) -> Position:
@@ -85,7 +85,7 @@ def position(text: str, resource: Resource, namespace: str | None) -> Position:
 
 def _decoded(text: str) -> tuple[int, str]:
     """Revision and start of a token; raises ValueError with upstream's text."""
-    data = _json(base64url.decode(text))
+    data = _json(web_tokens.decode(text))
     version, revision, start = data.get("v") or "", data.get("rv") or 0, data.get("start") or ""
     if version != _VERSION:
         raise ValueError(f"server does not recognize this encoded version {version}")

@@ -8,20 +8,20 @@ from functools import partial
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apimachinery.go_formats import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.apiextensions.model import takes_nothing_new
+from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic import checks
+from kubeskew.apiserver.registry.generic.checks import deduplicate
 from kubeskew.apiserver.registry.generic.commit import commit
-from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.encoding import copied
-from kubeskew.apiserver.storage.failures import RevisionMismatchError
+from kubeskew.apiserver.storage.interfaces import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 

@@ -1,16 +1,80 @@
-"""Makes the field manager of a resource, over the schemas of all its versions."""
+"""Makes the field manager of a resource, over the schemas of all its versions.
+
+Custom resources may need a webhook to be converted to the versions of their managers. The field manager
+cannot wait: an object that it lacks ends its work, which begins again when the webhook has converted it.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TypeVar
+
+import orjson
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.apiextensions.conversion import is_empty
+from kubeskew.apiserver.apiextensions.conversion import is_empty, webhook_of
 from kubeskew.apiserver.apply.managedfields import FieldManager
-from kubeskew.apiserver.registry.generic import manager_versions
+from kubeskew.apiserver.registry.codec import Codec
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 
+_Made = TypeVar("_Made")
+_Key = tuple[str, bytes]
+
+# What the webhook has said during one write, by version and object; None where nobody waits for it.
+_answers: ContextVar["dict[_Key, Object | StatusError] | None"] = ContextVar("answers", default=None)
 MAX_MANAGER = 128
+
+
+class _LackingError(Exception):
+    """The webhook must be asked first."""
+
+    def __init__(self, key: _Key, obj: Object, target: Resource) -> None:
+        super().__init__(key)
+        self.key = key
+        self.obj = obj
+        self.target = target
+
+
+def converted(obj: Object, target: Resource) -> Object | None:
+    """`obj` in the version of `target`, None if no webhook is asked; raises StatusError if it failed."""
+    answers = _answers.get()
+    if answers is None or webhook_of(target) is None:
+        return None
+    key = target.api_version, orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
+    answer = answers.get(key)
+    if answer is None:
+        raise _LackingError(key, obj, target)
+    if isinstance(answer, StatusError):
+        raise answer
+    return answer
+
+
+async def with_webhook_conversions(
+    codec: Codec, resource: Resource, work: Callable[[], Awaitable[_Made]]
+) -> _Made:
+    """Returns the result of `work`, which may need objects `converted`."""
+    if not codec.needs_webhook(resource):
+        return await work()
+    answers: dict[_Key, Object | StatusError] = {}
+    token = _answers.set(answers)
+    try:
+        while True:
+            try:
+                return await work()
+            except _LackingError as lacking:
+                answers[lacking.key] = await _answer(codec, lacking)
+    finally:
+        _answers.reset(token)
+
+
+async def _answer(codec: Codec, lacking: _LackingError) -> Object | StatusError:
+    try:
+        return await codec.by_webhook(lacking.target, lacking.obj)
+    except StatusError as error:
+        return error
 
 
 def field_manager(services: RegistryServices, resource: Resource) -> FieldManager:
@@ -26,7 +90,7 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
     def convert(obj: Object, api_version: str) -> Object:
         group, _, version = api_version.rpartition("/")
         target = services.table.by_kind(group, version, resource.kind)
-        known = manager_versions.converted(obj, target) if target is not None else None
+        known = converted(obj, target) if target is not None else None
         if known is not None:
             return known
         if resource.custom and services.features.requests.conversion_wants_metadata:

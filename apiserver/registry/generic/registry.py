@@ -23,13 +23,12 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.apply.managedfields import FieldSet
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.offload import offload
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.registry.generic.cached_reads import CachedReads
 from kubeskew.apiserver.registry.generic.field_managers import field_manager
 from kubeskew.apiserver.registry.generic.services import RegistryServices
-from kubeskew.apiserver.registry.generic.strategies import strategies_of
-from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, strategies_of
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key

@@ -2,9 +2,8 @@
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.go_numbers import parse_uint
-from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError
-from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apimachinery.go_formats import parse_uint
+from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError, Store
 from kubeskew.apiserver.watch_cache_features import Source
 
 EXPIRED_LIST = "The resourceVersion for the provided list is too old."  # etcd3/errors.go

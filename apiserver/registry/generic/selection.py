@@ -7,8 +7,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.apiserver.caching.offload import offload
-from kubeskew.apiserver.http.field_selectors import FieldSelector
-from kubeskew.apiserver.http.parameters import ListOptions, selectors
+from kubeskew.apiserver.http.parameters import FieldSelector, ListOptions, selectors
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.storage.records import Entry

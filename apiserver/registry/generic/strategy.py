@@ -1,4 +1,6 @@
-"""Defines the hooks that the generic registry calls for a kind, all of them optional.
+"""Defines the hooks that the generic registry calls for a kind, and finds a resource's strategy.
+
+All hooks are optional.
 
 A strategy never does I/O and never reads a clock: what it needs comes in its context. Objects are dicts in
 the *hub* version: the version this server stores (`ctx.resource.storage`), already decoded, defaulted,
@@ -9,29 +11,65 @@ The order of a create, as upstream's `rest.BeforeCreate` (k8s.io/apiserver/pkg/r
 wiped system metadata, mutating admission, name, uid and creation time, `prepare_for_create`, generation,
 disabled fields dropped, `create_checks`, `warnings`, validating admission. Of an update:
 `prepare_for_update`, disabled fields dropped, generation, `update_checks`, `update_warnings`.
+
+Names the checks of a write, which each strategy puts in order for itself. Upstream's functions call one
+another: ValidateFooUpdate often begins with ValidateFoo, and a strategy's ValidateUpdate may call both. Each
+call adds its errors, so one error is reported as often as its check is called, and the causes of a 422 say
+so. A strategy here lists its checks as upstream calls them, the same one several times where upstream does:
+`create_checks` and `update_checks`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from enum import StrEnum, auto
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.clock import Entropy
+from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apiserver import object_meta
-from kubeskew.apiserver.apply.managedfields.scaling import ScalePaths
+from kubeskew.apiserver.apply.managedfields.scale_handler import ScalePaths
 from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.instrumentation.strategies import StrategyMetrics
+from kubeskew.apiserver.instrumentation import StrategyMetrics
 from kubeskew.apiserver.registry.generic import schema_validation
-from kubeskew.apiserver.registry.generic.check_order import CREATE, UPDATE, Check, Checks, once
+from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.user import User
+
+_CUSTOM = "kubeskew.apiserver.registry.apiextensions.customresource"  # imported when first needed
+
+
+class Check(StrEnum):
+    """A part of what is checked: METADATA, STRUCTURE and OWN_RULES of an object, the others of a change."""
+
+    METADATA = auto()  # the metadata as those of a new object (ValidateObjectMeta)
+    METADATA_CHANGE = auto()  # what of the metadata may change (ValidateObjectMetaUpdate)
+    STRUCTURE = auto()  # what follows from the schema: required fields, enumerations, list types
+    OWN_RULES = auto()  # the kind's rules for a new object: `validate`, in an update `validate_as_new`
+    CHANGE = auto()  # the kind's rules for a change: `validate_update`
+
+
+Checks = tuple[Check, ...]
+CREATE: Checks = (Check.METADATA, Check.STRUCTURE, Check.OWN_RULES)
+UPDATE: Checks = (Check.METADATA_CHANGE, Check.STRUCTURE, Check.CHANGE)
+UPDATE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.STRUCTURE, Check.OWN_RULES, Check.CHANGE)
+AS_NEW_AND_AS_CHANGE: Checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA_CHANGE, Check.CHANGE)
+# In classic DRA ValidateClaimUpdate and its like check the object as a new one; most strategies did so, too.
+ONCE_AS_NEW: Checks = (Check.METADATA_CHANGE, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+TWICE_AS_NEW: Checks = (*AS_NEW_AND_AS_CHANGE, Check.METADATA, Check.OWN_RULES)
+
+
+def once(checks: Checks) -> Checks:
+    """Returns the checks of a kind's changes, each once."""
+    return tuple(dict.fromkeys(checks))
 
 
 class StrategyContext(NamedTuple):
@@ -328,3 +366,19 @@ def show(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+@cache
+def strategy_of(kind: GroupResource) -> type[Strategy]:
+    """Returns the strategy of a kind; the general one if nothing is particular to it."""
+    strategy: type[Strategy] = registered(kind.group, "STRATEGIES", kind.resource) or Strategy
+    return strategy
+
+
+def strategies_of(resource: Resource) -> tuple[Strategy, Strategy]:
+    """Returns the strategies of a resource and of its status, made for it alone."""
+    if resource.custom:
+        module = import_module(_CUSTOM)
+        return module.InstanceStrategy(resource), module.InstanceStatusStrategy(resource)
+    strategy = strategy_of(resource.group_resource)()
+    return strategy, strategy.status()

@@ -9,17 +9,16 @@ from functools import partial
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, StatusError
-from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apimachinery.go_formats import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.apply.managedfields.entries import keep_times_of_no_change
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.object_meta import SYSTEM_METADATA
-from kubeskew.apiserver.registry.generic import checks, manager_versions
+from kubeskew.apiserver.registry.generic import checks, field_managers
 from kubeskew.apiserver.registry.generic import create as generic_create
-from kubeskew.apiserver.registry.generic.commit import commit, commit_removal
-from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, guaranteed_update
-from kubeskew.apiserver.registry.generic.owner_references import deduplicate
+from kubeskew.apiserver.registry.generic.checks import deduplicate
+from kubeskew.apiserver.registry.generic.commit import commit, commit_removal, confirm, guaranteed_update
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
@@ -80,7 +79,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     services = registry.services
     old = registry.object(entry)
     codec = services.codec
-    new = await manager_versions.with_webhook_conversions(
+    new = await field_managers.with_webhook_conversions(
         codec, registry.resource, lambda: transform(registry.object(entry))
     )
     strategy = registry.strategy_of(write.subresource)

@@ -1,23 +1,23 @@
 """Registers what is particular to the kinds of networking.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "ingressclasses": "ingressclass.strategy:IngressClassStrategy",
-    "ingresses": "ingress.strategy:IngressStrategy",
-    "ipaddresses": "ipaddress.strategy:IPAddressStrategy",
-    "networkpolicies": "networkpolicy.strategy:NetworkPolicyStrategy",
-    "servicecidrs": "servicecidr.strategy:ServiceCIDRStrategy",
+    "ingressclasses": "ingressclass:IngressClassStrategy",
+    "ingresses": "ingress:IngressStrategy",
+    "ipaddresses": "ipaddress:IPAddressStrategy",
+    "networkpolicies": "networkpolicy:NetworkPolicyStrategy",
+    "servicecidrs": "servicecidr:ServiceCIDRStrategy",
 }
 
 CELLS = {
-    "ClusterCIDR": "clustercidr.table:cluster_cidr",
-    "IPAddress": "ipaddress.table:ip_address",
-    "Ingress": "ingress.table:ingress",
-    "IngressClass": "ingressclass.table:ingress_class",
-    "NetworkPolicy": "networkpolicy.table:network_policy",
-    "ServiceCIDR": "servicecidr.table:service_cidr",
+    "ClusterCIDR": "clustercidr:cluster_cidr_cells",
+    "IPAddress": "ipaddress:ip_address_cells",
+    "Ingress": "ingress:ingress_cells",
+    "IngressClass": "ingressclass:ingress_class_cells",
+    "NetworkPolicy": "networkpolicy:network_policy_cells",
+    "ServiceCIDR": "servicecidr:service_cidr_cells",
 }
 
 DEFAULTS = {
-    "v1.IngressClass": "ingressclass.defaults:ingress_class",
-    "v1.NetworkPolicy": "networkpolicy.defaults:network_policy",
+    "v1.IngressClass": "ingressclass:default_ingress_class",
+    "v1.NetworkPolicy": "networkpolicy:default_network_policy",
 }

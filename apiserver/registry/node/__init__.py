@@ -1,9 +1,9 @@
 """Registers what is particular to the kinds of node.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "runtimeclasses": "runtimeclass.strategy:RuntimeClassStrategy",
+    "runtimeclasses": "runtimeclass:RuntimeClassStrategy",
 }
 
 CELLS = {
-    "RuntimeClass": "runtimeclass.table:runtime_class",
+    "RuntimeClass": "runtimeclass:runtime_class_cells",
 }

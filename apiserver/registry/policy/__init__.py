@@ -1,9 +1,9 @@
 """Registers what is particular to the kinds of policy: each by module and name."""
 
 STRATEGIES = {
-    "poddisruptionbudgets": "poddisruptionbudget.strategy:BudgetStrategy",
+    "poddisruptionbudgets": "poddisruptionbudget:BudgetStrategy",
 }
 
 CELLS = {
-    "PodDisruptionBudget": "poddisruptionbudget.table:pod_disruption_budget",
+    "PodDisruptionBudget": "poddisruptionbudget:pod_disruption_budget_cells",
 }

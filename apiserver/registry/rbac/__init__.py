@@ -1,18 +1,18 @@
 """Registers what is particular to the kinds of rbac.authorization.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "clusterrolebindings": "strategy:BindingStrategy",
-    "clusterroles": "strategy:RoleStrategy",
-    "rolebindings": "strategy:BindingStrategy",
-    "roles": "strategy:RoleStrategy",
+    "clusterrolebindings": "roles:BindingStrategy",
+    "clusterroles": "roles:RoleStrategy",
+    "rolebindings": "roles:BindingStrategy",
+    "roles": "roles:RoleStrategy",
 }
 
 CELLS = {
-    "ClusterRoleBinding": "table:role_binding",
-    "RoleBinding": "table:role_binding",
+    "ClusterRoleBinding": "roles:role_binding_cells",
+    "RoleBinding": "roles:role_binding_cells",
 }
 
 DEFAULTS = {
-    "v1.ClusterRoleBinding": "defaults:binding",
-    "v1.RoleBinding": "defaults:binding",
+    "v1.ClusterRoleBinding": "roles:default_binding",
+    "v1.RoleBinding": "roles:default_binding",
 }

@@ -7,8 +7,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, Subresource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.caching.gc_control import LARGE, collection_paused
-from kubeskew.apiserver.caching.offload import offload
+from kubeskew.apiserver.caching.offload import LARGE, collection_paused, offload
 from kubeskew.apiserver.decoding import decoder, protobuf
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import BodyBrokenError, BodyTooLargeError, Request

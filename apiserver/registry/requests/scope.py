@@ -1,20 +1,24 @@
-"""Holds the scope of a request, and names what serving it takes of the server."""
+"""Holds the scope of a request, and decides what is written and who owns the fields of it."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
+from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
 from kubeskew.apiserver.caching.list_cache import ListCache
-from kubeskew.apiserver.http.request import Lifetime
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
+from kubeskew.apiserver.http import authors, parameters
+from kubeskew.apiserver.http.request import Lifetime, Request
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Form
+from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.services import RegistryServices
-from kubeskew.apiserver.serviceaccount.keys import AccountKeys
+from kubeskew.apiserver.registry.generic.writes import WriteRequest
+from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 
 
 class RequestServices(RegistryServices, Protocol):
@@ -45,3 +49,34 @@ class Scope:
     resource: Resource
     registry: Registry
     subresource: str = ""
+
+
+def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
+    """Returns the write that a request makes."""
+    author = authors.author_of(request, str(scope.services.environment.version))
+    return WriteRequest(
+        request.user,
+        author,
+        request.info.namespace,
+        scope.subresource,
+        dry_run,
+        request.warnings,
+        scope.resource,
+        parameters.given_options(request),
+        verb=request.info.verb,
+        size=request.size,
+    )
+
+
+def managed(
+    request: Request, scope: Scope, live: Object | None, new: Object, write: WriteRequest, manager: str
+) -> Object:
+    """Returns `new` (in the request's version) with its managedFields after this update."""
+    return scope.registry.field_manager.update(
+        live,
+        new,
+        manager_name(manager, request.headers.get("user-agent", "")),
+        scope.subresource,
+        timestamp(scope.services.environment.clock.now()),
+        reset=scope.registry.reset_fields(write),
+    )

@@ -16,8 +16,8 @@ from kubeskew.apimachinery.streaming import until_one_ends
 from kubeskew.apimachinery.streaming.websocket import Message, Opcode, WebSocket, accept_key
 from kubeskew.apiserver.authentication.tokens import WEBSOCKET_TOKEN
 from kubeskew.apiserver.http.request import Headers, Request, Response, Tunnel, Upgrade
-from kubeskew.apiserver.nodes.upgrade_proxy import is_websocket, offered_protocols
-from kubeskew.apiserver.structuralschema.uris import is_request_uri
+from kubeskew.apiserver.nodes.proxy import is_websocket, offered_protocols
+from kubeskew.apiserver.structuralschema.formats import is_request_uri
 
 _VERSION = "13"
 _BINARY, _BASE64 = "binary.k8s.io", "base64.binary.k8s.io"

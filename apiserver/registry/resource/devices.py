@@ -1,17 +1,28 @@
-"""Holds rules that claims, classes and slices share: lists, names, selectors, configurations.
+"""Holds rules that claims, classes and slices share: lists, names, selectors, configurations, taints.
 
-Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
+The rules are written for the shape of v1, to which objects of other versions are converted first. Those of
+1.30's slices and parameters are shared with KEP-4381's draft. A list of driver calls that are unneeded is
+from 1.37.
+
+Sources: pkg/apis/resource/validation/validation.go, 1.30 to 1.37 (validateCELSelector, 1.36;
+validateSkipNodeOperations, 1.37), and pkg/apis/resource/structured/namedresources/validation
+(validateSelector), 1.30.
 """
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kubeskew.apimachinery import names
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.cel.errors import CompileError
+from kubeskew.apimachinery.conversion.scheme import CONVERTERS
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
     child,
     duplicate,
+    forbidden,
     index,
     invalid,
     key,
@@ -21,10 +32,19 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apiserver.dra_features import DRAFeatures
-from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
+from kubeskew.apiserver.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 
+_GROUP = "resource.k8s.io"
+
+_CLASSIC = frozenset({"v1alpha1", "v1alpha2"})  # other objects under the same names
+_MOST_COST = 1_000_000
+_INTERNAL = "program instantiation failed: "
+SEVERAL = "exactly one field must be set, not several"
 MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32
 MAX_EXPRESSION_BYTES = MAX_PARAMETERS_BYTES = 10 * 1024
 _MAX_ID = 32
@@ -36,6 +56,82 @@ _REQUEST_TEXT = (
 _FULL_TEXT = "a fully qualified name must be a domain and a name separated by a slash"
 
 Rule = Callable[[Any, str], Iterator[FieldError]]
+MAX_BINDING_CONDITIONS = 4
+_ALL = "*"
+_PREPARE = "NodePrepareResources"
+_UNPREPARE = "NodeUnprepareResources"
+_SUPPORTED = (_ALL, _PREPARE, _UNPREPARE)
+_TEXT = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
+
+
+def as_v1(obj: Object, ctx: StrategyContext) -> Object:
+    """Returns the object in the shape of v1: a copy, unless the hub has that shape."""
+    hub = GroupVersionKind(_GROUP, ctx.resource.version, ctx.resource.kind)
+    if hub not in CONVERTERS:
+        return obj
+    widened = copy.deepcopy(obj)
+    CONVERTERS[hub][0](widened)
+    return widened
+
+
+def is_classic(ctx: StrategyContext) -> bool:
+    return ctx.resource.version in _CLASSIC
+
+
+def device_selector_errors(
+    expression: str, path: str, features: DeviceFeatures, *, priced: bool = True
+) -> Iterator[FieldError]:
+    """Yields errors of a selector; one that was stored before may use newer libraries. `priced`: its cost
+    counts.
+    """
+    from kubeskew.apimachinery.cel.devices import compile_selector  # expressions are rare, and much to import
+
+    selector = compile_selector(expression, features)
+    if selector.error is None:
+        if priced and selector.most_expensive > _MOST_COST:
+            yield forbidden(path, "too complex, exceeds cost limit")
+    elif str(selector.error).startswith(_INTERNAL):
+        yield FieldError(ErrorType.INTERNAL, path, detail=str(selector.error))
+    else:
+        yield invalid(path, expression, str(selector.error))
+
+
+def named_resources_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
+    """Yields the error of a selector of named resources, for which 1.30 has no limit of cost."""
+    from kubeskew.apimachinery.cel.named_resources import compile_selector  # as above
+
+    yield from _compile_errors(compile_selector, expression, path, stored=stored)
+
+
+def metadata_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
+    """Yields the error of a selector of the semantic model `metadata`, which has no limit of cost either."""
+    from kubeskew.apimachinery.cel.semantic_metadata import compile_selector  # as above
+
+    yield from _compile_errors(compile_selector, expression, path, stored=stored)
+
+
+def _compile_errors(
+    compile_selector: Callable[..., Any], expression: str, path: str, *, stored: bool
+) -> Iterator[FieldError]:
+    try:
+        compile_selector(expression, stored=stored)
+    except CompileError as error:
+        yield invalid(path, expression, str(error))
+
+
+def slice_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    """Checks what of a slice may change: neither node nor driver."""
+    for name in ("nodeName", "driverName"):
+        if (new.get(name) or "") != (old.get(name) or ""):
+            yield invalid(name, new.get(name) or "", IMMUTABLE)
+
+
+def origin_errors(reference: Object | None) -> Iterator[FieldError]:
+    """Checks what parameters were generated from."""
+    if reference is not None:
+        for name in ("kind", "name"):
+            if not reference.get(name):
+                yield required(child("generatedFrom", name))
 
 
 # --- lists and maps ---------------------------------------------------------------------------------------
@@ -288,3 +384,90 @@ def raw_object(value: Any, path: str, rules: DRAFeatures, *, stored: bool) -> It
         yield over_length(path, MAX_PARAMETERS_BYTES, rules)
     elif not isinstance(value, dict):
         yield invalid(path, _OMITTED_VALUE, rules.object_text)
+
+
+def taint_errors(taint: Object, old: Object | None, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
+    """Yields errors of a taint; an effect that `old` has already is not looked at."""
+    name, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
+    yield from _label_name(name, child(path, "key"))
+    if value:
+        yield from _label_value(value, child(path, "value"))
+    if old is not None and rules.declarative_validation and (old.get("effect") or "") == effect:
+        return
+    if not effect:
+        yield required(child(path, "effect"))
+    elif effect not in rules.effects:
+        yield not_supported(child(path, "effect"), effect, rules.effects)
+
+
+def toleration_errors(
+    tolerations: list[Object] | None, path: str, rules: DRAFeatures
+) -> Iterator[FieldError]:
+    """Yields errors of the tolerations of a request or result; their number is not limited."""
+    for position, item in enumerate(tolerations or ()):
+        yield from _toleration(item, index(path, position), rules)
+
+
+def _toleration(item: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
+    name, operator, value = (item.get(field) or "" for field in ("key", "operator", "value"))
+    if name:
+        yield from _label_name(name, child(path, "key"))
+    if operator == "Exists":
+        if value:
+            yield invalid(child(path, "value"), value, "must be empty for operator `Exists`")
+    elif operator == "Equal":
+        yield from _label_value(value, child(path, "value"))
+    elif not operator:
+        yield required(child(path, "operator"))
+    else:
+        yield not_supported(child(path, "operator"), operator, ("Equal", "Exists"))
+    effect = item.get("effect") or ""
+    if effect and effect not in rules.effects:
+        yield not_supported(child(path, "effect"), effect, rules.effects)
+
+
+def binding_condition_errors(holder: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
+    """Checks the conditions that must hold, and must not, before a pod is bound to a device."""
+    good, bad = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
+    at, at_bad = child(path, "bindingConditions"), child(path, "bindingFailureConditions")
+    yield from each(good, MAX_BINDING_CONDITIONS, _label_name, at, rules)
+    yield from each(bad, MAX_BINDING_CONDITIONS, _label_name, at_bad, rules)
+    yield from _repeats(good, at)
+    repeated, allowed = repeats(bad), frozenset(good)
+    for position, condition in enumerate(bad):
+        if position in repeated:
+            yield duplicate(index(at_bad, position), condition)
+        if condition in allowed:
+            text = "bindingFailureConditions must not overlap with bindingConditions"
+            yield invalid(index(at_bad, position), condition, text)
+    if bad and not good:
+        text = "bindingConditions are required to use bindingFailureConditions"
+        yield invalid(at, holder.get("bindingConditions"), text)
+    if good and not bad:
+        text = "bindingFailureConditions are required to use bindingConditions"
+        yield invalid(at_bad, holder.get("bindingFailureConditions"), text)
+
+
+def _repeats(conditions: list[str], path: str) -> Iterator[FieldError]:
+    for position in sorted(repeats(conditions)):
+        yield duplicate(index(path, position), conditions[position])
+
+
+def _label_name(value: str, path: str) -> Iterator[FieldError]:
+    yield from (invalid(path, value, text) for text in names.qualified_name(value))
+
+
+def _label_value(value: str, path: str) -> Iterator[FieldError]:
+    yield from (invalid(path, value, text) for text in names.label_value(value))
+
+
+def skipped_operation_errors(operations: list[str] | None, path: str) -> Iterator[FieldError]:
+    listed = operations or []
+    if _PREPARE in listed and _UNPREPARE not in listed and _ALL not in listed:
+        yield invalid(path, listed, _TEXT)
+    repeated = repeats(listed)
+    for position, operation in enumerate(listed):
+        if operation not in _SUPPORTED:
+            yield not_supported(index(path, position), operation, _SUPPORTED)
+        if position in repeated:
+            yield duplicate(index(path, position), operation)

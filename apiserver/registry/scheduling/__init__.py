@@ -1,21 +1,21 @@
 """Registers what is particular to the kinds of scheduling.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "podgroups": "podgroup.strategy:PodGroupStrategy",
-    "priorityclasses": "priorityclass.strategy:PriorityClassStrategy",
-    "workloads": "workload.strategy:WorkloadStrategy",
+    "podgroups": "podgroup:PodGroupStrategy",
+    "priorityclasses": "priorityclass:PriorityClassStrategy",
+    "workloads": "workload:WorkloadStrategy",
 }
 
 CELLS = {
-    "CompositePodGroup": "podgroup.table:pod_group",
-    "PodGroup": "podgroup.table:pod_group",
-    "PriorityClass": "priorityclass.table:priority_class",
+    "CompositePodGroup": "podgroup:pod_group_cells",
+    "PodGroup": "podgroup:pod_group_cells",
+    "PriorityClass": "priorityclass:priority_class_cells",
 }
 
 DEFAULTS = {
-    "v1.PriorityClass": "priorityclass.defaults:priority_class",
-    "v1alpha2.PodGroup": "podgroup.defaults:pod_group_mode_name",
-    "v1alpha3.CompositePodGroup": "podgroup.defaults:pod_group_mode",
-    "v1alpha3.PodGroup": "podgroup.defaults:pod_group_mode",
-    "v1beta1.PodGroup": "podgroup.defaults:pod_group_mode",
+    "v1.PriorityClass": "priorityclass:default_priority_class",
+    "v1alpha2.PodGroup": "podgroup:default_pod_group_mode_name",
+    "v1alpha3.CompositePodGroup": "podgroup:default_pod_group_mode",
+    "v1alpha3.PodGroup": "podgroup:default_pod_group_mode",
+    "v1beta1.PodGroup": "podgroup:default_pod_group_mode",
 }

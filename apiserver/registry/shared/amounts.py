@@ -21,8 +21,8 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_extended_resource, is_native
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.resource_names import is_extended_resource, is_native
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = (

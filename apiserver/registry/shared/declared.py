@@ -1,9 +1,9 @@
-"""Holds the rules that upstream declares with its types (`+k8s:format`, `+k8s:minimum` and the like).
+"""Holds the rules that upstream declares with its types (`+k8s:format`, `+k8s:minimum`), and finds repeats.
 
 Source: k8s.io/apimachinery pkg/api/validate (strfmt.go, limits.go) and its folder content, 1.36.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required, too_long
@@ -15,6 +15,19 @@ _LOWER_CASE = "a lowercase RFC 1123 subdomain must consist of lower case alphanu
 _ANY_CASE = "an RFC 1123 subdomain must consist of alphanumeric"
 
 Format = Callable[[str, str], Iterator[FieldError]]
+
+
+def repeats(values: Iterable[Hashable]) -> frozenset[int]:
+    """Returns the positions of values that stand further in front too, found in one pass: lists
+    may be long.
+    """
+    seen: set[Hashable] = set()
+    found = set()
+    for position, value in enumerate(values):
+        if value in seen:
+            found.add(position)
+        seen.add(value)
+    return frozenset(found)
 
 
 def short_name(value: str, path: str) -> Iterator[FieldError]:

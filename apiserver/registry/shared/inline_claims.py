@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.defaulting.context import fill
-from kubeskew.apiserver.registry.shared.template_metadata import template_metadata_errors
+from kubeskew.apiserver.registry.defaulting import fill
+from kubeskew.apiserver.registry.shared.volumes.claims import template_metadata_errors
 
 _MODES = ("Delayed", "Immediate")
 

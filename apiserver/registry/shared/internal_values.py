@@ -1,6 +1,8 @@
-"""Shows structs of upstream's internal types as its field errors do: with Go's names, and every field.
+"""Shows structs of upstream's internal types as its errors and warnings do: with Go's names.
 
-The internal types of the core group have no JSON names. Source: pkg/apis/core/types.go, 1.36.
+The internal types of the core group have no JSON names.
+
+Source: pkg/apis/core/types.go, 1.36.
 """
 
 from collections.abc import Mapping
@@ -31,6 +33,17 @@ _INSIDE: Mapping[str, Mapping[str, Any]] = {
 _REQUIREMENT = {"key": "", "operator": "", "values": None}
 _TRUST_BUNDLE = {"name": None, "signerName": None, "labelSelector": None, "optional": None, "path": ""}
 _ADDRESS = {"type": "", "address": ""}
+
+
+def container_port(port: Object) -> str:
+    shown = {
+        "Name": port.get("name") or "",
+        "HostPort": port.get("hostPort") or 0,
+        "ContainerPort": port.get("containerPort") or 0,
+        "Protocol": port.get("protocol") or "",
+        "HostIP": port.get("hostIP") or "",
+    }
+    return f"{{{' '.join(f'{name}:{value}' for name, value in shown.items())}}}"
 
 
 def _go_name(name: str) -> str:

@@ -1,5 +1,6 @@
-"""Holds the options of pod validation, chosen once from version and gates, and widened by those an old pod
-has.
+"""Holds the options of pod validation, of pods and of templates.
+
+They are chosen once from version and gates, and widened by those that an old pod has.
 
 Source: pkg/api/pod/util.go (GetValidationOptionsFromPodSpecAndMeta), 1.36, without what it allows because
 pods may be older than the releases that are here.
@@ -14,6 +15,7 @@ from kubeskew.apimachinery import names
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apiserver.features import PodFeatures
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.selectors import has_impossible_values
 
 
@@ -131,3 +133,14 @@ _USES: Mapping[str, Callable[[Object], bool]] = {
     "sidecar_resize": _resizes_sidecars,
     "any_affinity_values": _requires_impossible_values,
 }
+
+
+def template_options(
+    ctx: StrategyContext, new: Object | None = None, old: Object | None = None
+) -> PodOptions:
+    """Makes the options of a template; `new` and `old` hold the template of an update, and held it."""
+    options = pod_options(ctx.features.pods, False)
+    if new is None or old is None:
+        return options
+    after, before = ((spec.get("template") or {}).get("spec") or {} for spec in (new, old))
+    return widened(options, after, before)

@@ -1,15 +1,18 @@
-"""Checks references to objects by group, kind and name, as several groups hold them."""
+"""Checks references to objects by group, kind and name, and sets the default port of services' ones.
+
+Webhooks, conversions and extension servers are reached by such services.
+
+Source: SetDefaults_ServiceReference in pkg/apis/{admissionregistration,apiextensions,apiregistration}, 1.36.
+"""
 
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import (
-    FieldError,
-    child,
-    invalid,
-    required,
-)
+from kubeskew.apimachinery.field import FieldError, child, invalid, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.registry.defaulting import fill_null
+
+_PORT = 443
 
 
 def reference_errors(reference: Object, path: str, *, texts: bool) -> Iterator[FieldError]:
@@ -28,3 +31,9 @@ def segment_errors(obj: Object, path: str, *fields: str, detail: str = "") -> It
         if not value:
             yield required(at, detail.format(name))
         yield from (invalid(at, value, text) for text in names.path_segment(value))
+
+
+def default_service_port(client: Object) -> None:
+    """Fills in the port of `client`'s service, if it names one."""
+    if client.get("service") is not None:
+        fill_null(client["service"], port=_PORT)

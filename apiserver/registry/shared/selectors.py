@@ -1,6 +1,9 @@
-"""Holds the rules of label selectors and of selectors of nodes.
+"""Holds the rules of label selectors and of selectors of nodes, and warns of old labels of nodes.
 
-Source: k8s.io/apimachinery pkg/apis/meta/v1/validation and pkg/apis/core/validation, 1.36.
+The text of the warning for a matchExpression of a label selector is from memory.
+
+Sources: k8s.io/apimachinery pkg/apis/meta/v1/validation and pkg/apis/core/validation,
+k8s.io/kubernetes/pkg/api/node/util.go and pkg/api/storage/util.go, 1.36.
 """
 
 from collections.abc import Iterator
@@ -8,9 +11,27 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.node_selectors import have_impossible_values
+from kubeskew.apimachinery.selectors.nodes import have_impossible_values
 
 NO_OPERATOR = "not a valid selector operator"
+DEPRECATED = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": (
+        'deprecated since v1.17; use "topology.kubernetes.io/region" instead'
+    ),
+    "failure-domain.beta.kubernetes.io/zone": (
+        'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
+    ),
+    "beta.kubernetes.io/instance-type": (
+        'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead'
+    ),
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": (
+        "deprecated since v1.22; use Taints and Tolerations instead"
+    ),
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
 
 
 def takes_all(selector: Object | None) -> bool:
@@ -117,3 +138,38 @@ def _node_expression(expression: Object, path: str, *, any_value: bool) -> Itera
         return
     for position, value in enumerate(values):
         yield from (invalid(index(at, position), value, text) for text in names.label_value(value))
+
+
+def term_warnings(term: Object, path: str, *, values: bool) -> Iterator[str]:
+    """Warns of a term's labels; `values`: also of values that no label can have, which a preferred term may
+    hold.
+    """
+    for position, expression in enumerate(term.get("matchExpressions") or ()):
+        at, name = index(child(path, "matchExpressions"), position), expression.get("key") or ""
+        if name in DEPRECATED:
+            yield f"{at}.key: {name} is {DEPRECATED[name]}"
+        for number, value in enumerate((expression.get("values") or ()) if values else ()):
+            where = index(child(at, "values"), number)
+            yield from (f"{where}: {value} is invalid, {text}" for text in names.label_value(value))
+
+
+def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
+    """Warns of a label selector for nodes."""
+    for position, expression in enumerate((selector or {}).get("matchExpressions") or []):
+        name = expression.get("key") or ""
+        if name in DEPRECATED:
+            at = child(index(child(path, "matchExpressions"), position), "key")
+            yield f"{at}: {name} is {DEPRECATED[name]}"
+    for name in sorted((selector or {}).get("matchLabels") or {}):
+        if name in DEPRECATED:
+            yield f"{child(child(path, 'matchLabels'), name)}: {DEPRECATED[name]}"
+
+
+def topology_warnings(topologies: list[Object], path: str) -> Iterator[str]:
+    """Warns of the topologies that a storage class allows."""
+    for position, term in enumerate(topologies):
+        for number, expression in enumerate(term.get("matchLabelExpressions") or []):
+            text = DEPRECATED.get(expression.get("key") or "")
+            if text:
+                at = index(child(index(path, position), "matchLabelExpressions"), number)
+                yield f"{child(at, 'key')}: {text}"

@@ -1,25 +1,25 @@
 """Registers what is particular to the kinds of storage.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "csidrivers": "csidriver.strategy:CSIDriverStrategy",
-    "csinodes": "csinode.strategy:CSINodeStrategy",
-    "csistoragecapacities": "csistoragecapacity.strategy:CapacityStrategy",
-    "storageclasses": "storageclass.strategy:StorageClassStrategy",
-    "volumeattachments": "volumeattachment.strategy:AttachmentStrategy",
-    "volumeattributesclasses": "volumeattributesclass.strategy:AttributesClassStrategy",
+    "csidrivers": "csidriver:CSIDriverStrategy",
+    "csinodes": "csinode:CSINodeStrategy",
+    "csistoragecapacities": "csistoragecapacity:CapacityStrategy",
+    "storageclasses": "storageclass:StorageClassStrategy",
+    "volumeattachments": "volumeattachment:AttachmentStrategy",
+    "volumeattributesclasses": "volumeattributesclass:AttributesClassStrategy",
 }
 
 CELLS = {
-    "CSIDriver": "csidriver.table:csi_driver",
-    "CSINode": "csinode.table:csi_node",
-    "CSIStorageCapacity": "csistoragecapacity.table:csi_storage_capacity",
-    "StorageClass": "storageclass.table:storage_class",
-    "VolumeAttachment": "volumeattachment.table:volume_attachment",
-    "VolumeAttributesClass": "volumeattributesclass.table:volume_attributes_class",
+    "CSIDriver": "csidriver:csi_driver_cells",
+    "CSINode": "csinode:csi_node_cells",
+    "CSIStorageCapacity": "csistoragecapacity:csi_storage_capacity_cells",
+    "StorageClass": "storageclass:storage_class_cells",
+    "VolumeAttachment": "volumeattachment:volume_attachment_cells",
+    "VolumeAttributesClass": "volumeattributesclass:volume_attributes_class_cells",
 }
 
 DEFAULTS = {
-    "v1.CSIDriver": "csidriver.defaults:csi_driver",
-    "v1.StorageClass": "storageclass.defaults:storage_class",
-    "v1.VolumeAttachment": "volumeattachment.defaults:volume_attachment",
+    "v1.CSIDriver": "csidriver:default_csi_driver",
+    "v1.StorageClass": "storageclass:default_storage_class",
+    "v1.VolumeAttachment": "volumeattachment:default_volume_attachment",
 }

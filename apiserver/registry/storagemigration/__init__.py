@@ -1,9 +1,9 @@
 """Registers what is particular to the kinds of storagemigration.k8s.io: each by module and name."""
 
 STRATEGIES = {
-    "storageversionmigrations": "storageversionmigration.strategy:MigrationStrategy",
+    "storageversionmigrations": "storageversionmigration:MigrationStrategy",
 }
 
 CELLS = {
-    "StorageVersionMigration": "storageversionmigration.table:storage_version_migration",
+    "StorageVersionMigration": "storageversionmigration:storage_version_migration_cells",
 }

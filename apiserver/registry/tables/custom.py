@@ -10,11 +10,10 @@ from typing import Any
 from kubeskew.apimachinery.cel.times import SECOND, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column
-from kubeskew.apiserver.apiextensions.columns import AGE, column_of
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, text_of
+from kubeskew.apiserver.apiextensions.resource import AGE, column_of
 from kubeskew.apiserver.decoding import go_json
-from kubeskew.apiserver.registry.tables.durations import human_duration
-from kubeskew.apiserver.registry.tables.subjects import UNKNOWN, Cell, Subject
+from kubeskew.apiserver.registry.tables.cells import UNKNOWN, Cell, Subject, human_duration
 
 NAME = Column(
     "Name",

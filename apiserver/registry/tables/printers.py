@@ -13,11 +13,10 @@ from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import GroupKind
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
-from kubeskew.apiserver.apiextensions.columns import AGE
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.resource import AGE, CustomResource
 from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.registry.tables import custom
-from kubeskew.apiserver.registry.tables.subjects import Cell, Cells, CellsOf, Subject, at
+from kubeskew.apiserver.registry.tables.cells import Cell, Cells, CellsOf, Subject, at
 
 _NAME = Column("Name", "string", "name")
 _AGE = Column("Age", "string")

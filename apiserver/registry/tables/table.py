@@ -10,9 +10,9 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupKind
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
-from kubeskew.apiserver.http.partial_metadata import partial
+from kubeskew.apiserver.http.media_types import partial_metadata
+from kubeskew.apiserver.registry.tables.cells import Subject
 from kubeskew.apiserver.registry.tables.printers import Printer, printer_for
-from kubeskew.apiserver.registry.tables.subjects import Subject
 
 _INCLUDES = ("Metadata", "Object", "None")
 _SCALE = GroupKind("autoscaling", "Scale")
@@ -79,7 +79,7 @@ def _included(obj: Object, include_object: str, version: str) -> Object | None:
         return obj
     if include_object == "None":
         return None
-    return partial(obj, version)
+    return partial_metadata(obj, version)
 
 
 def _wrong_include(value: str) -> str:

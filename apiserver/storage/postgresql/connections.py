@@ -14,7 +14,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.util.concurrency import await_
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.failures import DamageError, StorageError
+from kubeskew.apiserver.storage.interfaces import DamageError, StorageError
 from kubeskew.apiserver.storage.urls import without_password
 
 try:

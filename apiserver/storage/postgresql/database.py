@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.util.concurrency import await_, greenlet_spawn
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.postgresql.connections import (
     DIALECT,
     FAILURES,
@@ -31,9 +31,8 @@ from kubeskew.apiserver.storage.postgresql.connections import (
     close,
     is_lost,
 )
-from kubeskew.apiserver.storage.sessions import Row, Session
-from kubeskew.apiserver.storage.statements import Dialect, Statement, compile_all
-from kubeskew.migrations import upgrading
+from kubeskew.apiserver.storage.statements import Dialect, Row, Session, Statement, compile_all
+from kubeskew.migrations import upgrade
 
 T = TypeVar("T")
 
@@ -128,7 +127,7 @@ class PostgreSQLDatabase:
         except FAILURES as error:
             await database.close()
             raise database._server.failure(error) from error
-        except upgrading.SchemaError as error:
+        except upgrade.SchemaError as error:
             await database.close()
             raise StorageError(f"{database.place}: {error}") from error
         except BaseException:
@@ -140,9 +139,9 @@ class PostgreSQLDatabase:
         connection = await self._connected()
         await self._check(connection)
         if self._read_only:
-            await greenlet_spawn(upgrading.check, SchemaConnection(connection))
+            await greenlet_spawn(upgrade.check, SchemaConnection(connection))
         else:
-            await greenlet_spawn(upgrading.prepare, SchemaConnection(connection), self._migrate)
+            await greenlet_spawn(upgrade.prepare, SchemaConnection(connection), self._migrate)
             await self._check_rights(connection)
         self._table = await connection.fetchval(_TABLE)
         self._readers = await self._server.pool(READERS)
@@ -179,7 +178,7 @@ class PostgreSQLDatabase:
             )
 
     def _migrate(self) -> None:
-        await_(upgrading.upgrade_over("postgresql+asyncpg://", self._server.connect))
+        await_(upgrade.upgrade_over("postgresql+asyncpg://", self._server.connect))
 
     @property
     def place(self) -> str:

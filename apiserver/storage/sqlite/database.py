@@ -1,4 +1,17 @@
-"""Opens SQLite databases, and runs a transaction in one hop to the database's thread.
+"""SQLite databases: transactions in one hop to the database's thread, guarded files, and the high-water mark.
+
+SQLite forgets transactions silently when its write-ahead log is cut or lost, together with all that the
+database itself could say about them. So the newest committed revision stands outside too. It is written after
+every commit and before anybody learns of that commit, so it never runs ahead of the log; nor does it need to
+be synced: it outlives the process in the kernel's cache. It may lag by what a process had committed when it
+was killed, and by the last half minute or so when the power goes.
+
+Several servers share one file. It has many slots, a revision goes to the slot of its number, and the highest
+one counts: nobody takes back what another has noted, and a write that is cut off spoils one slot alone.
+
+Who removes or replaces an open file is not noticed by SQLite: it goes on writing to what nobody will ever
+read again. So both files are looked up by their names before and after every transaction, which costs two
+microseconds each; once one is missed, nothing is written any more.
 
 SQLAlchemy's asyncio adapter crosses to aiosqlite's thread and back three or four times per statement, which
 costs more than the statements (3 ms instead of 1 for a transaction of 16 writes), and its import brings the
@@ -8,11 +21,15 @@ that SQLAlchemy compiled.
 
 import asyncio
 import functools
+import os
 import sqlite3
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any, Self, TypeVar
+from zlib import crc32
 
 import aiosqlite
 from sqlalchemy import bindparam, func, make_url
@@ -21,13 +38,14 @@ from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.failures import DamageError, StorageError
-from kubeskew.apiserver.storage.sessions import Row, Session
-from kubeskew.apiserver.storage.sqlite.guarding import FileGuard, identity
-from kubeskew.apiserver.storage.sqlite.high_water import read
-from kubeskew.apiserver.storage.statements import Dialect, Statement, compile_all
-from kubeskew.migrations import upgrading
+from kubeskew.apiserver.storage.interfaces import DamageError, StorageError
+from kubeskew.apiserver.storage.statements import Dialect, Row, Session, Statement, compile_all
+from kubeskew.migrations import upgrade
 
+SLOTS = 64
+SUFFIX = "-mark"
+_SLOT = struct.Struct(">QI")
+_Identity = tuple[int, int]  # device and inode
 T = TypeVar("T")
 
 BUSY_SECONDS = 10.0  # how long a writer waits for another process's transactions
@@ -42,6 +60,121 @@ PRAGMAS = (
     "PRAGMA journal_size_limit=67108864",
     "PRAGMA cache_size=-8000",
 )
+
+
+class HighWaterMark:
+    """Holds the mark of the database at `path` open; nothing can be noted after `close`."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._noted = _highest(os.pread(file, SLOTS * _SLOT.size, 0))
+
+    @classmethod
+    def open(cls, database: str) -> Self:
+        """Opens the mark of a database, which is made if there is none. Raises OSError."""
+        return cls(os.open(mark_of(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    @property
+    def revision(self) -> int:
+        """Returns the highest revision that this process has noted, or found when it opened the mark."""
+        return self._noted
+
+    def note(self, revision: int) -> None:
+        """Notes that `revision` is committed. Raises OSError."""
+        if revision > self._noted:
+            os.pwrite(self._file, _slot(revision), revision % SLOTS * _SLOT.size)
+            self._noted = revision
+
+    def close(self) -> None:
+        """Lets go of the file; idempotent."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+
+def mark_of(database: str) -> Path:
+    """Returns the path of a database's mark."""
+    return Path(f"{database}{SUFFIX}")
+
+
+def read(database: str) -> int:
+    """Returns the revision that the mark of a database tells of, 0 if there is none."""
+    try:
+        return _highest(mark_of(database).read_bytes())
+    except FileNotFoundError:
+        return 0
+
+
+def _slot(revision: int) -> bytes:
+    return _SLOT.pack(revision, crc32(b"%d" % revision))
+
+
+def _highest(data: bytes) -> int:
+    slots = _SLOT.iter_unpack(data[: len(data) // _SLOT.size * _SLOT.size])
+    return max((revision for revision, checksum in slots if _is_whole(revision, checksum)), default=0)
+
+
+def _is_whole(revision: int, checksum: int) -> bool:
+    return revision > 0 and crc32(b"%d" % revision) == checksum
+
+
+class FileGuard:
+    """Guards the files of the database at `path`; of one in memory there are none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = "" if path == ":memory:" else path
+        self._mark: HighWaterMark | None = None
+        self._files: dict[str, _Identity] = {}
+        self._missed = ""  # the file that was first found missing
+
+    def check_there(self) -> None:
+        """Raises DamageError if there has been a database, and there is none now."""
+        if self._path and not Path(self._path).exists() and (mark := read(self._path)):
+            damage = f"{self._path} is gone, though revision {mark} was committed to it"
+            raise DamageError(damage, "Put it back, or remove the cluster with `kubeskew down --purge`")
+
+    def start(self) -> None:
+        """Remembers which files the database has, which is open. Raises OSError."""
+        if not self._path:
+            return
+        self._mark = HighWaterMark.open(self._path)
+        for name in (self._path, f"{self._path}-wal"):
+            self._files[name] = identity(name)
+
+    def gone(self) -> bool:
+        """Decides whether a file of the database is not the one any more that was opened."""
+        if not self._missed:
+            self._missed = next((name for name, known in self._files.items() if identity(name) != known), "")
+        return bool(self._missed)
+
+    def check(self) -> None:
+        """Raises StorageError if a file is gone."""
+        if self.gone():
+            raise StorageError(
+                f"{self._missed} was removed or replaced while the server ran: nothing is written any more"
+            )
+
+    def note(self, revision: int) -> None:
+        """Notes that `revision` is committed; what cannot be noted is no failure of the commit."""
+        if self._mark is not None:
+            with suppress(OSError):
+                self._mark.note(revision)
+
+    def close(self) -> None:
+        """Lets go of the mark; idempotent."""
+        if self._mark is not None:
+            self._mark.close()
+
+
+def identity(name: str) -> _Identity:
+    """Returns the identity of a file, which differs from that of another of its name; zeros if
+    there is none.
+    """
+    try:
+        status = os.stat(name)  # noqa: PTH116 - twice a transaction
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 class OneHopConnection(aiosqlite.Connection):
@@ -172,7 +305,7 @@ class SQLiteDatabase:
                 raise
             if _is_malformed(error):
                 raise DamageError(f"opening {database.path}: {error}") from error
-            if isinstance(error, (sqlite3.Error, SQLAlchemyError, upgrading.SchemaError, OSError)):
+            if isinstance(error, (sqlite3.Error, SQLAlchemyError, upgrade.SchemaError, OSError)):
                 raise StorageError(f"opening {database.path}: {error}") from error
             raise
         return database
@@ -182,17 +315,17 @@ class SQLiteDatabase:
         self._writer = await self._connect()
         if self._read_only:
             self._file = identity(self.path)
-            await self._writer.hop(lambda raw: upgrading.check(upgrading.SQLiteConnection(raw)))
+            await self._writer.hop(lambda raw: upgrade.check(upgrade.SQLiteConnection(raw)))
         else:
             migrate = self._migrate
-            await self._writer.hop(lambda raw: upgrading.prepare(upgrading.SQLiteConnection(raw), migrate))
+            await self._writer.hop(lambda raw: upgrade.prepare(upgrade.SQLiteConnection(raw), migrate))
         if self.shared:
             self._peek = self._open_raw(0.0)
             self._peek.execute(self._statements["revision"].sql).fetchone()  # which opens every file
         self._guard.start()
 
     def _migrate(self) -> None:
-        upgrading.upgrade(self.path)
+        upgrade.upgrade(self.path)
 
     async def _connect(self) -> OneHopConnection:
         return await OneHopConnection.open(lambda: self._open_raw(BUSY_SECONDS))

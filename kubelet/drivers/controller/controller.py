@@ -1,19 +1,26 @@
-"""The controller of a classic DRA driver: allocates and frees claims, and says which nodes do not suit.
+"""The controller of a classic DRA driver: allocates and frees claims, and decides which nodes do not suit.
 
-A driver implements `Driver`; the rest is here. Nobody leads: one controller of a driver runs at a time.
+A driver implements `Driver`; the rest is here. Nobody leads: one controller of a driver runs at a time. What
+a driver allocates or frees is written in the order that survives a crash at any point.
 
-Source: k8s.io/dynamic-resource-allocation/controller, 0.26 to 0.31.
+    class MyDriver:
+        async def class_parameters(self, resource_class): ...
+
+    controller = DriverController(client, clock, informers, Version(30), "gpu.example.com", MyDriver())
+    await controller.run(stop)
+
+Source: k8s.io/dynamic-resource-allocation/controller (syncClaim, allocateClaims), 0.26 to 0.31.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kubeskew.apimachinery.claim_users import is_for_pod
-from kubeskew.apimachinery.client.informer import Informer
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS, Ref, dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
@@ -22,8 +29,6 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller.allocating import ClaimAllocator
-from kubeskew.kubelet.drivers.controller.driver import ClaimAllocation, Driver, DriverError
 from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
 from kubeskew.kubelet.drivers.work_loop import run_workers
 
@@ -33,6 +38,172 @@ RECHECK_SECONDS = 30.0  # that suitable nodes are asked for again while a pod wa
 _WORKERS = 5
 _MAX_NODES = 128
 _MAX_DELAY_SECONDS = 30.0  # upstream: 1000
+
+
+class DriverError(Exception):
+    """A driver could not do what it was asked; the text becomes an event, and the work is done again."""
+
+
+@dataclass(slots=True)
+class ClaimAllocation:
+    """One claim of a pod, or an immediate one. The driver fills in the last three."""
+
+    entry: str  # in the pod's spec.resourceClaims; empty for an immediate claim
+    claim: Object
+    resource_class: Object | None  # None in 1.31, where a claim may have several
+    class_parameters: Any = None
+    claim_parameters: Any = None
+    unsuitable_nodes: list[str] = field(default_factory=list)
+    allocation: Object | None = None
+    error: str = ""
+
+
+class Driver(Protocol):
+    """Does what only the driver can. All calls may be repeated: each must be idempotent."""
+
+    async def class_parameters(self, resource_class: Object) -> Any:
+        """Returns what the class's `parametersRef` means to the driver. Raises DriverError."""
+        ...
+
+    async def claim_parameters(self, claim: Object, resource_class: Object, class_parameters: Any) -> Any:
+        """Returns what the claim's `parametersRef` means to the driver. Raises DriverError."""
+        ...
+
+    async def allocate(self, claims: Sequence[ClaimAllocation], node: str) -> None:
+        """Fills in `allocation` or `error` of each; `node` is empty for an immediate claim.
+
+        Raises DriverError if nothing can be allocated.
+        """
+        ...
+
+    async def deallocate(self, claim: Object) -> None:
+        """Frees what the claim has, or what was begun for it. Raises DriverError."""
+        ...
+
+    async def unsuitable_nodes(
+        self, pod: Object, claims: Sequence[ClaimAllocation], nodes: Sequence[str]
+    ) -> None:
+        """Fills in `unsuitable_nodes` of each. Raises DriverError."""
+        ...
+
+
+class ClaimAllocator:
+    """Methods raise DriverError, with the text of upstream's error, or a connection error."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        ref: Ref,
+        name: str,
+        driver: Driver,
+        features: LibraryFeatures,
+        written: Callable[[Object], None],
+        *,
+        reserves: bool,
+    ) -> None:
+        """`written` is told of every answer.
+
+        `reserves`: the pod for which a claim is allocated gets its reservation in the same write.
+        """
+        self._written = written
+        self._client = client
+        self._ref = ref
+        self._name = name
+        self._driver = driver
+        self._features = features
+        self._reserves = reserves
+        self.finalizer = f"{name}/deletion-protection"
+
+    def is_ours(self, claim: Object) -> bool:
+        """Returns whether the claim has this driver's finalizer."""
+        return self.finalizer in (claim["metadata"].get("finalizers") or ())
+
+    async def free(self, claim: Object) -> None:
+        """Deallocate, clear the status, and let the claim go, in this order."""
+        status = claim.get("status") or {}
+        if status.get("allocation") is not None:
+            await self._deallocate(claim, "deallocate")
+            gone = ("allocation", "driverName", "deallocationRequested")
+            left = {key: value for key, value in status.items() if key not in gone}
+            claim = await self._update({**claim, "status": left}, "status", "remove allocation")
+        else:
+            await self._deallocate(claim, "stop allocation")
+            if status.get("deallocationRequested"):
+                left = {key: value for key, value in status.items() if key != "deallocationRequested"}
+                claim = await self._update({**claim, "status": left}, "status", "remove deallocation")
+        finalizers = [name for name in claim["metadata"].get("finalizers") or () if name != self.finalizer]
+        metadata = {**claim["metadata"], "finalizers": finalizers}
+        await self._update({**claim, "metadata": metadata}, "", "remove finalizer")
+
+    async def allocate(self, claims: Sequence[ClaimAllocation], node: str, user: Object | None) -> None:
+        """Allocate claims of one pod, or an immediate one (without `user`).
+
+        Until 0.27 one after the other, ending at the first error; later together, and each has its own.
+        """
+        batches = [list(claims)] if self._features.batches else [[claim] for claim in claims]
+        for batch in batches:
+            await self._allocate_batch(batch, node, user)
+            if not self._features.batches and batch[0].error:
+                return
+
+    async def _allocate_batch(self, batch: list[ClaimAllocation], node: str, user: Object | None) -> None:
+        waiting = [claim for claim in batch if (claim.claim.get("status") or {}).get("allocation") is None]
+        for claim in waiting:
+            try:
+                await self._protect(claim)
+            except DriverError as error:
+                claim.error = str(error)
+        ready = [claim for claim in waiting if not claim.error]
+        if not ready:
+            return
+        prefix = "allocate: " if user is None or not self._features.batches else ""
+        try:
+            await self._driver.allocate(ready, node)
+        except DriverError as error:
+            for claim in ready:
+                claim.error = f"{prefix}{error}"
+            return
+        for claim in ready:
+            if claim.error:
+                claim.error = f"{prefix}{claim.error}"
+            elif claim.allocation is None:
+                claim.error = "allocating claim: missing allocation from driver"
+            else:
+                await self._store(claim, claim.allocation, user)
+
+    async def _protect(self, claim: ClaimAllocation) -> None:
+        if self.is_ours(claim.claim):
+            return
+        finalizers = [*(claim.claim["metadata"].get("finalizers") or ()), self.finalizer]
+        changed = {**claim.claim, "metadata": {**claim.claim["metadata"], "finalizers": finalizers}}
+        claim.claim = await self._update(changed, "", "add finalizer")
+
+    async def _store(self, claim: ClaimAllocation, allocation: Object, user: Object | None) -> None:
+        status = dict(claim.claim.get("status") or {})
+        if self._features.by_controller:
+            status["allocation"] = {**allocation, "controller": self._name}
+        else:
+            status |= {"allocation": allocation, "driverName": self._name}
+        if user is not None and self._reserves:
+            status["reservedFor"] = [*(status.get("reservedFor") or ()), user]
+        try:
+            claim.claim = await self._update({**claim.claim, "status": status}, "status", "add allocation")
+        except DriverError as error:
+            claim.error = str(error)
+
+    async def _deallocate(self, claim: Object, what: str) -> None:
+        try:
+            await self._driver.deallocate(claim)
+        except DriverError as error:
+            raise DriverError(f"{what}: {error}") from error
+
+    async def _update(self, claim: Object, subresource: str, what: str) -> Object:
+        try:
+            answer = await self._client.update(self._ref, claim, subresource)
+        except StatusError as error:
+            raise DriverError(f"{what}: {error.message}") from error
+        self._written(answer)
+        return answer
 
 
 class Task(NamedTuple):

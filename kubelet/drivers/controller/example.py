@@ -1,4 +1,4 @@
-"""The controller of the example driver: hands out a number of claims per node, or in the whole cluster.
+"""The controller of the example driver: gives out a number of claims per node, or in the whole cluster.
 
 Parameters are ConfigMaps: keys of the claim's become variables `user_KEY` of its containers, those of the
 class `admin_KEY`. They travel in the claim's handle, `{"EnvVars": {…}, "NodeName": "…"}`, and in 1.31 in its
@@ -6,19 +6,29 @@ configuration. Behaviour of k8s.io/kubernetes/test/e2e/dra/test-driver/app/contr
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.client.refs import CONFIG_MAPS
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, dra_refs, parameters_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller.driver import ClaimAllocation, DriverError
-from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
+from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
+from kubeskew.kubelet.drivers.controller.controller import ClaimAllocation, DriverController, DriverError
+from kubeskew.kubelet.drivers.semantic.generator import ParameterGenerator
+from kubeskew.kubelet.drivers.semantic.parameters import parameters_ref
+from kubeskew.kubelet.drivers.settings import ControllerSettings
+
+log = logging.getLogger(__name__)
+
+_LAST_MINOR = 31  # whose library has controllers
 
 
 class ExampleDriver:
@@ -179,3 +189,32 @@ def _node_of(result: Object) -> str:
     results = (result.get("devices") or {}).get("results") or ()
     pool = results[0]["pool"] if results else "network"
     return "" if pool == "network" else str(pool)
+
+
+async def run_controller(
+    ctx: ComponentContext, name: str, settings: ControllerSettings, capacity: Callable[[], Mapping[str, int]]
+) -> None:
+    """Work until cancelled; `capacity` gives how many claims each node takes."""
+    version, environment = ctx.options.emulated_version, ctx.environment
+    if version.minor > _LAST_MINOR:
+        log.warning("the driver library of %s has no controllers: claims are the scheduler's", version)
+        return
+    informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
+    driver = ExampleDriver(ctx.client, environment.entropy, version, name, settings, capacity)
+    claims = informers.informer(dra_refs(version).claims)
+    claims.add_handler(driver.learn, lambda _, claim: driver.learn(claim))
+    controller = DriverController(ctx.client, environment.clock, informers, version, name, driver)
+    log.info("allocating claims")
+    await controller.run(asyncio.Event())
+
+
+def generator_of(ctx: ComponentContext, name: str, parameters: tuple[str, str]) -> ParameterGenerator | None:
+    """Returns what makes semantic parameters of objects of that group and kind; None in other releases."""
+    version, environment = ctx.options.emulated_version, ctx.environment
+    if not has_semantic_parameters(version):
+        log.warning("the driver library of %s has no semantic parameters: nothing is generated", version)
+        return None
+    informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
+    target, vendor = parameters_refs(version)[1], parameters_ref(*parameters)
+    log.info("generating parameters of %s", vendor.kind)
+    return ParameterGenerator(ctx.client, environment.clock, informers, name, vendor, target)

@@ -6,9 +6,8 @@ from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
-from kubeskew.kubelet.drivers.controller_settings import ControllerSettings
-from kubeskew.kubelet.drivers.reloading import follow
-from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
+from kubeskew.kubelet.drivers.reload import follow
+from kubeskew.kubelet.drivers.settings import ControllerSettings, DriverFile, DriverNode
 
 ReadyCheck = Callable[[], bool | str]
 
@@ -59,11 +58,11 @@ class ControllerHost:
         settings = chosen[0] if chosen else ControllerSettings()
         self._ready = lambda: True  # the API server may be down, or may not serve what drivers allocate
         if self._ctx.options.emulated_version.preview == "kep3063":
-            from kubeskew.kubelet.drivers.drafted.running import run_drafted_controller
+            from kubeskew.kubelet.drivers.drafted import run_drafted_controller
 
             await run_drafted_controller(self._ctx, self._driver, settings, self.hardware)
             return
-        from kubeskew.kubelet.drivers.controller.running import generator_of, run_controller
+        from kubeskew.kubelet.drivers.controller.example import generator_of, run_controller
 
         if settings.parameters is not None:
             generator = generator_of(self._ctx, self._driver, settings.parameters)

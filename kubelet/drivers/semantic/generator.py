@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import NamedTuple
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient

@@ -105,7 +105,7 @@ def _answer_all(lines: BinaryIO) -> None:
 
 def _answer(line: bytes) -> dict[str, Any]:
     """Returns the answer to one case; what is wrong with the line, if it is none."""
-    from kubeskew.cli.allocation.cases import check_case
+    from kubeskew.cli.allocation import check_case
     from kubeskew.scheduler.allocator.cases import run_case
     from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS
 
@@ -128,10 +128,9 @@ def _allocate(
     explain: bool,
     output: str,
 ) -> int:
-    from kubeskew.cli.allocation.files import load
-    from kubeskew.cli.allocation.run import AllocationRun
+    from kubeskew.cli.allocation import AllocationRun, load_files
 
-    files = load(paths, version, gates)
+    files = load_files(paths, version, gates)
     run = AllocationRun(files, version, gates)
     answers = run.on_nodes(node, explained=explain)
     for warning in files.warnings:

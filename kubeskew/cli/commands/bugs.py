@@ -1,18 +1,114 @@
-"""`kubeskew bugs`."""
+"""`kubeskew bugs`: the known bugs that a path of versions meets, with a workload or without.
 
-from collections.abc import Mapping, Sequence
+The trigger of a bug is a list of alternatives `{kind, fields: {PATH: VALUE}}`. A part of a path that ends in
+`[]` means any item of a list; the value `*` means any that is there. A template of pods, jobs or claims
+counts as one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import yaml
 
 from kubeskew.apimachinery import yaml_files
-from kubeskew.apimachinery.versions import Version
-from kubeskew.cli.bugs.paths import Met, met, stops
+from kubeskew.apimachinery.known_bugs import KnownBug, known_bugs
+from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.cli.commands.options import VERSION, output_option, print_json, print_table
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
+
+_ANY = "*"
+
+
+def meets(bug: KnownBug, objects: Iterable[Mapping[str, Any]]) -> bool:
+    """Returns whether any of the objects, or of what they make, is what the bug's trigger describes."""
+    made = [each for obj in objects for each in with_made(obj)]
+    return any(_matches(alternative, obj) for alternative in bug.trigger for obj in made)
+
+
+def with_made(obj: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Returns the object, the items of a list, and what its templates make."""
+    yield obj
+    found = obj.get("spec")
+    spec: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    for item in obj.get("items") or () if str(obj.get("kind", "")).endswith("List") else ():
+        yield from with_made(item)
+    if isinstance(spec.get("template"), Mapping):
+        yield {**spec["template"], "kind": "Pod"}
+    if isinstance(spec.get("jobTemplate"), Mapping):
+        yield from with_made({**spec["jobTemplate"], "kind": "Job"})
+    if obj.get("kind") == "ResourceClaimTemplate":
+        yield {**spec, "kind": "ResourceClaim"}
+
+
+def _matches(alternative: Mapping[str, Any], obj: Mapping[str, Any]) -> bool:
+    if alternative["kind"] != obj.get("kind"):
+        return False
+    fields: Mapping[str, Any] = alternative.get("fields") or {}
+    return all(_has(obj, path, wanted) for path, wanted in fields.items())
+
+
+def _has(obj: Any, path: str, wanted: Any) -> bool:
+    values = list(_values(obj, path.split(".")))
+    return bool(values) if wanted == _ANY else any(value == wanted for value in values)
+
+
+def _values(value: Any, path: list[str]) -> Iterator[Any]:
+    if not path:
+        if value not in (None, "", [], {}):
+            yield value
+        return
+    name, rest = path[0], path[1:]
+    items = isinstance(value, Mapping) and value.get(name.removesuffix("[]"))
+    if not name.endswith("[]"):
+        if isinstance(value, Mapping) and name in value:
+            yield from _values(value[name], rest)
+    elif isinstance(items, list):
+        for item in items:
+            yield from _values(item, rest)
+
+
+class Met(NamedTuple):
+    """A bug, and the stops of the path that have it."""
+
+    bug: KnownBug
+    at: Sequence[Version]
+
+    def as_json(self) -> dict[str, Any]:
+        bug = self.bug
+        return {
+            "id": bug.id,
+            "component": bug.component,
+            "area": bug.area,
+            "title": bug.title,
+            "source": bug.source,
+            "affected": bug.affected,
+            "fixed": [str(patch) for patch in bug.fixed],
+            "gates": list(bug.gates),
+            "at": [str(version) for version in self.at],
+            "behaves": bool(bug.switch),
+            "missing": bug.missing or None,
+        }
+
+
+def stops(first: Version, last: Version) -> list[Version]:
+    """Returns both ends, and the newest patch of each minor between them, in the order of the way."""
+    low, high = sorted((first, last))
+    between = [
+        version for version in SUPPORTED if low.minor < version.minor < high.minor and not version.preview
+    ]
+    way = [low, *between, *([high] if high != low else [])]
+    return way if first == low else way[::-1]
+
+
+def met(path: Sequence[Version], workload: Sequence[Mapping[str, Any]] | None) -> Iterator[Met]:
+    """Returns the bugs that a stop of the path has, and that the workload meets; without a path all bugs."""
+    for bug in known_bugs().values():
+        at = [version for version in path if bug.affects(version)]
+        if (at or not path) and (workload is None or meets(bug, workload)):
+            yield Met(bug, at)
 
 
 @click.command()

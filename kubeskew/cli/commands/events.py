@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.clock import Clock, SystemClock
-from kubeskew.apimachinery.component_names import all_names, meant
-from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.apiserver.storage.failures import CompactedError, StorageError
+from kubeskew.apimachinery.known_names import all_names, did_you_mean, meant
+from kubeskew.apiserver.storage.interfaces import CompactedError, StorageError
 from kubeskew.cli import completion, terminal
 from kubeskew.cli.commands.options import (
     output_option,
@@ -21,12 +20,10 @@ from kubeskew.cli.commands.options import (
     show_progress,
     state_dir_option,
 )
-from kubeskew.cli.event_filter import EventFilter, check_verbs, parse_bound
-from kubeskew.cli.history import events_since
-from kubeskew.cli.row_filter import RowFilter
+from kubeskew.cli.events import EventFilter, RowFilter, check_verbs, events_since, parse_bound
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
-from kubeskew.conformance.evidence.reading import Row
+from kubeskew.conformance.evidence.rows import Row
 
 COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
 _WIDTHS = [8, 12, 8, 56, 30, 36, 6]  # of rows that come one by one

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from kubeskew.apimachinery.faults.reading import ALL
-from kubeskew.apimachinery.faults.reading_effects import CODES
-from kubeskew.apimachinery.faults.reports import FaultReport
-from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.apimachinery.faults.fault import FaultReport
+from kubeskew.apimachinery.faults.keys import CODES
+from kubeskew.apimachinery.faults.syntax import ALL
+from kubeskew.apimachinery.go_formats import parse_duration
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import change, output_option, print_json, print_table, state_dir_option
 from kubeskew.cluster.failures import ClusterError, UserError

@@ -7,10 +7,10 @@ from typing import Any
 import click
 import orjson
 
-from kubeskew.apimachinery.suggestions import did_you_mean
-from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Event, Key, Verb
+from kubeskew.apiserver.storage.sql_log import LogReader
 from kubeskew.cli import completion, terminal
 from kubeskew.cli.commands.options import (
     output_option,
@@ -18,15 +18,15 @@ from kubeskew.cli.commands.options import (
     run_async,
     state_dir_option,
 )
-from kubeskew.cli.resource_arguments import resource_of
+from kubeskew.cli.events import resource_of
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster.branching.moment import check_kept
+from kubeskew.cluster.branches import check_kept
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.changes import changes, patch
 from kubeskew.conformance.evidence.log import Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
-from kubeskew.conformance.evidence.reading import evidence
+from kubeskew.conformance.evidence.rows import evidence
 from kubeskew.conformance.evidence.story import CLAIMS, Sentence, story
 
 _NARROW = 60  # columns that changes have at least

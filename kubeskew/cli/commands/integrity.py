@@ -7,12 +7,11 @@ import click
 
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.durable_files import damaged_beside
-from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.opening import SQLStorage
-from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.apiserver.storage.rebuilding import Repair
-from kubeskew.apiserver.storage.verifying import Difference, Replay
-from kubeskew.cli import hints
+from kubeskew.apiserver.storage.factory import SQLStorage
+from kubeskew.apiserver.storage.integrity import Difference, Repair, Replay
+from kubeskew.apiserver.storage.interfaces import StorageError
+from kubeskew.apiserver.storage.sql_log import LogReader
+from kubeskew.cli import terminal
 from kubeskew.cli.commands.options import (
     output_option,
     print_json,
@@ -22,8 +21,7 @@ from kubeskew.cli.commands.options import (
 )
 from kubeskew.cluster import processes
 from kubeskew.cluster.failures import ClusterError, UserError
-from kubeskew.cluster.secret_files import write_secret
-from kubeskew.cluster.state import StateDir
+from kubeskew.cluster.state import StateDir, write_secret
 
 COLUMNS = ["REVISION", "WHAT", "OBJECT", "DETAILS"]
 
@@ -104,7 +102,7 @@ def _print(result: Replay) -> None:
     click.echo()
     _print_differences(result.differences)
     hint = "With the cluster down, `kubeskew repair --from-log` rebuilds the table from the log."
-    click.echo(f"\n{hints.complete(hint)}", err=True)
+    click.echo(f"\n{terminal.complete_commands(hint)}", err=True)
 
 
 def _forgotten(result: Replay) -> str:

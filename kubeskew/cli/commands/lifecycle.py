@@ -1,5 +1,6 @@
-"""`kubeskew up` and `kubeskew down`."""
+"""The commands that start, change and stop a cluster: from `up` to `down`, with `fork` and `rewind`."""
 
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 
@@ -8,14 +9,28 @@ import click
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.storage.urls import database_of, without_password
-from kubeskew.cli import completion, hints
-from kubeskew.cli.commands.options import VERSION, change_timed, parse_gates, show_progress, state_dir_option
-from kubeskew.cluster.clusterfile.keys import LIKE
+from kubeskew.cli import completion, terminal
+from kubeskew.cli.commands.options import (
+    VERSION,
+    change,
+    change_timed,
+    component_option,
+    output_option,
+    parse_gate_changes,
+    parse_gates,
+    print_json,
+    show_progress,
+    state_dir_option,
+)
+from kubeskew.cluster.change_plan import disagreements
+from kubeskew.cluster.clusterfile import LIKE
 from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, check_storage, load, numbered_nodes
 from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.planning import disagreements
 from kubeskew.cluster.skew import UPGRADE_ORDER
 from kubeskew.cluster.state import StateDir
+
+to_option = click.option("--to", type=VERSION, required=True, help="The version to go to.")
+force_option = click.option("--force", is_flag=True, help="Allow a skew that upstream does not support.")
 
 
 @click.command()
@@ -77,9 +92,9 @@ def up(
     kubeskew up --config cluster.yaml
     """
     if directory.rewind_interrupted():
-        from kubeskew.cluster.branching.rewind import resume
+        from kubeskew.cluster.branches import resume_rewind
 
-        resume(directory, show_progress)
+        resume_rewind(directory, show_progress)
     base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
     spec = base.with_flags(
         *(version, parse_gates(feature_gates), nodes, servers, port, bugs, like or ""),
@@ -101,7 +116,7 @@ def up(
         _check_storage(directory, spec)
     change_timed(directory, lambda cluster: cluster.up(spec), *UPGRADE_ORDER)
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
-    click.echo(hints.complete("  kubectl get nodes\n\nStop it with `kubeskew down`."))
+    click.echo(terminal.complete_commands("  kubectl get nodes\n\nStop it with `kubeskew down`."))
 
 
 def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[str]) -> None:
@@ -136,3 +151,158 @@ def down(directory: StateDir, purge: bool) -> None:
     kubeskew down --purge
     """
     change_timed(directory, lambda cluster: cluster.down(purge=purge))
+
+
+@click.command()
+@state_dir_option
+@to_option
+@component_option
+@force_option
+def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force: bool) -> None:
+    """Bring components to a newer version: API servers, controller manager, scheduler, kubelets.
+
+    \b
+    kubeskew upgrade --to 1.36
+    kubeskew upgrade --to 1.36 --component apiserver
+    """
+    change_timed(directory, lambda cluster: cluster.move(to, components, downgrade=False, force=force))
+
+
+@click.command()
+@state_dir_option
+@to_option
+@component_option
+@force_option
+def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], force: bool) -> None:
+    """Bring components to an older version: kubelets, scheduler, controller manager, API servers.
+
+    \b
+    kubeskew downgrade --to 1.35
+    kubeskew downgrade --to 1.35 --component kubelet/node-1
+    """
+    change_timed(directory, lambda cluster: cluster.move(to, components, downgrade=True, force=force))
+
+
+@click.command()
+@state_dir_option
+@click.argument("gates", metavar="A=true,B=false,C-", shell_complete=completion.gates)
+@component_option
+def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
+    """Set feature gates; the components restart with them. `C-` takes back what was set by hand.
+
+    \b
+    kubeskew gates DRAExtendedResource=false
+    kubeskew gates DRAExtendedResource=true --component scheduler
+    kubeskew gates DRAExtendedResource-
+    """
+    parsed = parse_gate_changes(gates)
+    if not parsed:
+        raise UserError("no gate given: write NAME=true, NAME=false or NAME-")
+    change_timed(directory, lambda cluster: cluster.set_gates(parsed, components))
+
+
+@click.command()
+@state_dir_option
+@click.argument("component", shell_complete=completion.components)
+def restart(directory: StateDir, component: str) -> None:
+    """Stop a component gracefully and start it again.
+
+    \b
+    kubeskew restart scheduler
+    kubeskew restart kubelet/node-1
+    kubeskew restart driver/gpu.example.com               its plugins and its controller, if it has one
+    kubeskew restart driver-plugin/gpu.example.com        its plugins alone
+    """
+    change_timed(directory, lambda cluster: cluster.restart(component))
+
+
+@click.command()
+@state_dir_option
+@click.argument("component", shell_complete=completion.components)
+def kill(directory: StateDir, component: str) -> None:
+    """End a component with SIGKILL; it stays down until it is restarted.
+
+    \b
+    kubeskew kill scheduler
+    kubeskew restart scheduler
+    kubeskew kill driver/gpu.example.com                  its plugins and its controller, if it has one
+    kubeskew kill driver-controller/gpu.example.com       its controller alone
+    """
+    change_timed(directory, lambda cluster: cluster.kill(component))
+
+
+@click.command()
+@state_dir_option
+@output_option
+@click.option(
+    "--at", "revision", type=click.IntRange(1), required=True, metavar="REV", help="The revision to fork at."
+)
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+def fork(directory: StateDir, output: str, revision: int, target: Path) -> None:
+    """Branch the cluster off at a revision, into a new state directory.
+
+    DIR gets the log up to REV, the credentials, and the kubelets' files as they were then. Its components
+    have the versions and gates that they had at REV, and ports of their own; nodes have the same names. What
+    `kubeskew events` shows at REV behind its write, such as an upgrade, has happened: before it is REV - 1.
+    The cluster itself may run, and does not change. DIR is new, empty, or left by a fork that was killed.
+
+    \b
+    kubeskew fork --at 300 other
+    kubeskew --state-dir other up
+    """
+    made = change(directory, lambda cluster: cluster.fork(revision, StateDir(target.absolute())))
+    if output == "json":
+        document = {
+            "directory": str(target.absolute()),
+            "revision": made.revision,
+            "events": made.events,
+            "objects": made.objects,
+            "sourceRevision": made.source_revision,
+        }
+        print_json(document)
+        return
+    click.echo(
+        f"Forked at revision {made.revision} of {made.source_revision}: {made.events} events, "
+        f"{made.objects} objects. Start it with:\n\n  kubeskew --state-dir {shlex.quote(str(target))} up"
+    )
+
+
+@click.command()
+@state_dir_option
+@output_option
+@click.option(
+    "--to",
+    "revision",
+    type=click.IntRange(1),
+    required=True,
+    metavar="REV",
+    help="The revision to go back to.",
+)
+def rewind(directory: StateDir, output: str, revision: int) -> None:
+    """Stop the cluster and take it back to a revision: its log, versions, gates and the kubelets' files.
+
+    What `kubeskew events` shows at REV behind its write, such as an upgrade, stays: before it is REV - 1.
+    What this cuts off is kept in `rewound/REV` of the state directory. The store gets a new id, for its next
+    revisions were given before; who still has one of those is answered as one who asks for the future. A
+    rewind that is interrupted leaves the old or the new: the next `up` or `rewind` says which, and finishes.
+
+    \b
+    kubeskew rewind --to 300
+    kubeskew up
+    """
+    from kubeskew.cluster.branches import resume_rewind
+
+    if resume_rewind(directory, show_progress) == revision:
+        kept = None
+    else:
+        kept = change(directory, lambda cluster: cluster.rewind(revision))
+    if output == "json":
+        print_json({"revision": revision, "kept": str(kept) if kept else None})
+        return
+    if kept is not None:
+        click.echo(f"What was cut off is kept in {kept}.")
+    click.echo(
+        terminal.complete_commands(
+            f"The cluster is stopped, at revision {revision}. Start it with `kubeskew up`."
+        )
+    )

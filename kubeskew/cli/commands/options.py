@@ -13,10 +13,10 @@ import click
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.process.component import VersionParam
-from kubeskew.cli import completion, hints, terminal
+from kubeskew.cli import completion, terminal
 from kubeskew.cli.terminal import echo, escaped
 from kubeskew.cluster.failures import UserError
-from kubeskew.cluster.forking import component_processes
+from kubeskew.cluster.fork_client import component_processes
 from kubeskew.cluster.state import StateDir
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ VERSION = VersionParam()
 
 def _take_state_dir(ctx: click.Context, _param: click.Parameter, value: Path | None) -> StateDir:
     if value is not None:
-        hints.note_state_dir(ctx, value)
+        terminal.note_state_dir(ctx, value)
     return StateDir((value or ctx.obj or Path(".kubeskew")).absolute())
 
 
@@ -85,7 +85,7 @@ def parse_gate_changes(text: str) -> dict[str, bool | None]:
 
 def show_progress(text: str) -> None:
     """Prints a line about what is being done."""
-    echo(f"· {hints.complete(text)}", err=True)
+    echo(f"· {terminal.complete_commands(text)}", err=True)
 
 
 def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, T]], *kinds: str) -> T:

@@ -1,7 +1,12 @@
-"""`kubeskew run` and `kubeskew matrix`."""
+"""`kubeskew run` and `kubeskew matrix`, with the commands below `matrix`, and with a plan of faults.
 
-from collections.abc import Sequence
+`kubeskew run CELL --simulate --faults PLAN.json` plays a plan of faults in one simulated cell.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +14,123 @@ import click
 
 from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
 from kubeskew.cli import completion
-from kubeskew.cli.commands.cell_running import Assignment, checked, part_of, processes_for, run_cells
-from kubeskew.cli.commands.options import print_json, print_table
-from kubeskew.cli.commands.replaying import faults_option, replay
-from kubeskew.cli.commands.result_options import (
+from kubeskew.cli.commands.cell_runs import Assignment, checked, part_of, processes_for, run_cells
+from kubeskew.cli.commands.options import print_json, print_table, show_progress
+from kubeskew.cli.commands.results import (
     ReviewFlags,
     all_cells,
     check_record,
     compare_options,
     compared,
     read_outcomes,
+    repeating,
     review_options,
+    show_results,
 )
 from kubeskew.cli.commands.run_flags import RunFlags, asked_for, run_options
-from kubeskew.cli.commands.scenario_results import repeating, show
-from kubeskew.cli.subcommands import CommandWithSubcommands
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
 from kubeskew.conformance import matrix as matrices
 from kubeskew.conformance import outcomes
+from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.matrix import Selection
 from kubeskew.conformance.report import as_json
 from kubeskew.conformance.scenario import Cell
+
+faults_option = click.option(
+    "--faults",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="PLAN.json",
+    help="Play these faults in a simulated cell, and judge it by the invariants (docs/simulation.md). "
+    "Without --seed the cell has the plan's.",
+)
+_ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "dask")
+
+
+class CommandWithSubcommands(click.Command):
+    """A command whose first argument may be the name of another command, which then takes the rest.
+
+    `subcommands` are module:attribute by name, imported when they are called.
+    """
+
+    def __init__(self, *args: Any, subcommands: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.subcommands = subcommands
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Returns the context of what is called: of the command itself, or of one below it."""
+        if args and args[0] in self.subcommands:
+            name, *rest = args
+            return self._command(name).make_context(f"{info_name} {name}", rest, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _command(self, name: str) -> click.Command:
+        module, _, attribute = self.subcommands[name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands below."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self._command(name).get_short_help_str(90)) for name in self.subcommands]
+            )
+
+
+def play_faults(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping[str, Any]) -> int:
+    """Runs the one cell that is named; returns 1 if it failed, broke an invariant, or no fault fired."""
+    from kubeskew.simulation.explore.selection import cells_named
+    from kubeskew.simulation.faults.plan import PlanError, load
+    from kubeskew.simulation.runs import FaultyRun, simulate_with_faults
+
+    if not flags["simulate"]:
+        raise UserError("--faults is of simulations: add --simulate, or leave it out")
+    if wrong := [name for name in _ALONE if flags.get(name)]:
+        flag = "list" if wrong[0] == "listing" else wrong[0]
+        raise UserError(f"--{flag}: cannot stand beside --faults; leave one of them out")
+    try:
+        plan, cells = load(path), cells_named(names, flags["bugs"])
+    except (PlanError, ScenarioError) as error:
+        raise UserError(str(error)) from error
+    cells = [cell for cell in cells if not only or any(fnmatchcase(cell.name, each) for each in only)]
+    if len(cells) != 1:
+        raise UserError(f"--faults plays in one cell, found {len(cells)}: name one, or choose it by --only")
+    show_progress(str(plan))
+    seed = plan.seed if flags["seed"] is None else flags["seed"]
+    run = FaultyRun(plan, seed)
+    ran = simulate_with_faults(cells[0], run, lambda moment: show_progress(moment.text))
+    played = ran.played
+    if played is None:
+        raise AssertionError("a plan was played")
+    fired = [{"fault": fault.name, "fired": played.fired.get(fault.name, 0)} for fault in plan.faults]
+    shows_nothing = bool(plan.faults) and len(played.unfired) == len(plan.faults)
+    broken = [
+        {"invariant": each.code, "message": each.message, "revision": each.revision, "time": each.time}
+        for each in played.violations
+    ]
+    if flags["output"] == "json":
+        document = {
+            "cell": cells[0].name, "result": ran.result.outcome, "failure": ran.result.failure,
+            "seed": ran.seed, "logHash": ran.log_hash, "virtualSeconds": round(ran.virtual_seconds, 6),
+            "healedAt": round(played.healed_at, 6), "healedBecause": played.healed_because,
+            "settled": played.settled, "faults": fired, "violations": broken, "exceptions": ran.failures,
+            "notes": played.notes, "points": played.points,
+        }  # fmt: skip
+        print_json(document)
+    else:
+        print_table(["FAULT", "FIRED"], fired)
+        click.echo(f"\n{cells[0].name}: {ran.result.outcome} {ran.result.failure}".rstrip())
+        for line in [*(f"{each['invariant']}: {each['message']}" for each in broken), *ran.failures]:
+            click.echo(line)
+        settled = "has settled" if played.settled else "has not settled"
+        click.echo(f"The cluster {settled}. Log {ran.log_hash}, {ran.virtual_seconds:.1f} virtual seconds.")
+    for note in played.notes:
+        echo(f"kubeskew: {note}", err=True)
+    if shows_nothing:
+        echo("kubeskew: no fault fired: this run has shown nothing", err=True)
+    return 1 if not ran.result.passed or broken or ran.failures or shows_nothing else 0
 
 
 @click.command()
@@ -62,7 +162,7 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
     kubeskew run known-bugs/k8s-134773 --simulate --bugs k8s-134773=off
     """
     if faults:
-        return replay(scenarios, flags["only"], faults, {**flags, "kubeconfig": kubeconfig})
+        return play_faults(scenarios, flags["only"], faults, {**flags, "kubeconfig": kubeconfig})
     asked = asked_for(flags)
     if kubeconfig and asked.bugs:
         raise UserError("--bugs: the cluster of --kubeconfig has the bugs that it has; leave out one")
@@ -84,14 +184,14 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
         at = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
         assignment = _assignment(selection, cells, asked, ["run", *scenarios], at)
         finished = run_cells(assignment, asked, kubeconfig, processes)
-    return show(as_json(finished), asked.output, asked.report, None)
+    return show_results(as_json(finished), asked.output, asked.report, None)
 
 
 @click.command(
     cls=CommandWithSubcommands,
     subcommands={
-        "compare": "kubeskew.cli.commands.comparing:compare",
-        "merge": "kubeskew.cli.commands.merging:merge",
+        "compare": "kubeskew.cli.commands.reports:compare",
+        "merge": "kubeskew.cli.commands.reports:merge",
     },
 )
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO...]", shell_complete=completion.scenarios)
@@ -156,7 +256,7 @@ def matrix(
         left_out = outcomes.record(recorded, finished.cells, known)
         for name in left_out:
             echo(f"kubeskew: {name} failed: its recorded outcome stays as it is", err=True)
-    return show(
+    return show_results(
         as_json(finished),
         asked.output,
         asked.report,

@@ -22,7 +22,7 @@ from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import StateDir
 
 if TYPE_CHECKING:
-    from kubeskew.cluster.autoscaling.run import Source
+    from kubeskew.cluster.autoscaling.simulator import Source
     from kubeskew.scheduler.autoscaling.scale_down import Removal
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -103,15 +103,15 @@ def scale_up(
     kubeskew simulate scale-up --node-template small.yaml --node-template large.yaml --max 10 -o json
     kubeskew simulate scale-up --node-template nodes.yaml -f pods.yaml -f claims.yaml --version 1.35
     """
-    from kubeskew.cluster.autoscaling import run
+    from kubeskew.cluster.autoscaling import simulator
     from kubeskew.cluster.autoscaling import templates as node_templates
-    from kubeskew.cluster.autoscaling.answers import placement_json
+    from kubeskew.cluster.autoscaling.simulator import placement_json
 
     if not templates:
         raise UserError("no node to add: give a cluster file or manifests of nodes with --node-template FILE")
     source = _source(directory, files, version, gates)
     made = node_templates.load(templates, source.manifests)
-    answer = _simulated(run.scale_up(source, made, most, show_progress))
+    answer = _simulated(simulator.scale_up(source, made, most, show_progress))
     found = placement_json(answer)
     if output == "json":
         print_json(found)
@@ -138,13 +138,13 @@ def scale_down(
     kubeskew simulate scale-down node-3
     kubeskew simulate scale-down node-3 -f cluster.yaml --version 1.34 -o json
     """
-    from kubeskew.cluster.autoscaling import run
-    from kubeskew.cluster.autoscaling.answers import removal_json
+    from kubeskew.cluster.autoscaling import simulator
+    from kubeskew.cluster.autoscaling.simulator import removal_json
     from kubeskew.scheduler.autoscaling.scale_down import UnknownNodeError
 
     source = _source(directory, files, version, gates)
     try:
-        answer = _simulated(run.scale_down(source, node))
+        answer = _simulated(simulator.scale_down(source, node))
     except UnknownNodeError:
         raise UserError(f"there is no node {node}; `kubectl get nodes` lists them") from None
     if output == "json":
@@ -163,12 +163,11 @@ def _source(directory: StateDir, files: tuple[Path, ...], version: Version | Non
             raise UserError(
                 f"there is no cluster in {directory.path}: `kubeskew up` starts one, -f takes files"
             )
-        from kubeskew.cluster.autoscaling.run import source_of_cluster
+        from kubeskew.cluster.autoscaling.simulator import source_of_cluster
 
         return source_of_cluster(directory)
-    from kubeskew.cluster.autoscaling.manifests import Manifests
-    from kubeskew.cluster.autoscaling.run import Source
-    from kubeskew.cluster.autoscaling.workloads import complete
+    from kubeskew.cluster.autoscaling.manifests import Manifests, complete_workloads
+    from kubeskew.cluster.autoscaling.simulator import Source
 
     chosen = version or DEFAULT_VERSION
     try:
@@ -177,7 +176,7 @@ def _source(directory: StateDir, files: tuple[Path, ...], version: Version | Non
         raise UserError(f"feature gates: {error}") from error
     manifests = Manifests(chosen, parsed)
     manifests.read(files)
-    complete(manifests)
+    complete_workloads(manifests)
     return Source(chosen, parsed, None, manifests)
 
 

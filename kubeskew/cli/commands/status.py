@@ -22,13 +22,12 @@ from kubeskew.cli.commands.options import (
     table,
 )
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster.component_logs import interleaved, lines_behind
+from kubeskew.cluster.change_plan import select
 from kubeskew.cluster.failures import ClusterError, UserError
-from kubeskew.cluster.planning import select
 from kubeskew.cluster.probes import HTTPTransport, Probes
-from kubeskew.cluster.processes import ExecutedProcesses, alive
+from kubeskew.cluster.processes import ExecutedProcesses, alive, interleaved_logs, log_lines_behind
 from kubeskew.cluster.state import Process, State, StateDir
-from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.node.config import NodeLayout
 
 FOLLOW_SECONDS = 0.1
 WATCH_SECONDS = 1.0
@@ -212,7 +211,7 @@ def _print_logs(logs: Mapping[str, str]) -> None:
     if len(logs) == 1:
         echo(*logs.values(), nl=False)
         return
-    for name, line in interleaved(logs):
+    for name, line in interleaved_logs(logs):
         echo(f"{name}: {line}")
 
 
@@ -220,7 +219,7 @@ async def _follow(paths: Mapping[str, Path], clock: Clock) -> None:
     """Prints what logs hold, and whatever they grow by; does not end."""
     offsets = dict.fromkeys(paths, 0)
     while True:
-        found = {name: lines_behind(path, offsets[name]) for name, path in paths.items()}
+        found = {name: log_lines_behind(path, offsets[name]) for name, path in paths.items()}
         offsets = {name: offset for name, (_, offset) in found.items()}
         _print_logs({name: text for name, (text, _) in found.items()})
         await clock.sleep(FOLLOW_SECONDS)

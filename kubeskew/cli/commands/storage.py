@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.catalogue import parse_runtime_config
-from kubeskew.apimachinery.catalogue.runtime_config import check_for_any_release
+from kubeskew.apimachinery.catalogue.served_resources import check_for_any_release
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, user_agent
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
-from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.storage.sql_log import LogReader
 from kubeskew.cli import completion
 from kubeskew.cli.commands.options import (
     VERSION,
@@ -28,7 +28,7 @@ from kubeskew.cli.commands.options import (
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import State, StateDir
 from kubeskew.conformance.storage.migration import Migrated, migrate
-from kubeskew.conformance.storage.node_files import KeptNode, kept_nodes
+from kubeskew.conformance.storage.nodes import KeptNode, kept_nodes
 from kubeskew.conformance.storage.way import Kubelets, Move, Present, StepFinding, audit_way, steps_of
 
 COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]

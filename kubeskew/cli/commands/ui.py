@@ -17,7 +17,7 @@ from kubeskew.cli.commands.options import (
     state_dir_option,
 )
 from kubeskew.cluster.failures import ClusterError
-from kubeskew.cluster.forking import component_processes
+from kubeskew.cluster.fork_client import component_processes
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import StateDir
 
@@ -84,9 +84,8 @@ def _token(directory: StateDir) -> str:
 def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
     from kubeskew.apimachinery.versions import SUPPORTED
     from kubeskew.cli.ui.actions import Actions
-    from kubeskew.cli.ui.page import page, script
-    from kubeskew.cli.ui.recording import Recording
-    from kubeskew.cli.ui.server import Site
+    from kubeskew.cli.ui.log_recorder import Recording
+    from kubeskew.cli.ui.server import Site, page, script
     from kubeskew.cluster.cluster import Cluster
     from kubeskew.cluster.platform import Platform
     from kubeskew.conformance.evidence.node_files import node_records

@@ -1,11 +1,13 @@
-"""Serves the page of a cluster on loopback: the page to anyone, what it shows and does to the administrator.
+"""The server of a cluster's page on loopback: the page to anyone, its data and buttons to the administrator.
 
-The token comes in a header, which no other site's page can have a browser send; the name by which the server
-is called must be that of this machine, so that no name of somebody else's can be pointed here.
+The page is one file, with the same styles and the same drawing as a report. The token comes in a header,
+which no other site's page can have a browser send; the name by which the server is called must be that of
+this machine, so that no name of somebody else's can be pointed here.
 """
 
 import asyncio
 import base64
+import functools
 import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -14,10 +16,11 @@ from hashlib import sha256
 from typing import Any
 
 from aiohttp import web
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from kubeskew.cli.ui.actions import Actions
 from kubeskew.cli.ui.answers import moment, one_object, timeline
-from kubeskew.cli.ui.recording import Recording
+from kubeskew.cli.ui.log_recorder import Recording
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.conformance.evidence.nodes import NodeRecords
 
@@ -25,6 +28,22 @@ _WAIT_SECONDS = 20.0
 _HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@functools.cache
+def _environment() -> Environment:
+    loader = ChoiceLoader([PackageLoader("kubeskew.cli.ui"), PackageLoader("kubeskew.conformance")])
+    return Environment(loader=loader, autoescape=True, trim_blocks=True)
+
+
+def script() -> str:
+    """Returns the page's only script, whose hash the server's policy names."""
+    return "\n".join(_environment().get_template(name).render() for name in ("lanes.js", "ui.js"))
+
+
+def page(title: str) -> str:
+    """Returns the page."""
+    return _environment().get_template("ui.html").render(title=title, script=script())
 
 
 @dataclass(frozen=True, slots=True)

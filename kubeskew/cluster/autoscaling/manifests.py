@@ -1,12 +1,22 @@
-"""Reads manifests as an API server of one release would store them: typed, converted, with defaults."""
+"""Manifests as an API server of one release would store them: typed, converted, with defaults.
+
+The objects that controllers would have made of them are added: pods of workloads, claims of templates.
+"""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kubeskew.apimachinery.catalogue.table import catalogue_for
 from kubeskew.apimachinery.client.informer import Key, object_key
 from kubeskew.apimachinery.client.refs import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
     Ref,
     dra_refs,
     parameters_refs,
@@ -23,14 +33,25 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
-from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.manifest_files import documents, typed
+from kubeskew.controllers.daemonset.controller import belongs, pod_template
+from kubeskew.controllers.framework.pod_control import pod_from_template
+from kubeskew.controllers.resourceclaim import claims
+from kubeskew.controllers.resourceclaim.creation import Owner, claim_from
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 
 _DEFINITION = "CustomResourceDefinition"
 _UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
+_REPLICAS = {
+    REPLICATION_CONTROLLERS: ("replicas", REPLICATION_CONTROLLERS),
+    REPLICA_SETS: ("replicas", REPLICA_SETS),
+    DEPLOYMENTS: ("replicas", REPLICA_SETS),  # whose pods belong to a ReplicaSet
+    STATEFUL_SETS: ("replicas", STATEFUL_SETS),
+    JOBS: ("parallelism", JOBS),
+}
 
 
 class Manifests:
@@ -144,3 +165,83 @@ def _spoken(version: Version) -> list[Ref]:
         found += [scheduling_context_ref(version), *parameters_refs(version)]
         found += [taint_rules_ref(version), pod_groups_ref(version)]
     return found
+
+
+def complete_workloads(manifests: Manifests) -> None:
+    """Adds the pods of workloads, and the claims of all pods. Raises UserError."""
+    for ref, (field, owner_ref) in _REPLICAS.items():
+        for obj in manifests.of(ref):
+            if not _has_pods(manifests, obj):
+                _add_pods(manifests, obj, int(obj["spec"].get(field) or 0), owner_ref)
+    features = ResourceClaimFeatures.of(manifests.version, manifests.gates)
+    for pod in manifests.of(PODS):
+        _add_claims(manifests, pod, features)
+
+
+def _has_pods(manifests: Manifests, obj: Object) -> bool:
+    """Returns whether the files have pods of the workload, or what owns it is there itself."""
+    uid = obj["metadata"]["uid"]
+    if obj["metadata"].get("ownerReferences"):
+        return True
+    return any(
+        reference.get("uid") == uid
+        for pod in manifests.of(PODS)
+        for reference in pod["metadata"].get("ownerReferences") or ()
+    )
+
+
+def _add_pods(manifests: Manifests, obj: Object, count: int, owner_ref: Ref) -> None:
+    metadata = obj["metadata"]
+    width = len(str(max(0, count - 1)))
+    for number in range(count):
+        pod = pod_from_template(obj["spec"].get("template") or {}, obj, owner_ref)
+        about = {key: value for key, value in pod["metadata"].items() if key != "generateName"}
+        name = f"{metadata['name']}-{number:0{width}}"
+        about |= {"name": name, "namespace": metadata["namespace"]}
+        manifests.add({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": about})
+
+
+def _add_claims(manifests: Manifests, pod: Object, features: ResourceClaimFeatures) -> None:
+    """Adds the claims that are still to be made of templates, and names them in the pod's status."""
+    refs = dra_refs(manifests.version)
+    known = {status["name"] for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+    made = []
+    for entry in pod["spec"].get("resourceClaims") or ():
+        if entry["name"] in known or not claims.has_template(entry, features):
+            continue
+        owner = Owner(PODS, pod)
+        claim = claim_from(
+            _template(manifests, pod, entry, features), owner, entry["name"], refs.claims, features
+        )
+        metadata = claim["metadata"]
+        metadata["name"] = metadata.get("name") or f"{metadata.pop('generateName')}made"
+        manifests.add(claim)
+        made.append({"name": entry["name"], "resourceClaimName": metadata["name"]})
+    if made and features.generated_names:
+        status = pod.setdefault("status", {})
+        status["resourceClaimStatuses"] = [*(status.get("resourceClaimStatuses") or ()), *made]
+
+
+def _template(manifests: Manifests, pod: Object, entry: Object, features: ResourceClaimFeatures) -> Object:
+    if features.inline_templates:
+        inline: Object = entry["template"]
+        return inline
+    namespace, name = pod["metadata"]["namespace"], claims.template_name(entry, features)
+    for template in manifests.of(dra_refs(manifests.version).claim_templates):
+        if (template["metadata"]["namespace"], template["metadata"]["name"]) == (namespace, name):
+            found: Object = template["spec"]
+            return found
+    raise UserError(
+        f"pod {namespace}/{pod['metadata']['name']}: "
+        f"there is no ResourceClaimTemplate {name} in its namespace"
+    )
+
+
+def daemon_pods(node: Object, daemon_sets: list[Object]) -> Iterator[Object]:
+    """Yields the pods that DaemonSets would start on a new node like this one."""
+    for daemon_set in daemon_sets:
+        if belongs(daemon_set, node)[0]:
+            pod = pod_from_template(pod_template(daemon_set, ""), daemon_set, DAEMON_SETS)
+            metadata = daemon_set["metadata"]
+            about = {**pod["metadata"], "name": metadata["name"], "namespace": metadata["namespace"]}
+            yield {"apiVersion": "v1", "kind": "Pod", **pod, "metadata": about}

@@ -18,14 +18,14 @@ from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.device_managers import PluginCapacity
 from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
-from kubeskew.kubelet.drivers.named_resources import named_resources_of, semantic_resources_of
-from kubeskew.kubelet.drivers.profiles.catalogue import resources_of
-from kubeskew.kubelet.drivers.publishing import slice_specs
+from kubeskew.kubelet.drivers.profiles import resources_of
+from kubeskew.kubelet.drivers.resources import named_resources_of, semantic_resources_of
+from kubeskew.kubelet.drivers.resourceslice_controller import slice_specs
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode, offer
 from kubeskew.kubelet.features import features_of
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.object import initial_node, node_status
-from kubeskew.scheduler.autoscaling.templates import NodeTemplate
+from kubeskew.scheduler.autoscaling.snapshot import NodeTemplate
 
 _NAMED_RESOURCES = 30  # the only minor whose kubelets publish slices of named resources
 _FIRST_WITH_DEVICES = 31

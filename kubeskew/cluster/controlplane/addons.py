@@ -1,6 +1,10 @@
-"""Installs what kind does: CoreDNS, kube-proxy, kindnet, the local-path provisioner, a default StorageClass.
+"""The add-ons that kind installs, and the metrics server.
 
-They are fake containers as any others: they resolve no names, balance no services and make no volumes.
+CoreDNS, kube-proxy, kindnet, the local-path provisioner and a default StorageClass are fake containers as
+any others: they resolve no names, balance no services and make no volumes. The metrics server is a process
+of the cluster; one pod of a Deployment shows it, as static pods show the control plane. Its objects are
+those of its components.yaml (kubernetes-sigs/metrics-server, manifests/).
+
 Source: kubeadm's add-ons (cmd/kubeadm/app/phases/addons), kind's manifests below /kind in its node image.
 """
 
@@ -12,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from kubeskew.apimachinery.known_names import METRICS_SERVER
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.config import CONTROL_PLANE
 from kubeskew.cluster.controlplane import static_pods
@@ -39,6 +44,12 @@ _COREDNS = {
     26: "v1.9.3", 27: "v1.10.1", 28: "v1.10.1", 29: "v1.11.1", 30: "v1.11.1", 31: "v1.11.3", 32: "v1.11.3",
     33: "v1.12.0", 34: "v1.12.1", 35: "v1.13.1",
 }  # fmt: skip
+NAMESPACE = "kube-system"
+METRICS_SERVER_USER = f"system:serviceaccount:{NAMESPACE}:{METRICS_SERVER}"
+METRICS_API_ADDRESS = (
+    "127.0.0.2"  # its port is that of the process, which has health and metrics on 127.0.0.1
+)
+_API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io"
 
 
 def objects(version: str) -> list[dict[str, Any]]:
@@ -92,3 +103,41 @@ async def _mark(probes: Probes, url: str) -> None:
         return "" if status == _FOUND else f"{url}: {status} {text}"
 
     await wait_until("the role of the control-plane node", unmarked)
+
+
+def metrics_server_flags(state: State) -> list[str]:
+    """Returns the flags by which API servers find the metrics server behind its service."""
+    found = state.processes.get(METRICS_SERVER)
+    if found is None:
+        return []
+    return ["--webhook-service-map", f"{NAMESPACE}/{METRICS_SERVER}={METRICS_API_ADDRESS}:{found.port}"]
+
+
+def metrics_server_objects() -> list[dict[str, Any]]:
+    """Returns the objects by which a cluster knows a metrics server."""
+    text = resources.files(__package__).joinpath("metrics_server.yaml").read_text()
+    return [*yaml.safe_load_all(text)]
+
+
+async def introduce_metrics_server(probes: Probes, state: State) -> None:
+    """Creates the objects of the metrics server that are not there yet, if there is to be one."""
+    if METRICS_SERVER in state.processes:
+        await create(
+            probes, state.of_kind("apiserver")[0], metrics_server_objects(), "the metrics server's objects"
+        )
+
+
+async def wait_metrics_api(probes: Probes, state: State) -> None:
+    """Returns when the API servers have found the metrics server, if one runs."""
+    process, server = state.processes.get(METRICS_SERVER), probes.server_of(state)
+    if process is None or server is None or not probes.alive(process):
+        return
+
+    async def missing() -> str:
+        conditions = ((await probes.json(server.url(_API_SERVICE)) or {}).get("status") or {}).get(
+            "conditions"
+        )
+        available = any(each["type"] == "Available" and each["status"] == "True" for each in conditions or ())
+        return "" if available else f"v1beta1.metrics.k8s.io is not available: {json.dumps(conditions)}"
+
+    await wait_until("the metrics API", missing)

@@ -1,23 +1,61 @@
 """Writes claims for the scheduler: allocations, reservations, and the extended-resource claim with its
-deletion."""
+deletion. The scheduler works with resource.k8s.io/v1; objects are converted if the server serves an older
+version.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from kubeskew.apimachinery.client.refs import Ref, dra_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.binding_conditions import BindingError
 from kubeskew.scheduler.allocator.claims import FINALIZER, allocation, display
 from kubeskew.scheduler.framework.pod_info import PodInfo
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
 from kubeskew.scheduler.pod_status import patch_pod_status
 
+INTERNAL = "v1"
 # client-go, retry.DefaultRetry
 _TRIES = 5
 _RETRY_SECONDS = 0.01
+
+
+class VersionConverter:
+    """Converts received and sent objects."""
+
+    def __init__(self, version: Version) -> None:
+        self.refs = dra_refs(version)
+        self._same = self.refs.version == INTERNAL
+
+    def incoming(self, ref: Ref, obj: Object) -> Object:
+        """Returns the object in the v1 shape; not a copy if it is in that already."""
+        if self._same:
+            return obj
+        said = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
+        return convert(said, GroupVersionKind(ref.group, INTERNAL, ref.kind))
+
+    def outgoing(self, ref: Ref, obj: Object) -> Object:
+        """Returns the object as the server of `ref` accepts it."""
+        internal = {"apiVersion": f"{ref.group}/{INTERNAL}", "kind": ref.kind}
+        if self._same:
+            return {**obj, **internal}
+        return convert({**obj, **internal}, GroupVersionKind(ref.group, ref.version, ref.kind))
+
+
+class NoConversion(VersionConverter):
+    """Leaves objects as the server has them: classic releases have no other version to think in."""
+
+    def incoming(self, ref: Ref, obj: Object) -> Object:
+        return obj
+
+    def outgoing(self, ref: Ref, obj: Object) -> Object:
+        return obj
 
 
 class ClaimError(Exception):

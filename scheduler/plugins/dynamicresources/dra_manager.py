@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import pod_group_of
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, scheduling_context_ref, taint_rules_ref
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
@@ -13,7 +13,7 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
@@ -25,26 +25,20 @@ from kubeskew.scheduler.framework.extended_resource_cache import (
     ListedExtendedResources,
 )
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import VersionConverter
+from kubeskew.scheduler.plugins.dynamicresources.binding import DeviceWait
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
-from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
-from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter, VersionConverter
+from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.classic.driver_allocation import DriverAllocation
-from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
-from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
-from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
-from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
-from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
+from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import Negotiation, SchedulingContexts
+from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions, DeviceChooser, RejectionLog
+from kubeskew.scheduler.plugins.dynamicresources.devices_in_use import TwoLooks
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
-from kubeskew.scheduler.plugins.dynamicresources.gathering import TwoLooks
-from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
 from kubeskew.scheduler.plugins.dynamicresources.plugin import ClaimServices, DynamicResources
-from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
-from kubeskew.scheduler.plugins.dynamicresources.rejection_log import RejectionLog
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import ClaimUsers, PodClaims
 from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulation
-from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.plugins.dynamicresources.taint_rules import DeviceClasses, TaintedSlices, TaintRules
+from kubeskew.scheduler.queue import SchedulingQueue
 
 _CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD)
 _CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE)

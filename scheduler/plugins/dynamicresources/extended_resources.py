@@ -12,7 +12,7 @@ from kubeskew.scheduler.framework.status import Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources import extended_resource_claim
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import ClaimRequests, ClassFor
-from kubeskew.scheduler.plugins.dynamicresources.state import (
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import (
     ExtendedResourceClaim,
     ExtendedResourcePlan,
     PodState,

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.queue import SchedulingQueue
 
 
 def follow(

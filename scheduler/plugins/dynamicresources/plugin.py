@@ -1,32 +1,200 @@
-"""DynamicResources: a pod's resource claims, and the extended resources that DRA drivers back.
+"""DynamicResources: a pod's resource claims, and the extended resources that DRA drivers back; with its
+queueing hints and the score of devices: the earlier an alternative, the better.
 
-Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.37.
+Sources: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, computeScore, 1.35 … 1.37;
+k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.37.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from kubeskew.scheduler.allocator.claims import ClaimNotUsable
+from kubeskew.apimachinery.claim_users import controller_of, is_for_pod
+from kubeskew.apimachinery.objects import Object
+from kubeskew.scheduler.allocator.claims import (
+    ClaimNotUsable,
+    allocation,
+    claim_names,
+    display,
+    is_extended_resource_claim,
+)
 from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
-from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.events import EventHint
-from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Topics
+from kubeskew.scheduler.framework.interfaces import (
+    MAX_NODE_SCORE,
+    CycleState,
+    PostFilterResult,
+    PreFilterResult,
+    ScoreError,
+)
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.plugins.dynamicresources import hints as dynamicresources_hints
-from kubeskew.scheduler.plugins.dynamicresources import scoring as dynamicresources_scoring
 from kubeskew.scheduler.plugins.dynamicresources.binding import ClaimBinder, PodsOfGroup
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES, ClaimWriter
-from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import ForeignContextError
 from kubeskew.scheduler.plugins.dynamicresources.classic.driver_allocation import DriverAllocation
+from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import ForeignContextError
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
-from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import ClaimUsers, NodeChoice, PodState
 from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulation, Simulate
-from kubeskew.scheduler.plugins.dynamicresources.state import PodState
+from kubeskew.scheduler.plugins.dynamicresources.taint_rules import DeviceClasses
+
+PodClaims = Callable[[Object], Sequence[Object]]
+_MOST_ALTERNATIVES = 8  # FirstAvailableDeviceRequestMaxSize
+
+
+def queueing_hints(
+    pod_claims: PodClaims, features: DynamicResourcesFeatures, *, with_hints: bool
+) -> Sequence[EventHint]:
+    """`pod_claims` gives the claims of a pod or raises ClaimNotUsable; `with_hints` is the gate
+    SchedulerQueueingHints."""
+    changed = Action.ADD | Action.UPDATE
+    node = Action.ADD | Action.UPDATE_NODE_LABEL
+    if features.allocatable_helps:
+        node |= Action.UPDATE_NODE_ALLOCATABLE
+    if not with_hints:  # nodes that come with a taint are then not reported as new
+        node |= Action.UPDATE_NODE_TAINT
+    claim = changed | Action.DELETE if features.deletion_helps else changed
+    found = [
+        EventHint(ClusterEvent(EventResource.NODE, node)),
+        EventHint(
+            ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_CLAIM),
+            _after_pod_change(pod_claims),
+        ),
+        EventHint(
+            ClusterEvent(EventResource.RESOURCE_CLAIM, claim),
+            _after_claim_change(pod_claims),
+            Topics(_topics_of_pod, _topics_of_claim),
+        ),
+        EventHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
+    ]
+    if features.slices_help:
+        found.append(EventHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)))
+    return found
+
+
+def _after_pod_change(pod_claims: PodClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - protocol
+        if new is None or new["metadata"].get("uid") != pod["metadata"].get("uid"):
+            return False
+        try:
+            pod_claims(new)
+        except ClaimNotUsable:
+            return False
+        return True
+
+    return hint
+
+
+def _after_claim_change(pod_claims: PodClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        changed = new or old
+        if _frees_devices(old, new):
+            return _are_usable(pod, pod_claims)
+        if changed is not None and is_extended_resource_claim(changed) and is_for_pod(changed, pod):
+            return new is None  # the leftover is gone
+        if new is None or not _uses(pod, new, pod_claims):
+            return False
+        return old is None or old.get("status") != new.get("status")
+
+    return hint
+
+
+def _are_usable(pod: Object, pod_claims: PodClaims) -> bool:
+    """Returns whether the pod may lack nothing but free devices."""
+    try:
+        pod_claims(pod)
+    except ClaimNotUsable:
+        return False
+    return True
+
+
+def _frees_devices(old: Object | None, new: Object | None) -> bool:
+    return old is not None and allocation(old) is not None and (new is None or allocation(new) is None)
+
+
+def _topics_of_claim(old: Object | None, new: Object | None) -> list[Hashable] | None:
+    """Returns the claim's name and its owner; None if it frees devices, which concerns every pod."""
+    changed = new or old
+    if changed is None or _frees_devices(old, new):
+        return None
+    topics: list[Hashable] = [("claim", display(changed))]
+    owner = controller_of(changed)
+    if owner is not None:
+        topics.append(("pod", owner.get("uid")))
+    return topics
+
+
+def _topics_of_pod(pod: Object) -> list[Hashable]:
+    """Returns the pod itself, and the claims that it names."""
+    metadata, namespace = pod["metadata"], pod["metadata"].get("namespace", "")
+    topics: list[Hashable] = [("pod", metadata.get("uid"))]
+    try:
+        topics += [("claim", f"{namespace}/{name}") for name, _ in claim_names(pod)]
+    except ClaimNotUsable:
+        return topics  # no claim can help before the pod itself changes
+    return topics
+
+
+def _uses(pod: Object, claim: Object, pod_claims: PodClaims) -> bool:
+    try:
+        used = pod_claims(pod)
+    except ClaimNotUsable:
+        return False
+    return any(used_claim["metadata"].get("uid") == claim["metadata"].get("uid") for used_claim in used)
+
+
+def has_alternatives(own: PodState) -> bool:
+    return any(
+        request.get("firstAvailable")
+        for claim in own.claims
+        for request in ((claim.claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+    )
+
+
+def has_allocated(own: PodState) -> bool:
+    """Returns whether a claim of the pod was allocated before this attempt."""
+    return any(allocation(claim.claim) is not None for claim in own.claims)
+
+
+def refuse(own: PodState, choice: NodeChoice | None) -> None:
+    """Raises ScoreError if this attempt allocates claims on a node, and others were allocated before.
+
+    Upstream goes through all claims of the pod, and takes for each the next allocation of this attempt
+    (139016). A node that was chosen for an equal pod before has no `choice`.
+    """
+    found = choice.found if choice is not None else None
+    count = len(found.solution) if found is not None else len(own.plans)
+    if count:
+        raise ScoreError(f"number of allocations {count} is smaller than number of claims")
+
+
+def score(own: PodState, choice: NodeChoice) -> int:
+    """Returns the sum over all requests with alternatives, of claims allocated before and now."""
+    total = sum(
+        _of_claim(claim.claim, _chosen_before(allocation(claim.claim)))
+        for claim in own.claims
+        if allocation(claim.claim) is not None
+    )
+    if choice.found is not None:
+        for plan, solution in zip(choice.found.claims, choice.found.solution, strict=True):
+            total += _of_claim(plan.claim, {chosen.request.name for chosen in solution.choices})
+    return total
+
+
+def _chosen_before(result: Mapping[str, Any] | None) -> set[str]:
+    return {allocated["request"] for allocated in ((result or {}).get("devices") or {}).get("results") or ()}
+
+
+def _of_claim(claim: Mapping[str, Any], chosen: set[str]) -> int:
+    return sum(
+        _MOST_ALTERNATIVES - place
+        for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+        for place, alternative in enumerate(request.get("firstAvailable") or ())
+        if f"{request['name']}/{alternative['name']}" in chosen
+    )
+
 
 NAME = "DynamicResources"
 
@@ -78,7 +246,7 @@ class DynamicResources:
         )
 
     def events_to_register(self) -> Sequence[EventHint]:
-        hints = dynamicresources_hints.hints(self._pod_claims.of, self._features, with_hints=self._hinted)
+        hints = queueing_hints(self._pod_claims.of, self._features, with_hints=self._hinted)
         return hints if self._drivers is None else [*hints, self._drivers.context_hint]
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
@@ -167,18 +335,18 @@ class DynamicResources:
         own: PodState | None = state.read(NAME)
         if own is not None and own.driven is not None and self._drivers is not None:
             self._drivers.negotiation.pre_score(own.driven, [node.name for node in nodes])
-        if own is not None and self._features.scores_by_place and dynamicresources_scoring.has_allocated(own):
+        if own is not None and self._features.scores_by_place and has_allocated(own):
             return SUCCESS
         if own is None or not self._features.scores_alternatives:
             return SKIP
-        return SUCCESS if own.claims and dynamicresources_scoring.has_alternatives(own) else SKIP
+        return SUCCESS if own.claims and has_alternatives(own) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         own: PodState = state.read(NAME)
         choice = own.choices.get(node.name)
-        if self._features.scores_by_place and dynamicresources_scoring.has_allocated(own):
-            dynamicresources_scoring.refuse(own, choice)
-        return 0 if choice is None else dynamicresources_scoring.score(own, choice)
+        if self._features.scores_by_place and has_allocated(own):
+            refuse(own, choice)
+        return 0 if choice is None else score(own, choice)
 
     def normalize(self, scores: dict[str, int]) -> None:
         best = max(scores.values(), default=0)

@@ -10,16 +10,15 @@ from typing import Any
 from kubeskew.apimachinery.claim_users import is_pod_group, reserved_for
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
-from kubeskew.scheduler.framework.node_slices import copied_name
 from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.simulation import copied_name
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
-from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import SimulatedClaims, driver_allocates
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
-from kubeskew.scheduler.plugins.dynamicresources.simulated_claims import SimulatedClaims, driver_allocates
-from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import ClaimUsers, PodClaim, PodState
 
 
 class ClaimSimulation(SimulatedClaims):

@@ -1,4 +1,4 @@
-"""DeviceTaintRules: taints that an administrator puts on devices, beside those of their slices.
+"""The device classes of the cluster by name, and DeviceTaintRules, which add taints to devices of slices.
 
 As upstream before 1.37.1, a rule without a selector may taint every device, whatever the API says of it
 (141620); one whose selector is empty does.
@@ -11,9 +11,32 @@ from collections.abc import Callable, Sequence
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.errors import CELError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.pools import SliceIndex
 
 ClassLookup = Callable[[str], Object | None]
+
+
+class DeviceClasses:
+    """Classes of the v1 shape."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, Object] = {}
+
+    def set_class(self, device_class: Object) -> None:
+        self._classes[device_class["metadata"]["name"]] = device_class
+
+    def remove_class(self, device_class: Object) -> None:
+        self._classes.pop(device_class["metadata"]["name"], None)
+
+    def get(self, name: str) -> Object | None:
+        return self._classes.get(name)
+
+    def device_class(self, name: str) -> Object:
+        """Returns the class; raises LookupError with the text that users see."""
+        found = self._classes.get(name)
+        if found is None:
+            raise LookupError(f'deviceclass.resource.k8s.io "{name}" not found')
+        return found
 
 
 class TaintRules:

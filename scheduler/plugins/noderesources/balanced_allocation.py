@@ -7,8 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
-from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status

@@ -8,10 +8,9 @@ from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import ExtendedResources, class_may_help
-from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.interfaces import CycleState, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo, amounts, pod_requests
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status

@@ -8,7 +8,7 @@ from recorded import DATA
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.devices import compile_selector, device_value
 from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
-from kubeskew.apimachinery.cel.semver import Semver
+from kubeskew.apimachinery.cel.values import Semver
 
 _RECORDED = DATA / "cel" / "device-selectors-1.36.jsonl"
 _CASES = [json.loads(line) for line in _RECORDED.read_text(encoding="utf-8").splitlines()]

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kubeskew.apimachinery.client.failover import failing_over
 from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
-from kubeskew.apimachinery.client.transport import Request
+from kubeskew.apimachinery.client.transport import Request, failing_over
 
 ASKED = Request("GET", "/version", timeout=1)
 ANY = "https://127.0.0.1:2"

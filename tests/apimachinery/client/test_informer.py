@@ -9,8 +9,7 @@ import pytest
 from until import until
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.client.informer import Informer
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, PODS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object

@@ -8,7 +8,7 @@ import pytest
 
 from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
 from kubeskew.apimachinery.client.transport import HTTPTransport, Request
-from kubeskew.apimachinery.security.serving import serving_context
+from kubeskew.apimachinery.security.tls import serving_context
 from kubeskew.cluster.pki import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"

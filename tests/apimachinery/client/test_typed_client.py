@@ -6,8 +6,7 @@ from test_rest_client import Answer, Scripted, collect
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, PODS
 from kubeskew.apimachinery.client.rest import APIClient
-from kubeskew.apimachinery.client.typed import as_is, decoder
-from kubeskew.apimachinery.golang.known_fields import known_fields
+from kubeskew.apimachinery.golang.known_fields import as_is, decoder, known_fields
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
-from kubeskew.apimachinery.metrics.queues import QueueMeter, QueueMetrics
+from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeskew.apimachinery.faults.calls import Call, call_of, event_of
-from kubeskew.apimachinery.faults.deciding import Decider, Progress, draw
-from kubeskew.apimachinery.faults.fault import ANY, Selector
-from kubeskew.apimachinery.faults.reading import read
+from kubeskew.apimachinery.faults.decisions import Decider, Progress, draw
+from kubeskew.apimachinery.faults.fault import ANY, Call, Selector, call_of, event_of
+from kubeskew.apimachinery.faults.syntax import read
 
 STATUS = Call("update", "resourceclaims", "resource.k8s.io", "status", "default", "c")
 POD = Call("create", "pods", "", "", "default", "p")

@@ -4,9 +4,9 @@ import orjson
 import pytest
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.faults.calls import Call
+from kubeskew.apimachinery.faults.fault import Call
+from kubeskew.apimachinery.faults.injector import ProcessFaults
 from kubeskew.apimachinery.faults.journal import journal_path, load_plan, read_account
-from kubeskew.apimachinery.faults.process import ProcessFaults
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

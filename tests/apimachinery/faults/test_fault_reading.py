@@ -3,8 +3,8 @@
 import pytest
 
 from kubeskew.apimachinery.faults.fault import Kind
-from kubeskew.apimachinery.faults.reading import FaultError, read
-from kubeskew.apimachinery.faults.reading_values import FaultError as SameError
+from kubeskew.apimachinery.faults.keys import FaultError as SameError
+from kubeskew.apimachinery.faults.syntax import FaultError, read
 
 SCHEDULER = {"component": "scheduler"}
 

@@ -5,8 +5,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
 
 from kubeskew.apimachinery.metrics.exposition import content_type, exposition
-from kubeskew.apimachinery.metrics.facts import families, hidden
-from kubeskew.apimachinery.metrics.series import Families
+from kubeskew.apimachinery.metrics.series import Families, families, hidden
 from kubeskew.apimachinery.versions import Version
 
 

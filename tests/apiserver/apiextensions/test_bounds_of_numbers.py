@@ -3,8 +3,8 @@
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.structuralschema.scalars import number_check
 from kubeskew.apiserver.structuralschema.validation_errors import ValidationError
+from kubeskew.apiserver.structuralschema.values import number_check
 
 
 def test_bounds_that_do_not_fit_are_general_numbers() -> None:

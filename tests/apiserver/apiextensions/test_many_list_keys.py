@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.apiserver.structuralschema.openapi_rules import _map_list
+from kubeskew.apiserver.structuralschema.definitions import _map_list
 
 
 @pytest.mark.parametrize("names", [100, 20_000])

@@ -14,7 +14,7 @@ from recorded import DATA
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
-from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
+from kubeskew.apiserver.apply.patching.json_patch import apply_merge_patch
 
 GOLDEN = json.loads((DATA / "real-1.36" / "machinery-apply.golden.json").read_text())
 KINDS = {

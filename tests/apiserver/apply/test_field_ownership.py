@@ -12,13 +12,12 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apiserver.apply.managedfields import (
     FieldManager,
     FieldSet,
-    last_applied,
-    path_elements,
-    scaling,
+    field_manager,
+    fieldpath,
+    scale_handler,
 )
-from kubeskew.apiserver.apply.managedfields.merging import merge
-from kubeskew.apiserver.apply.managedfields.path_elements import canonical, in_order, keyed, show, valued
-from kubeskew.apiserver.apply.managedfields.typed import to_field_set, validate
+from kubeskew.apiserver.apply.managedfields.fieldpath import canonical, in_order, keyed, show, valued
+from kubeskew.apiserver.apply.managedfields.typed import merge, to_field_set, validate
 
 MANAGER = FieldManager(lambda version: WIDGET if version in ("e/v1", "e/v2") else None)
 MANAGER_OF_OLD = FieldManager(lambda version: WIDGET if version == "e/v1" else None, refuses_duplicates=True)
@@ -369,11 +368,11 @@ def test_fields_that_became_atomic():
 def test_kubectl_takes_over_from_client_side_apply():
     """kubectl may overrule whoever applied what its annotation says, and keeps the annotation right."""
     applied = json.dumps(widget(size=1))
-    created = widget(metadata={"annotations": {last_applied.ANNOTATION: applied}}, size=1)
+    created = widget(metadata={"annotations": {field_manager.ANNOTATION: applied}}, size=1)
     live = stored(MANAGER.update(None, created, "kubectl-client-side-apply", now="1"))
     taken = MANAGER.apply(live, widget(size=2), "kubectl", False, now="2")
     assert taken["spec"] == {"size": 2}
-    assert json.loads(taken["metadata"]["annotations"][last_applied.ANNOTATION]) == widget(size=2)
+    assert json.loads(taken["metadata"]["annotations"][field_manager.ANNOTATION]) == widget(size=2)
     with pytest.raises(StatusError, match="conflict"):
         MANAGER.apply(live, widget(size=2), "someone", False)
     changed = stored(MANAGER.update(live, {**created, "spec": {"size": 5}}, "hand", now="3"))
@@ -383,17 +382,17 @@ def test_kubectl_takes_over_from_client_side_apply():
 
 def test_scale():
     """A Scale shows who owns the replicas; who writes them through it owns them in the object."""
-    path = scaling.replicas_path(".spec.size")
+    path = scale_handler.replicas_path(".spec.size")
     paths = {"e/v1": path}
     live = MANAGER.apply(None, widget(size=1, text="x"), "m", False, now="1")
     parent = live["metadata"]["managedFields"]
-    seen = scaling.to_scale(parent, paths)
+    seen = scale_handler.to_scale(parent, paths)
     assert [(entry["manager"], entry["apiVersion"], entry["fieldsV1"]) for entry in seen] == [
         ("m", "autoscaling/v1", {"f:spec": {"f:replicas": {}}})
     ]
-    assert scaling.to_parent(parent, seen, "e/v1", paths) == parent
+    assert scale_handler.to_parent(parent, seen, "e/v1", paths) == parent
     scaler = {**seen[0], "manager": "hpa", "operation": "Update", "subresource": "scale"}
-    after = scaling.to_parent(parent, [scaler], "e/v1", paths)
+    after = scale_handler.to_parent(parent, [scaler], "e/v1", paths)
     assert [(entry["manager"], entry["fieldsV1"]) for entry in after] == [
         ("m", {"f:spec": {"f:text": {}}}),
         ("hpa", {"f:spec": {"f:size": {}}}),
@@ -402,7 +401,7 @@ def test_scale():
 
 def test_field_element():
     """A field's element is its name."""
-    assert path_elements.field("a.b/c") == "f:a.b/c"
+    assert fieldpath.field("a.b/c") == "f:a.b/c"
 
 
 @pytest.mark.parametrize("minor", [26, 30])

@@ -10,8 +10,7 @@ from recorded import DATA
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
-from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
+from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch, apply_merge_patch
 from kubeskew.apiserver.apply.patching.strategic import apply_strategic
 from kubeskew.apiserver.apply.patching.values import PatchError, same, show
 

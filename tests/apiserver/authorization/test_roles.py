@@ -4,7 +4,7 @@ import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
-from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.authorization.rbac import Rule
 from kubeskew.apiserver.http.request import Peer
 from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.serviceaccount import USER_PREFIX

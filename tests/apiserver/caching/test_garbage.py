@@ -5,9 +5,8 @@ import gc
 import pytest
 from server_in_process import MAPS, config_map
 
-from kubeskew.apiserver.caching import gc_control as module
-from kubeskew.apiserver.caching.gc_control import LARGE, collection_paused
-from kubeskew.apiserver.caching.offload import offload
+from kubeskew.apiserver.caching import offload as module
+from kubeskew.apiserver.caching.offload import LARGE, collection_paused, offload
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The bounded memory that the server's caches are."""
 
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 
 
 def test_what_was_put_is_found():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubeskew.apimachinery.schema import Kind, Schema
-from kubeskew.apiserver.decoding.protobuf import numbers, values
+from kubeskew.apiserver.decoding.protobuf import messages
 
 MAGIC = b"k8s\x00"
 SECONDS = {"1m30s": 90}  # the durations that tests use
@@ -42,10 +42,10 @@ def message(value: dict[str, Any], schema: Schema, name: str = "") -> bytes:
     """The message of a struct; `name` is the type whose numbers count, of an embedded one for example."""
     name = name or schema.name
     out = b""
-    for number, key in numbers.fields_of(name).items():
+    for number, key in messages.fields_of(name).items():
         if key in value:
             out += _field(number, value[key], schema.fields[key].schema, schema)
-    for number, embedded in numbers.embedded_in(name).items():
+    for number, embedded in messages.embedded_in(name).items():
         out += field(number, message(value, schema, embedded))
     return out
 
@@ -80,7 +80,7 @@ def _one(value: Any, schema: Schema, owner: Schema) -> bytes | str | int | float
                 + field(2, 0 if as_text else value)
                 + field(3, value if as_text else "")
             )
-        case Kind.ANY if schema.name in values.SCHEMA_UNIONS:
+        case Kind.ANY if schema.name in messages.SCHEMA_UNIONS:
             return _alternatives(value, owner)
         case Kind.ANY:
             return field(1, json.dumps(value))

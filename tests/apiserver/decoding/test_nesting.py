@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeskew.apiserver.decoding.json_values import nests_deeper_than
+from kubeskew.apiserver.decoding.go_json import nests_deeper_than
 
 VALUES = st.recursive(
     st.sampled_from([None, 1, "{", "[]", {}, []]),

@@ -6,7 +6,7 @@ import pytest
 from recorded import DATA
 from server_in_process import MAPS, config_map
 
-from kubeskew.apiserver.decoding.protobuf import numbers
+from kubeskew.apiserver.decoding.protobuf import messages
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 RECORDED = {
@@ -123,17 +123,17 @@ async def test_delete_options(api):
 async def test_kind_without_numbers(api, monkeypatch):
     """A kind of which a field has no number is refused as a media type, rather than losing that field."""
     body = envelope("v1", "ConfigMap", field(1, field(1, "a")))
-    known = numbers.load()
+    known = messages.load_numbers()
     config_map_numbers = {
         name: number for name, number in known["io.k8s.api.core.v1.ConfigMap"].items() if name != "immutable"
     }
     monkeypatch.setattr(
-        numbers, "load", lambda: {**known, "io.k8s.api.core.v1.ConfigMap": config_map_numbers}
+        messages, "load_numbers", lambda: {**known, "io.k8s.api.core.v1.ConfigMap": config_map_numbers}
     )
-    numbers.is_known.cache_clear()
+    messages.is_known.cache_clear()
 
     answer = await api("POST", MAPS, body, content_type=PROTOBUF)
-    numbers.is_known.cache_clear()
+    messages.is_known.cache_clear()
 
     assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
     assert (await api("GET", f"{MAPS}/a")).status == 404

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import protobuf
-from kubeskew.apiserver.decoding.protobuf import numbers, values
+from kubeskew.apiserver.decoding.protobuf import messages
 
 TABLE = catalogue_for(Version(36))
 DEFINITIONS = TABLE.definitions()
@@ -42,7 +42,7 @@ JSON = st.one_of(TEXT, st.booleans(), st.dictionaries(TEXT, st.integers(0, 9), m
 @st.composite
 def objects(draw, schema, depth=6):
     """Some of the fields of a struct, none of them empty, to a depth."""
-    known = sorted(numbers.numbered(schema.name) & schema.fields.keys())
+    known = sorted(messages.numbered(schema.name) & schema.fields.keys())
     if depth == 0:
         known = [name for name in known if _is_leaf(schema.fields[name].schema)]
     chosen = draw(st.lists(st.sampled_from(known), unique=True, max_size=4)) if known else []
@@ -75,7 +75,7 @@ def value(schema, depth):
         case Kind.INT_OR_STRING:
             return st.one_of(INTEGERS["int32"], TEXT)
         case _:
-            return st.nothing() if schema.name in values.SCHEMA_UNIONS else JSON
+            return st.nothing() if schema.name in messages.SCHEMA_UNIONS else JSON
 
 
 @settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
@@ -117,7 +117,7 @@ def filled(schema, around=()):
             fields = {
                 name: filled(field.schema, inside)
                 for name, field in schema.fields.items()
-                if name not in TYPE_META or name in numbers.numbered(schema.name)
+                if name not in TYPE_META or name in messages.numbered(schema.name)
             }
             return {name: value for name, value in fields.items() if value != {} and value != [{}]}
         case Kind.LIST:
@@ -125,7 +125,7 @@ def filled(schema, around=()):
         case Kind.MAP:
             item = filled(schema.items, around)
             return {"k": item} if item != {} else {}
-        case Kind.ANY if schema.name in values.SCHEMA_UNIONS:
+        case Kind.ANY if schema.name in messages.SCHEMA_UNIONS:
             return {"JSONSchemaPropsOrBool": True, "JSONSchemaPropsOrArray": [{"type": "x"}]}.get(
                 schema.name.rpartition(".")[2], ["x"]
             )
@@ -172,7 +172,7 @@ def test_every_kind_there_and_back(minor):
 @pytest.mark.parametrize("minor", range(26, 38))
 def test_every_kind_is_known(minor):
     """No kind of any release is refused for want of a field's number."""
-    missing = {name: list(numbers.unnumbered(schema)) for name, schema in bodies(minor).items()}
+    missing = {name: list(messages.unnumbered(schema)) for name, schema in bodies(minor).items()}
     assert not any(missing.values()), missing
 
 
@@ -196,7 +196,7 @@ def test_a_kind_with_an_unnumbered_field_is_unknown():
 
     assert protobuf.is_known(config_map(known))
     assert not protobuf.is_known(config_map(unknown))
-    assert list(numbers.unnumbered(config_map(unknown))) == ["io.k8s.api.core.v1.LocalObjectReference.new"]
+    assert list(messages.unnumbered(config_map(unknown))) == ["io.k8s.api.core.v1.LocalObjectReference.new"]
 
 
 # --- shapes ------------------------------------------------------------------------------------------------
@@ -333,9 +333,9 @@ def test_times():
 )
 def test_extreme_times(seconds, text):
     """The zero time may be sent in full; years have four digits, and there is none after 9999."""
-    assert values.time(field(1, seconds)) == text
+    assert messages.time(field(1, seconds)) == text
     with pytest.raises(protobuf.WireError, match="year outside of range"):
-        values.time(field(1, 253_402_300_800))
+        messages.time(field(1, 253_402_300_800))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_extreme_times(seconds, text):
 )
 def test_durations(nanos, text):
     """A duration as Go prints it."""
-    assert values.duration(field(1, nanos)) == text
+    assert messages.duration(field(1, nanos)) == text
 
 
 def test_groups_and_unknown_fields_are_skipped():

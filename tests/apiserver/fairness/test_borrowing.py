@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeskew.apiserver.fairness.borrowing import Bounds, Demand, Occupancy, Wanted, allocation, allot
+from kubeskew.apiserver.fairness.levels import Bounds, Demand, Occupancy, Wanted, allocation, allot
 
 # name: what a kube-apiserver 1.36.3 shows of its levels a few seconds after its start, with 600 seats.
 # Seats by shares, that are never lent, at most, and now.

@@ -7,8 +7,8 @@ from loop_clock import LoopClock
 from server_in_process import MAPS, Caller, close_server, open_server
 
 from kubeskew.apimachinery.metrics.series import unseen_families
-from kubeskew.apimachinery.process.verbosity import level_of
-from kubeskew.apiserver.fairness.classifying import Classifier
+from kubeskew.apimachinery.process.runtime import level_of
+from kubeskew.apiserver.fairness.classifier import Classifier
 from kubeskew.apiserver.fairness.defaults import schemas
 from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
 from kubeskew.apiserver.fairness.metrics import FlowMetrics

@@ -7,7 +7,7 @@ import pytest
 from server_in_process import MAPS, Caller, close_server, open_server
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.filters.auditing import with_audit
+from kubeskew.apiserver.filters.audit import with_audit
 from kubeskew.apiserver.http.request import Request, Response, Tunnel, Upgrade
 from kubeskew.apiserver.http.request_info import RequestInfo, parse
 from kubeskew.apiserver.metrics import RequestMetrics

@@ -7,7 +7,7 @@ from listing import gather, names, of_version
 from server_in_process import MAPS, config_map
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.security import base64url
+from kubeskew.apimachinery.security import web_tokens
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import features_of
 from kubeskew.apiserver.registry.generic import revisions
@@ -114,7 +114,7 @@ async def _maps(api):
 
 
 def _start(answer):
-    return json.loads(base64url.decode(answer.body["metadata"]["continue"]))["start"]
+    return json.loads(web_tokens.decode(answer.body["metadata"]["continue"]))["start"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from server_in_process import MAPS, config_map
 
-from kubeskew.apiserver.caching.generations import TwoGenerationCache
+from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.http.request import Request
 
 PODS = "/api/v1/namespaces/default/pods"

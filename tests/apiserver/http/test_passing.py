@@ -8,8 +8,7 @@ import pytest
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apiserver.http.listener import HTTPServer
 from kubeskew.apiserver.http.request import Request, Response, text
-from kubeskew.apiserver.nodes.exchange import Address
-from kubeskew.apiserver.nodes.upgrade_proxy import pass_on, streamed
+from kubeskew.apiserver.nodes.proxy import Address, pass_on, streamed
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -26,7 +26,7 @@ from kubeskew.apimachinery.resources import (
 )
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver import openapi
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.resource import CustomResource
 from kubeskew.apiserver.features import DocumentFeatures, features_of
 from kubeskew.apiserver.structuralschema import Structural, to_schema
 
@@ -41,7 +41,7 @@ def _loaded(path: str) -> Any:
     return module
 
 
-digests: Any = _loaded("hack/openapi_digests.py")
+digests: Any = _loaded("hack/recordings/openapi_digests.py")
 V36 = Version(36)
 TABLE = catalogue_for(V36)
 DEFAULT = features_of(FeatureGates(V36)).documents

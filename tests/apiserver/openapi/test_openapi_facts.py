@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HACK = Path(__file__).parents[3] / "hack"
+HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 GVK = "x-kubernetes-group-version-kind"
 NODE = {"group": "", "kind": "Node", "version": "v1"}

@@ -7,20 +7,20 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.routes import discovery_documents
+from kubeskew.apiserver.routes import discovery
 
 TABLE = catalogue_for(Version(36))
 
 
 def test_versions_and_groups() -> None:
     """/api lists v1; /apis lists the groups in upstream's order, each with its preferred version."""
-    assert discovery_documents.api_versions("127.0.0.1:6443") == {
+    assert discovery.api_versions("127.0.0.1:6443") == {
         "kind": "APIVersions",
         "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}],
     }
 
-    groups = discovery_documents.group_list(TABLE)["groups"]
+    groups = discovery.group_list(TABLE)["groups"]
 
     assert [group["name"] for group in groups][:4] == [
         "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io",
@@ -33,17 +33,17 @@ def test_versions_and_groups() -> None:
 
 def test_one_group() -> None:
     """/apis/GROUP is the group with kind and apiVersion; an unknown one is 404."""
-    assert discovery_documents.group(TABLE, "apps")["kind"] == "APIGroup"
-    assert discovery_documents.group(TABLE, "apps")["preferredVersion"]["groupVersion"] == "apps/v1"
+    assert discovery.group_document(TABLE, "apps")["kind"] == "APIGroup"
+    assert discovery.group_document(TABLE, "apps")["preferredVersion"]["groupVersion"] == "apps/v1"
     for unknown in ("", "nothing.example.com"):
         with pytest.raises(StatusError) as raised:
-            discovery_documents.group(TABLE, unknown)
+            discovery.group_document(TABLE, unknown)
         assert raised.value.code == 404
 
 
 def test_resource_list() -> None:
     """/apis/GROUP/VERSION lists resources and subresources, with the storage version's hash."""
-    document = discovery_documents.resource_list(TABLE, "apps", "v1")
+    document = discovery.resource_list(TABLE, "apps", "v1")
     entries = {entry["name"]: entry for entry in document["resources"]}
 
     assert {key: document[key] for key in ("kind", "apiVersion", "groupVersion")} == {
@@ -70,7 +70,7 @@ def test_resource_list() -> None:
     }
     assert list(entries)[:3] == ["controllerrevisions", "daemonsets", "daemonsets/status"]
     with pytest.raises(StatusError):
-        discovery_documents.resource_list(TABLE, "apps", "v1beta1")
+        discovery.resource_list(TABLE, "apps", "v1beta1")
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_storage_version_hash(group: str, version: str, plural: str, expected: s
     resource = TABLE.resource(group, version, plural)
 
     assert resource
-    assert discovery_documents.storage_version_hash(resource) == expected
+    assert discovery.storage_version_hash(resource) == expected
 
 
 def test_core_list_has_no_api_version() -> None:
     """The legacy group's list lacks apiVersion, as upstream's."""
-    assert list(discovery_documents.resource_list(TABLE, "", "v1")) == ["kind", "groupVersion", "resources"]
+    assert list(discovery.resource_list(TABLE, "", "v1")) == ["kind", "groupVersion", "resources"]
 
 
 def test_aggregated() -> None:
     """The aggregated document nests versions, resources and subresources; /api holds the core group only."""
-    legacy = discovery_documents.aggregated(TABLE, legacy=True, beta=False)
-    groups = discovery_documents.aggregated(TABLE, legacy=False, beta=True)
+    legacy = discovery.aggregated(TABLE, legacy=True, beta=False)
+    groups = discovery.aggregated(TABLE, legacy=False, beta=True)
 
     assert legacy["apiVersion"] == "apidiscovery.k8s.io/v2"
     assert [item["metadata"] for item in legacy["items"]] == [{}]

@@ -5,7 +5,7 @@ import re
 import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 
-from kubeskew.apimachinery.metrics.facts import families
+from kubeskew.apimachinery.metrics.series import families
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -6,14 +6,18 @@ import pytest
 from damages import fill, opened, sql, value
 from storage_cases import CLOCK, create, delete, pod, update, url_in
 
-from kubeskew.apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
-from kubeskew.apiserver.storage.opening import MemoryStorage, SQLStorage
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.factory import MemoryStorage, SQLStorage
+from kubeskew.apiserver.storage.interfaces import (
+    CompactedError,
+    DamageError,
+    FutureRevisionError,
+    StorageError,
+)
+from kubeskew.apiserver.storage.projection import digest
 from kubeskew.apiserver.storage.records import ComponentEvent
-from kubeskew.apiserver.storage.replay import digest
-from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.sqlite.branching import branch
-from kubeskew.apiserver.storage.sqlite.high_water import mark_of, read
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
+from kubeskew.apiserver.storage.sqlite.database import mark_of, read
+from kubeskew.apiserver.storage.sqlite.maintenance import branch
 from kubeskew.apiserver.storage.store import CachedStore
 
 NEWEST = 16  # of `fill`

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 from storage_cases import CLOCK, create, pod, url_in
 
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.sqlite.database import READERS
 

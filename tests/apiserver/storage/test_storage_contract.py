@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from storage_cases import AUTHOR, START, create, delete, every_event, pod, update
 
-from kubeskew.apiserver.storage.failures import (
+from kubeskew.apiserver.storage.interfaces import (
     CompactedError,
     FutureRevisionError,
+    Log,
     RevisionMismatchError,
     StorageError,
 )
-from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, ComponentEvent, Entry, Event, Key, Verb
 from kubeskew.apiserver.storage.store import CachedStore
 

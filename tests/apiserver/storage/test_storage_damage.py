@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 

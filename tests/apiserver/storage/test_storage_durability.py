@@ -11,11 +11,10 @@ import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
 from kubeskew.apiserver.storage import sql_log
-from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.interfaces import StorageError
+from kubeskew.apiserver.storage.projection import digest, fold
 from kubeskew.apiserver.storage.records import Event, Key
-from kubeskew.apiserver.storage.replay import digest, fold
-from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.apiserver.storage.sqlite import database as sqlite
 from kubeskew.apiserver.storage.store import CachedStore
 

@@ -11,13 +11,12 @@ import pytest
 from damages import fill, opened, sql, value
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from kubeskew.apiserver.storage.failures import CompactedError, DamageError, StorageError
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.integrity import Replay
+from kubeskew.apiserver.storage.interfaces import CompactedError, DamageError, StorageError
 from kubeskew.apiserver.storage.records import DAMAGED, Key
-from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.sqlite.high_water import mark_of
-from kubeskew.apiserver.storage.sqlite.repairing import repair
-from kubeskew.apiserver.storage.verifying import Replay
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
+from kubeskew.apiserver.storage.sqlite.database import mark_of
+from kubeskew.apiserver.storage.sqlite.maintenance import repair
 
 NEWEST = 16  # of `fill`
 COLUMNS = "resource, namespace, name, uid, revision, created, value"

@@ -13,12 +13,11 @@ from alembic.script import ScriptDirectory
 from damages import fill, opened, sql, value
 from storage_cases import CLOCK, create, pod, url_in
 
-from kubeskew.apiserver.storage.failures import DamageError, StorageError
-from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.interfaces import DamageError, StorageError
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.apiserver.storage.sqlite.database import statements
-from kubeskew.apiserver.storage.sqlite.repairing import repair
-from kubeskew.migrations import upgrading
+from kubeskew.apiserver.storage.sqlite.maintenance import repair
+from kubeskew.migrations import upgrade
 from kubeskew.migrations.tables import HEAD, metadata
 
 
@@ -34,7 +33,7 @@ def schema(path: Path) -> list[tuple[str, str, str]]:
 
 async def test_a_fresh_database_equals_a_migrated_one(tmp_path):
     """The quick way and Alembic's way lead to the same tables, to the letter."""
-    upgrading.upgrade(str(tmp_path / "migrated.db"))
+    upgrade.upgrade(str(tmp_path / "migrated.db"))
     await (await SQLLog.open(url_in(tmp_path), CLOCK)).close()
     assert schema(tmp_path / "events.db") == schema(tmp_path / "migrated.db")
 
@@ -42,7 +41,7 @@ async def test_a_fresh_database_equals_a_migrated_one(tmp_path):
 def test_the_migrations_lead_to_the_tables(tmp_path):
     """Alembic's autogenerate finds nothing to do after an upgrade of an empty file."""
     path = tmp_path / "migrated.db"
-    upgrading.upgrade(str(path))
+    upgrade.upgrade(str(path))
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -52,21 +51,21 @@ def test_the_migrations_lead_to_the_tables(tmp_path):
 
 def test_the_head_is_alembics():
     """The constant that spares an import names the newest migration."""
-    assert ScriptDirectory.from_config(upgrading.config()).get_heads() == [HEAD]
+    assert ScriptDirectory.from_config(upgrade.config()).get_heads() == [HEAD]
 
 
 def test_the_newest_migration_can_be_undone(tmp_path):
     """Down to nothing and up again."""
     path = str(tmp_path / "migrated.db")
-    upgrading.upgrade(path)
+    upgrade.upgrade(path)
     before = schema(Path(path))
-    settings = upgrading.config()
+    settings = upgrade.config()
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
         settings.attributes["connection"] = connection
         command.downgrade(settings, "base")
     engine.dispose()
-    upgrading.upgrade(path)
+    upgrade.upgrade(path)
     assert schema(Path(path)) == before
 
 
@@ -151,7 +150,7 @@ async def test_the_constraint_keeps_the_log_from_forking(tmp_path):
 def test_statements_use_their_index(name: str, expected: str):
     """The plan of every statement that matters touches what it answers, not what is stored."""
     raw = sqlite3.connect(":memory:", isolation_level=None)
-    upgrading.prepare(upgrading.SQLiteConnection(raw), lambda: None)
+    upgrade.prepare(upgrade.SQLiteConnection(raw), lambda: None)
     statement = statements()[name]
     arguments = tuple("1" for _ in statement.parameters)
     plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {statement.sql}", arguments)]
@@ -182,7 +181,7 @@ def test_opening_does_not_import_alembic(tmp_path):
 
 def taken_back(path: Path) -> None:
     """Give a database the schema that the first kubeskew wrote."""
-    settings = upgrading.config()
+    settings = upgrade.config()
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
         settings.attributes["connection"] = connection

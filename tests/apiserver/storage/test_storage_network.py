@@ -8,9 +8,8 @@ import pytest
 from postgresql_server import PostgreSQLServer, running_server
 from storage_cases import CLOCK, START, create, pod
 
-from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.interfaces import StorageError
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.cluster.config import check_storage
 from kubeskew.cluster.pki import Authority
 

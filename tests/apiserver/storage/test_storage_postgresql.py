@@ -13,19 +13,18 @@ from postgresql_server import PostgreSQLServer
 from sqlalchemy.ext.asyncio import create_async_engine
 from storage_cases import CLOCK, START, create, every_event, pod, update, url_in
 
-from kubeskew.apiserver.storage.failures import StorageError
-from kubeskew.apiserver.storage.opening import SQLStorage
-from kubeskew.apiserver.storage.postgresql import connections, database, moving
-from kubeskew.apiserver.storage.postgresql.moving import remove, repair_beside
-from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.factory import SQLStorage
+from kubeskew.apiserver.storage.interfaces import StorageError
+from kubeskew.apiserver.storage.postgresql import connections, database, maintenance
+from kubeskew.apiserver.storage.postgresql.maintenance import remove, repair_beside
+from kubeskew.apiserver.storage.projection import digest
 from kubeskew.apiserver.storage.records import ComponentEvent, Key
-from kubeskew.apiserver.storage.replay import digest
-from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 from kubeskew.apiserver.storage.urls import without_password
 from kubeskew.cluster.config import check_storage
 from kubeskew.cluster.failures import UserError
-from kubeskew.migrations import upgrading
+from kubeskew.migrations import upgrade
 from kubeskew.migrations.tables import HEAD, metadata
 
 pytestmark = pytest.mark.postgresql
@@ -132,7 +131,7 @@ async def test_without_asyncpg_the_extra_is_named(monkeypatch: pytest.MonkeyPatc
 async def test_the_migrations_lead_to_the_tables(url: str) -> None:
     """Alembic finds nothing to do after it has brought an empty schema to the head, nor in a fresh log."""
     server = connections.PostgreSQLServer(url)
-    await upgrading.upgrade_over("postgresql+asyncpg://", server.connect)
+    await upgrade.upgrade_over("postgresql+asyncpg://", server.connect)
     engine = create_async_engine("postgresql+asyncpg://", async_creator=server.connect)
 
     def difference(connection: object) -> list[object]:
@@ -296,7 +295,7 @@ async def test_a_branch_never_is_in_the_schema_that_it_is_of(url: str, postgresq
         return url
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(moving, "with_schema", unheard)
+        patched.setattr(maintenance, "with_schema", unheard)
         with pytest.raises(StorageError, match=f"the session is in the schema {schema}, not in kubeskew_"):
             await SQLStorage().succeed(named, "sqlite:///unused", note)
     assert [event.revision for event in await every_event(log)] == [2]

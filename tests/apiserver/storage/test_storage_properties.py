@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 from randomness import examples
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
-from kubeskew.apiserver.storage.event_window import Window
-from kubeskew.apiserver.storage.failures import CompactedError, RevisionMismatchError
+from kubeskew.apiserver.storage.interfaces import CompactedError, RevisionMismatchError
 from kubeskew.apiserver.storage.memory_log import MemoryLog
+from kubeskew.apiserver.storage.projection import digest, encoded, fold
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key
-from kubeskew.apiserver.storage.replay import digest, encoded, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
-from kubeskew.apiserver.storage.watching import covers
+from kubeskew.apiserver.storage.watches import Window, covers
 
 KEYS = [pod("a"), pod("b"), pod("a", "other"), Key("nodes", "", "a")]
 OPERATIONS = st.tuples(

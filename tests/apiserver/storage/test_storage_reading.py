@@ -5,15 +5,12 @@ import asyncio
 import pytest
 from storage_cases import CLOCK, START, create, delete, pod, update, url_in
 
-from kubeskew.apiserver.storage import reading
-from kubeskew.apiserver.storage.failures import CompactedError, StorageError
-from kubeskew.apiserver.storage.interfaces import Log
-from kubeskew.apiserver.storage.moments import Moment
-from kubeskew.apiserver.storage.opening import MemoryStorage, SQLStorage
-from kubeskew.apiserver.storage.reading import LogReader
-from kubeskew.apiserver.storage.records import ComponentEvent, Key
-from kubeskew.apiserver.storage.replay import digest, fold
-from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage import sql_log
+from kubeskew.apiserver.storage.factory import MemoryStorage, SQLStorage
+from kubeskew.apiserver.storage.interfaces import CompactedError, Log, StorageError
+from kubeskew.apiserver.storage.projection import digest, fold
+from kubeskew.apiserver.storage.records import ComponentEvent, Key, Moment
+from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
 
 
 async def write_some(log: Log) -> None:
@@ -39,7 +36,7 @@ def told(moments: list[Moment]) -> list[str]:
 @pytest.mark.parametrize("chunk", [1, 2, 500])
 async def test_events_and_components_are_one_story(url, monkeypatch, running: bool, chunk: int):
     """Events and components come in one order, however they are cut; while a server runs, and after."""
-    monkeypatch.setattr(reading, "CHUNK_EVENTS", chunk)
+    monkeypatch.setattr(sql_log, "CHUNK_EVENTS", chunk)
     log = await SQLLog.open(url, CLOCK)
     await write_some(log)
     if not running:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from storage_cases import CLOCK, create, delete, every_event, pod, update, url_in
 
-from kubeskew.apiserver.storage.failures import CompactedError, RevisionMismatchError
+from kubeskew.apiserver.storage.interfaces import CompactedError, RevisionMismatchError
+from kubeskew.apiserver.storage.projection import digest, fold
 from kubeskew.apiserver.storage.records import Event
-from kubeskew.apiserver.storage.replay import digest, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 

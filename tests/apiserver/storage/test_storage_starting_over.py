@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from storage_cases import CLOCK, create, pod, update
 
-from kubeskew.apiserver.storage.failures import CompactedError
+from kubeskew.apiserver.storage.interfaces import CompactedError
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 

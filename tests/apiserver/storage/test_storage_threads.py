@@ -8,8 +8,8 @@ import pytest
 from randomness import SEED
 from storage_cases import pod
 
-from kubeskew.apiserver.storage.object_index import STEP, ResourceIndex, page
 from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.storage.store import STEP, ResourceIndex, page
 
 
 def entry(name: str, revision: int, namespace: str = "default") -> Entry:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 import pytest
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
-from kubeskew.apiserver.storage import watching
-from kubeskew.apiserver.storage.event_window import Window
-from kubeskew.apiserver.storage.failures import CompactedError, SlowWatcherError
-from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage import watches
+from kubeskew.apiserver.storage.interfaces import CompactedError, Log, SlowWatcherError
 from kubeskew.apiserver.storage.records import Event, Key
 from kubeskew.apiserver.storage.store import CachedStore
-from kubeskew.apiserver.storage.watching import Cursor
+from kubeskew.apiserver.storage.watches import Cursor, Window
 
 
 async def take(watch: Cursor, count: int) -> list[Event]:
@@ -89,7 +87,7 @@ async def test_a_watch_resumes_from_any_revision(store: CachedStore, log: Log):
 
 async def test_catching_up_meets_what_is_live(store: CachedStore, monkeypatch):
     """A watch that reads the log in small steps while others write misses nothing and repeats nothing."""
-    monkeypatch.setattr(watching, "CATCH_UP_EVENTS", 3)
+    monkeypatch.setattr(watches, "CATCH_UP_EVENTS", 3)
     for i in range(20):
         await store.write(create(pod(f"old{i}")))
     store._window = Window(store.revision)
@@ -120,7 +118,7 @@ async def test_progress_is_reported_when_asked(store: CachedStore):
 
 async def test_a_slow_watcher_is_ended(store: CachedStore, monkeypatch):
     """Beyond the bound the watch raises and holds nothing any more; others go on."""
-    monkeypatch.setattr(watching, "PENDING_EVENTS_MAX", 5)
+    monkeypatch.setattr(watches, "PENDING_EVENTS_MAX", 5)
     slow = store.watch("pods", None, None, store.revision)
     quick = store.watch("pods", None, None, store.revision)
     for i in range(6):
@@ -135,7 +133,7 @@ async def test_a_slow_watcher_is_ended(store: CachedStore, monkeypatch):
 
 async def test_a_watcher_of_huge_objects_is_bounded_by_bytes(store: CachedStore, monkeypatch):
     """A few big values are as slow as many small ones."""
-    monkeypatch.setattr(watching, "PENDING_BYTES_MAX", 1000)
+    monkeypatch.setattr(watches, "PENDING_BYTES_MAX", 1000)
     slow = store.watch("pods", None, None, store.revision)
     for i in range(3):
         await store.write(create(pod(f"p{i}"), b"x" * 400))
@@ -146,7 +144,7 @@ async def test_a_watcher_of_huge_objects_is_bounded_by_bytes(store: CachedStore,
 async def test_the_states_before_count_as_well(store: CachedStore, monkeypatch):
     """A slow watch that gets updates is charged for both states of each object, the old and the new."""
     event = await store.write(create(pod(), b"x" * 400))
-    monkeypatch.setattr(watching, "PENDING_BYTES_MAX", 1000)
+    monkeypatch.setattr(watches, "PENDING_BYTES_MAX", 1000)
     slow = store.watch("pods", None, None, store.revision)
     for _ in range(2):
         event = await store.write(update(event, b"x" * 400))

@@ -8,9 +8,8 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.evidence.nodes import DriverCall, NodeRecords
 from kubeskew.conformance.invariants.catalogue import invariants, measuring
-from kubeskew.conformance.invariants.checking import check
-from kubeskew.conformance.invariants.invariant import Evidence
-from kubeskew.conformance.invariants.tolerance import USUAL
+from kubeskew.conformance.invariants.invariant import USUAL, Evidence
+from kubeskew.conformance.invariants.judgement import check
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {

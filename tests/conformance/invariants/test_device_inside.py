@@ -7,7 +7,7 @@ import pytest
 from history import CLAIMS, History, allocation, at
 
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, InjectedDevice
-from kubeskew.conformance.invariants.tolerance import Tolerance
+from kubeskew.conformance.invariants.invariant import Tolerance
 
 RUNNING = {"phase": "Running"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeskew.conformance.evidence.log import ComponentChange, Write
-from kubeskew.conformance.invariants.refusals import ends_on_nodes, refused, starts_of_servers
+from kubeskew.conformance.invariants.judgement import ends_on_nodes, refused, starts_of_servers
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 

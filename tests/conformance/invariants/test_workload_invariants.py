@@ -20,7 +20,7 @@ from history import (
 )
 
 from kubeskew.conformance.evidence.nodes import ContainerEvent
-from kubeskew.conformance.invariants.tolerance import Tolerance
+from kubeskew.conformance.invariants.invariant import Tolerance
 
 
 def test_a_pod_that_fits_a_node_is_bound():

@@ -14,11 +14,11 @@ import pytest
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.explore.beginnings import Beginnings
-from kubeskew.simulation.explore.selecting import cells_named
+from kubeskew.simulation.explore.selection import cells_named
 from kubeskew.simulation.faults.plan import plan_of
-from kubeskew.simulation.forking import BranchError
+from kubeskew.simulation.forks import BranchError
 from kubeskew.simulation.loop import BrokenOffError
-from kubeskew.simulation.running import FaultyRun, Simulated, simulate_with_faults
+from kubeskew.simulation.runs import FaultyRun, Simulated, simulate_with_faults
 
 DATA = Path(__file__).parents[2] / "data"
 CRASH = {"id": "crash", "component": "scheduler", "verb": "create", "nth": 1, "crash": "after", "back": "1s"}
@@ -92,7 +92,7 @@ def test_a_run_is_broken_off_when_its_time_is_over(cell: Cell):
 
 def test_a_cluster_that_does_not_start_is_told_every_time(cell: Cell, monkeypatch: pytest.MonkeyPatch):
     """Its runs all have the error with which the start has failed."""
-    monkeypatch.setattr("kubeskew.simulation.running.LocalControl.start", _refuse)
+    monkeypatch.setattr("kubeskew.simulation.runs.LocalControl.start", _refuse)
     beginnings = Beginnings()
     errors = [beginnings.run(cell, faulty(seed), _error) for seed in range(3)]
     beginnings.end()

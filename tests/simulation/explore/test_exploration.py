@@ -14,9 +14,9 @@ from kubeskew.conformance.dealing.forked import ForkedPool
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.simulation.explore.classes import read_entries
 from kubeskew.simulation.explore.exploration import Budget, Exploration, Pace, Watcher
-from kubeskew.simulation.explore.finding import Failure, Finding, Origin
+from kubeskew.simulation.explore.findings import Failure, Finding, Origin
 from kubeskew.simulation.explore.jobs import FinishJob, Ran, RunJob
-from kubeskew.simulation.explore.keeping import Header, Kept, read_finding
+from kubeskew.simulation.explore.report import Header, Kept, read_finding
 
 CELLS = ("a/one", "b/two")
 ORIGINS = [Origin(name, name.partition("/")[0], "build", f"digest of {name}") for name in CELLS]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kubeskew.apimachinery.faults.reading import read
+from kubeskew.apimachinery.faults.syntax import read
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.simulation.explore.fault_words import check_fault
+from kubeskew.simulation.explore.classes import check_fault
 from kubeskew.simulation.faults.plan import Fault, Kind
 
 

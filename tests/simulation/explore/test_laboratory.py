@@ -6,11 +6,11 @@ import pytest
 
 from kubeskew.simulation.explore.jobs import RunJob
 from kubeskew.simulation.explore.laboratory import Simulations
-from kubeskew.simulation.explore.selecting import cells_named
+from kubeskew.simulation.explore.selection import cells_named
 from kubeskew.simulation.explore.systematic import sites
 from kubeskew.simulation.faults.plan import Kind, Plan
 from kubeskew.simulation.loop import BrokenOffError
-from kubeskew.simulation.running import FaultyRun, simulate_with_faults
+from kubeskew.simulation.runs import FaultyRun, simulate_with_faults
 
 SCENARIO = Path(__file__).parents[2] / "data" / "simulated-pod.yaml"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kubeskew.simulation.explore.minimizing import Budget, OutOfTimeError, fewest, shortest
+from kubeskew.simulation.explore.minimizer import Budget, OutOfTimeError, fewest, shortest
 
 
 def never() -> bool:

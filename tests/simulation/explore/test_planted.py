@@ -19,9 +19,9 @@ EACH_TIME = ("device-twice", "lease-twice")  # found within few seeds; `make pla
 
 
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Loads the tool that plants them, hack/planted.py."""
+    """Loads the tool that plants them, hack/checks/planted.py."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    spec = importlib.util.spec_from_file_location("planted", ROOT / "hack" / "planted.py")
+    spec = importlib.util.spec_from_file_location("planted", ROOT / "hack" / "checks" / "planted.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

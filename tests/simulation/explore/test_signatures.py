@@ -1,6 +1,6 @@
 """Signatures: findings that differ by chance have one, others have others."""
 
-from kubeskew.simulation.explore.signatures import signature
+from kubeskew.simulation.explore.findings import signature
 
 
 def test_chance_is_no_difference():

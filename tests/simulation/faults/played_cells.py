@@ -8,9 +8,9 @@ from typing import Any
 from kubeskew.conformance import matrix
 from kubeskew.conformance.evidence.log import ComponentChange, Write
 from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.faults.outcome import Played
 from kubeskew.simulation.faults.plan import Plan, plan_of
-from kubeskew.simulation.faults.played import Played
-from kubeskew.simulation.running import FaultyRun, Simulated, simulate_with_faults
+from kubeskew.simulation.runs import FaultyRun, Simulated, simulate_with_faults
 
 SCENARIO = Path(__file__).parents[2] / "data" / "simulated-pod.yaml"
 MANAGER, SCHEDULER, KUBELET = "controller-manager", "scheduler", "kubelet/node"

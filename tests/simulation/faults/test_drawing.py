@@ -5,8 +5,8 @@ import json
 import pytest
 
 from kubeskew.conformance import matrix
-from kubeskew.simulation.faults.drawing import ClusterDescription, describe, draw
 from kubeskew.simulation.faults.plan import Kind, Plan, PlanError, load, plan_of
+from kubeskew.simulation.faults.plan_generator import ClusterDescription, describe, draw
 
 CLUSTER = ClusterDescription(
     ("apiserver", "controller-manager", "scheduler", "kubelet/node-1", "driver/gpu.example.com"),

@@ -8,7 +8,7 @@ from played_cells import KUBELET, MANAGER, SCENARIO, SCHEDULER, moments, play, p
 from kubeskew.cluster.failures import ClusterError
 from kubeskew.conformance import matrix
 from kubeskew.conformance.evidence.log import ComponentChange, Write
-from kubeskew.simulation.explore.selecting import cells_named
+from kubeskew.simulation.explore.selection import cells_named
 from kubeskew.simulation.faults import control
 from kubeskew.simulation.faults.plan import Plan, plan_of
 from kubeskew.simulation.processes import Process, SimulatedProcesses

@@ -22,7 +22,7 @@ from played_cells import (
 from kubeskew.conformance import matrix
 from kubeskew.conformance.evidence.log import Write
 from kubeskew.simulation.faults.plan import Plan, plan_of
-from kubeskew.simulation.running import simulate
+from kubeskew.simulation.runs import simulate
 
 
 def test_a_run_without_faults_is_judged():

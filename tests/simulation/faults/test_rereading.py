@@ -1,10 +1,10 @@
 """Objects that read otherwise from an API server that has just started are found."""
 
 from kubeskew.apimachinery.errors import GroupResource, not_found
+from kubeskew.conformance.invariants.apiserver import ReadsAlike
 from kubeskew.conformance.invariants.cluster import Cluster
 from kubeskew.conformance.invariants.invariant import Evidence
-from kubeskew.conformance.invariants.stored import ReadsAlike
-from kubeskew.simulation.faults.rereading import differences
+from kubeskew.simulation.faults.outcome import read_differences
 
 _LISTS = {"/api/v1": ["pods"], "/apis/example.com/v1": ["servers"]}
 
@@ -40,12 +40,12 @@ def _object(version, **spec):
 async def test_an_object_that_reads_otherwise_is_told():
     """An object at the same revision with another field is a difference, one that was written is none."""
     server = _Server([_object("7", port=1)], [_object("7", port=1, access="deny")])
-    (told,) = await differences(server, server.restart)
+    (told,) = await read_differences(server, server.restart)
     assert told.startswith("/apis/example.com/v1/servers: object u at resourceVersion 7 read {")
     assert '"spec":{"port":1,"access":"deny"}} from a server' in told
     for after in ([_object("7", port=1)], [_object("8", port=2)], []):
         server = _Server([_object("7", port=1)], after)
-        assert await differences(server, server.restart) == []
+        assert await read_differences(server, server.restart) == []
 
 
 def test_a_difference_breaks_the_invariant():

@@ -1,6 +1,6 @@
 """Switches of drivers that faults hold."""
 
-from kubeskew.simulation.faults.switching import HeldSwitches
+from kubeskew.simulation.faults.control import HeldSwitches
 
 PLACE = ("d.example.com", "n")
 

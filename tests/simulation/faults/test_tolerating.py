@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from kubeskew.conformance.invariants.tolerance import USUAL
+from kubeskew.conformance.invariants.invariant import USUAL
+from kubeskew.simulation.faults.outcome import tolerance_of
 from kubeskew.simulation.faults.plan import plan_of
-from kubeskew.simulation.faults.tolerating import tolerance_of
 
 SCHEDULER = {"component": "scheduler"}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import OMITTED, FieldError, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.batch.job.indexes import IndexesError, intervals, overlap
+from kubeskew.apiserver.registry.batch.job.validation import IndexesError, index_intervals, index_overlap
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 from kubeskew.apiserver.workload_features import WorkloadFeatures
 
@@ -140,7 +140,7 @@ def _indexes(job: _Job, changed: set[str]) -> Iterator[FieldError]:
     ):
         if name in changed and completions is not None and asked:
             try:
-                intervals(text, completions)
+                index_intervals(text, completions)
             except IndexesError as error:
                 yield invalid(child(_AT, name), text, f"error parsing {name}: {error}")
     if done and "completedIndexes" in changed and job.spec.get("completionMode") != "Indexed":
@@ -157,7 +157,7 @@ def _indexes(job: _Job, changed: set[str]) -> Iterator[FieldError]:
 
 def _overlap(done: str, failed: str, completions: int) -> Iterator[FieldError]:
     try:
-        found = overlap(intervals(done, completions), intervals(failed, completions))
+        found = index_overlap(index_intervals(done, completions), index_intervals(failed, completions))
     except IndexesError as error:
         yield invalid("status.failedIndexes", failed, str(error))
         return

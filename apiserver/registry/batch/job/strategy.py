@@ -1,25 +1,26 @@
-"""Decides how Jobs are written.
+"""Job: defaults, strategies and cells of tables.
 
-Source: pkg/registry/batch/job/strategy.go, 1.36.
+Sources: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go,
+pkg/printers/internalversion/printers.go, 1.36.
 """
 
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.batch.job import (
-    status_validation,
-    update_validation,
-)
-from kubeskew.apiserver.registry.batch.job import (
-    validation as job_validation,
-)
+from kubeskew.apiserver.registry.batch.job import status_validation, validation
+from kubeskew.apiserver.registry.batch.job import validation as job_validation
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
-from kubeskew.apiserver.registry.generic.check_order import UPDATE_AS_NEW, Check
-from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
-from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
-from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
-from kubeskew.apiserver.registry.shared.workloads import validation as workload_validation
+from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext
+from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared.pod_options import template_options
+from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
+from kubeskew.apiserver.registry.shared.podtemplate.warnings import host_name_warnings, template_warnings
+from kubeskew.apiserver.registry.tables.cells import Cells, Subject, human_duration, template_cells
 
+BACKOFF_LIMIT = 6
+
+UNLIMITED = 2**31 - 1
 _MANY = 100_000
 
 _MANY_AT_ONCE = 10_000
@@ -39,6 +40,35 @@ _CONTROLLER_UID = "controller-uid"
 _JOB_NAME = "job-name"
 
 _PREFIX = "batch.kubernetes.io/"
+# The first of these conditions that is True is the job's state; then comes a deletion.
+_JOB_ENDS = ("Complete", "Failed")
+
+_JOB_STATES = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
+
+
+def failure_patterns(spec: Object) -> None:
+    """Sets the status of the pod conditions that the failure policy of a job's spec is about."""
+    for rule in each(spec.get("podFailurePolicy") or {}, "rules"):
+        for pattern in each(rule, "onPodConditions"):
+            fill(pattern, status="True")
+
+
+def default_job(obj: Object, ctx: DefaultingContext) -> None:
+    spec = struct(obj, "spec")
+    template(spec, ctx)
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    limit = UNLIMITED if spec.get("backoffLimitPerIndex") is not None else BACKOFF_LIMIT
+    fill_null(spec, parallelism=1, backoffLimit=limit, completionMode="NonIndexed", suspend=False)
+    if ctx.features.workloads.manual_selector_default:
+        fill_null(spec, manualSelector=False)
+    if ctx.features.workloads.pod_replacement_policy:
+        policy = "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed"
+        fill_null(spec, podReplacementPolicy=policy)
+    failure_patterns(spec)
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if labels:  # the same map, as upstream: what the strategy adds to the one is in the other, too
+        fill(struct(obj, "metadata"), labels=labels)
 
 
 class JobStatus(SpecKeptStatus):
@@ -96,7 +126,7 @@ class JobStrategy(WithGeneration):
         options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         return [
             *job_validation.spec_errors(spec, options),
-            *update_validation.change_errors(spec, old["spec"], _allowed(old, ctx)),
+            *validation.change_errors(spec, old["spec"], _allowed(old, ctx)),
         ]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
@@ -113,7 +143,7 @@ class JobStrategy(WithGeneration):
         return found
 
 
-def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
+def _allowed(old: Object, ctx: StrategyContext) -> validation.JobChanges:
     """Returns the allowed changes: suspended jobs without pods may change placement and resources."""
     suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     conditions = status.get("conditions") or ()
@@ -124,7 +154,7 @@ def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
     at_rest = not status.get("active") and (said or (not_started and not features.placing_needs_condition))
     placing = suspended and (at_rest if features.suspended_placing else not_started)
     resources = features.suspended_resources and at_rest and (suspended or features.placing_needs_condition)
-    return update_validation.JobChanges(
+    return validation.JobChanges(
         elastic=features.elastic_jobs,
         placing=placing,
         resources=resources,
@@ -138,3 +168,34 @@ def job_warnings(spec: Object, path: str, ctx: StrategyContext) -> list[str]:
         found.append(f"{path}: {_TOO_MANY}")
     template = spec.get("template") or {}
     return [*found, *template_warnings(template, f"{path}.template", ctx.features.pods)]
+
+
+def job_cells(subject: Subject) -> Cells:
+    return {
+        "Status": _job_state(subject),
+        "Completions": _completions(subject),
+        "Duration": _job_duration(subject),
+        **template_cells(subject),
+    }
+
+
+def _job_state(subject: Subject) -> str:
+    ended = next(filter(subject.is_true, _JOB_ENDS), None)
+    if ended or subject.deleted:
+        return ended or "Terminating"
+    return next(filter(subject.is_true, _JOB_STATES), "Running")
+
+
+def _completions(subject: Subject) -> str:
+    succeeded, wanted = subject.number("status", "succeeded"), subject.at("spec", "completions")
+    if wanted is not None:
+        return f"{succeeded}/{wanted}"
+    parallelism = subject.number("spec", "parallelism")
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _job_duration(subject: Subject) -> str:
+    start, end = subject.at("status", "startTime"), subject.at("status", "completionTime")
+    if not start:
+        return ""
+    return human_duration((parse_timestamp(end) if end else subject.now) - parse_timestamp(start))

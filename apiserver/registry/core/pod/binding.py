@@ -12,13 +12,11 @@ from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.commit import commit
-from kubeskew.apiserver.registry.generic.guaranteed_update import guaranteed_update
+from kubeskew.apiserver.registry.generic.commit import commit, guaranteed_update
 from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests import bodies
 from kubeskew.apiserver.registry.requests.admission import admit_posted
-from kubeskew.apiserver.registry.requests.scope import Scope
-from kubeskew.apiserver.registry.requests.writes import write_of
+from kubeskew.apiserver.registry.requests.scope import Scope, write_of
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.records import Entry
 

@@ -10,10 +10,10 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.http import parameters
-from kubeskew.apiserver.http.go_integers import parse_int32s
+from kubeskew.apiserver.http.parameters import parse_int32s
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.nodes.containers import container_of, pod_of
-from kubeskew.apiserver.nodes.upgrade_proxy import is_upgrade, is_websocket, offered_protocols, pass_upgrade
+from kubeskew.apiserver.nodes.connections import container_of, pod_of
+from kubeskew.apiserver.nodes.proxy import is_upgrade, is_websocket, offered_protocols, pass_upgrade
 from kubeskew.apiserver.registry.requests.admission import admit_connection
 from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
 

@@ -14,10 +14,8 @@ from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.nodes.answers import BackendResponse
-from kubeskew.apiserver.nodes.containers import container_of, pod_of
-from kubeskew.apiserver.nodes.exchange import DialError, send
-from kubeskew.apiserver.nodes.upgrade_proxy import streamed
+from kubeskew.apiserver.nodes.connections import container_of, pod_of
+from kubeskew.apiserver.nodes.proxy import BackendResponse, DialError, send, streamed
 from kubeskew.apiserver.registry.requests import websockets
 from kubeskew.apiserver.registry.requests.scope import Scope
 

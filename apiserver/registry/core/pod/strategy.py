@@ -1,33 +1,113 @@
-"""Holds the strategies of pods. Source: pkg/registry/core/pod/strategy.go, 1.36."""
+"""Pod: defaults, strategies and cells of tables.
 
+Sources: pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/strategy.go,
+pkg/printers/internalversion/printers.go, 1.36.
+"""
+
+from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.registry.core.pod import (
-    pod_only,
-    resize_validation,
-    status_validation,
-    update_validation,
-)
+from kubeskew.apiserver.registry.core.pod import status_validation, validation
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import UPDATE, Check
-from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext, keep
+from kubeskew.apiserver.registry.generic.strategy import (
+    UPDATE,
+    Check,
+    StatusStrategy,
+    Strategy,
+    StrategyContext,
+    keep,
+)
+from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions, pod_options, widened
-from kubeskew.apiserver.registry.shared.podtemplate import ephemeral_containers
+from kubeskew.apiserver.registry.shared.podtemplate import containers
 from kubeskew.apiserver.registry.shared.podtemplate import warnings as pod_warnings
-from kubeskew.apiserver.registry.shared.podtemplate.annotations import (
+from kubeskew.apiserver.registry.shared.podtemplate.containers import image_errors
+from kubeskew.apiserver.registry.shared.podtemplate.defaults import default_host_ports, pod_spec
+from kubeskew.apiserver.registry.shared.podtemplate.security import (
     MIRROR,
     annotation_change_errors,
     annotation_errors,
     mismatch_errors,
 )
-from kubeskew.apiserver.registry.shared.podtemplate.containers import image_errors
 from kubeskew.apiserver.registry.shared.podtemplate.validation import pod_spec_errors
+from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, ago, at
 
 _QOS_RESOURCES = ("cpu", "memory")
+_INITIALIZING = "PodInitializing"
+
+_OVER = ("Succeeded", "Failed")
+
+_ROW_CONDITIONS = {
+    "Succeeded": ("Succeeded", "The pod has completed successfully."),
+    "Failed": ("Failed", "The pod failed."),
+}
+
+
+def default_pod(obj: Object, ctx: DefaultingContext) -> None:
+    """Sets defaults of pods alone, not of templates: requests follow limits, host ports follow container
+    ports."""
+    spec = struct(obj, "spec")
+    pod_spec(spec, ctx)
+    if ctx.features.pods.lifts_grace and spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # as upstream's conversion does, both ways
+    fill_null(spec, enableServiceLinks=True)
+    for container in each(spec, "containers", "initContainers"):
+        _requests_from_limits(container)
+    if spec.get("hostNetwork"):
+        default_host_ports(spec)
+    if ctx.features.pods.pod_resources:
+        _pod_level_requests(spec)
+    if obj.get("status"):
+        _addresses(obj["status"])
+
+
+def _addresses(status: Object) -> None:
+    """Makes `podIP` and `podIPs` agree as upstream's conversion does: `podIP` wins where they differ."""
+    one, many = status.get("podIP"), status.get("podIPs")
+    if one and (not many or many[0].get("ip") != one):
+        status["podIPs"] = [{"ip": one}]
+    elif many and many[0].get("ip"):
+        status["podIP"] = many[0]["ip"]
+
+
+def _requests_from_limits(container: Object) -> None:
+    resources = container.get("resources") or {}
+    limits = resources.get("limits")
+    if limits:
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _pod_level_requests(spec: Object) -> None:
+    resources = spec.get("resources") or {}
+    limits = resources.get("limits") or {}
+    requests = resources.get("requests") or {}
+    for name, limit in limits.items():
+        if name in requests or not (name in _AT_POD_LEVEL or name.startswith(HUGEPAGES)):
+            continue
+        asked = [
+            container["resources"]["requests"][name]
+            for container in each(spec, "containers")
+            if name in ((container.get("resources") or {}).get("requests") or {})
+        ]
+        requests[name] = _sum(asked) if asked else limit
+    if requests:
+        resources["requests"] = requests
+
+
+_AT_POD_LEVEL = ("cpu", "memory")
+
+
+def _sum(texts: list[str]) -> str:
+    total = Quantity.parse(texts[0])
+    for text in texts[1:]:
+        total = total + Quantity.parse(text)
+    return total.canonical()
 
 
 def qos_class(spec: Object) -> str:
@@ -69,7 +149,7 @@ def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
         errors += annotation_errors(metadata["annotations"], spec, "metadata.annotations")
     errors += pod_spec_errors(spec, "spec", options, metadata)
     if not spec.get("serviceAccountName"):
-        errors += pod_only.token_errors(spec)
+        errors += validation.token_errors(spec)
     errors += image_errors(spec.get("containers") or [], "spec.containers")
     if spec.get("initContainers"):
         errors += image_errors(spec["initContainers"], "spec.initContainers")
@@ -110,7 +190,7 @@ class PodStatusStrategy(StatusStrategy):
         status, before = new.setdefault("status", {}), old.get("status") or {}
         if not status.get("qosClass"):  # older kubelets drop it
             keep(status, before, "qosClass")
-        pod_only.keep_observed_generations(status, before)
+        validation.keep_observed_generations(status, before)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
@@ -152,9 +232,9 @@ class EphemeralContainersStrategy(PodPartStrategy):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if MIRROR in (old["metadata"].get("annotations") or {}):
-            return ephemeral_containers.update_errors(new, old, ctx.features.internal)
+            return containers.ephemeral_update_errors(new, old, ctx.features.internal)
         errors = [*pod_errors(new, _options(ctx, new, old)), *annotation_change_errors(new, old)]
-        return [*errors, *ephemeral_containers.update_errors(new, old, ctx.features.internal)]
+        return [*errors, *containers.ephemeral_update_errors(new, old, ctx.features.internal)]
 
 
 class ResizeStrategy(PodPartStrategy):
@@ -163,21 +243,21 @@ class ResizeStrategy(PodPartStrategy):
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         wanted = new.get("spec") or {}
         fields = ("containers", "initContainers")
-        asked = {field: wanted.get(field) or [] for field in fields}
-        if any(len(asked[field]) != len(old["spec"].get(field) or []) for field in fields):
+        asked = {name: wanted.get(name) or [] for name in fields}
+        if any(len(asked[name]) != len(old["spec"].get(name) or []) for name in fields):
             return  # validation says it
         self.keep_rest(new, old)
         if ctx.features.pods.pod_resize:
             keep(new["spec"], wanted, "resources")
-        for field, containers in asked.items():
-            kept = new["spec"].get(field) or []
+        for name, others in asked.items():
+            kept = new["spec"].get(name) or []
             if any(
                 container.get("name") != other.get("name")
-                for container, other in zip(kept, containers, strict=True)
+                for container, other in zip(kept, others, strict=True)
             ):
-                new["spec"][field] = containers
+                new["spec"][name] = others
                 continue
-            for container, other in zip(kept, containers, strict=True):
+            for container, other in zip(kept, others, strict=True):
                 keep(container, other, "resources")
                 keep(container, other, "resizePolicy")
         if ctx.features.pods.proposes_resize:
@@ -186,7 +266,7 @@ class ResizeStrategy(PodPartStrategy):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         options = _options(ctx, new, old)
         qos = qos_class(new["spec"]), qos_class(old["spec"])
-        return resize_validation.resize_errors(new, old, qos, ctx.features.pods, pod_errors(new, options))
+        return validation.resize_errors(new, old, qos, ctx.features.pods, pod_errors(new, options))
 
 
 class PodStrategy(BuiltIn):
@@ -214,9 +294,9 @@ class PodStrategy(BuiltIn):
         given = (obj.get("status") or {}).get("qosClass")  # upstream does not look behind it
         obj["status"] = {"phase": "Pending", "qosClass": given or qos_class(spec)}
         if spec.get("affinity") or spec.get("topologySpreadConstraints"):
-            pod_only.merge_label_keys(obj, ctx.features.pods)
+            validation.merge_label_keys(obj, ctx.features.pods)
         if ctx.features.pods.app_armor_fields and obj["metadata"].get("annotations"):
-            pod_only.read_app_armor(obj)
+            validation.read_app_armor(obj)
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [
                 {
@@ -240,7 +320,7 @@ class PodStrategy(BuiltIn):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         spec, annotations = obj["spec"], obj["metadata"].get("annotations")
         errors = pod_errors(obj, pod_options(ctx.features.pods, True))
-        errors += ephemeral_containers.creation_errors(spec, "spec")
+        errors += containers.ephemeral_creation_errors(spec, "spec")
         if spec.get("schedulingGates") and spec.get("nodeName"):
             text = "cannot be set until all schedulingGates have been cleared"
             errors.append(forbidden("spec.nodeName", text))
@@ -258,9 +338,7 @@ class PodStrategy(BuiltIn):
             shown = (new.get("status") or {}).get("qosClass") or ""
             errors.append(invalid("metadata", shown, "Pod QoS is immutable"))
         resizes = features.resized_by_update
-        return errors + update_validation.pod_update_errors(
-            new["spec"], old["spec"], options, resizes=resizes
-        )
+        return errors + validation.pod_update_errors(new["spec"], old["spec"], options, resizes=resizes)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return pod_warnings.pod_warnings(obj, ctx.features.pods)
@@ -285,3 +363,152 @@ class PodStrategy(BuiltIn):
         found["spec.host"] = found["spec.nodeName"]
         found["status.podIPs"] = ""
         return found
+
+
+@dataclass(slots=True)
+class _Restarts:
+    """Counts restarts of some containers, and holds when the last of them ended before that."""
+
+    count: int = 0
+    times: list[str] = field(default_factory=list)
+
+    def add(self, status: Object) -> None:
+        self.count += status.get("restartCount") or 0
+        finished = at(status, "lastState", "terminated", "finishedAt")
+        if finished:
+            self.times.append(finished)
+
+    def text(self, subject: Subject) -> str:
+        if not self.count or not self.times:
+            return str(self.count)
+        return f"{self.count} ({ago(max(self.times, key=parse_timestamp), subject.now)} ago)"
+
+
+@dataclass(slots=True)
+class _View:
+    """Holds the state of the walk over the containers."""
+
+    reason: str
+    ready: int = 0
+    restarts: _Restarts = field(default_factory=_Restarts)
+
+
+def pod_cells(subject: Subject) -> Cells:
+    inits = subject.items("spec", "initContainers")
+    restartable = {container["name"] for container in inits if is_sidecar(container)}
+    if subject.unknown_init_panics:
+        known = {container["name"] for container in inits}
+        if any(each.get("name") not in known for each in subject.items("status", "initContainerStatuses")):
+            raise RuntimeError("panic: runtime error: invalid memory address or nil pointer dereference")
+    view = _View(_first_reason(subject))
+    lasting = _Restarts()
+    initializing = _walk_init_containers(subject, view, restartable, lasting)
+    if not initializing or subject.is_true("Initialized"):
+        view.restarts = lasting
+        _walk_containers(subject, view)
+    addresses = subject.items("status", "podIPs") or [{"ip": subject.at("status", "podIP")}]
+    return {
+        "Ready": f"{view.ready}/{subject.count('spec', 'containers') + len(restartable)}",
+        "Status": _last_reason(subject, view.reason),
+        "Restarts": view.restarts.text(subject),
+        "IP": addresses[0].get("ip") or NONE,
+        "Node": subject.text("spec", "nodeName", default=NONE),
+        "Nominated Node": subject.text("status", "nominatedNodeName", default=NONE),
+        "Readiness Gates": _gates(subject),
+    }
+
+
+def row_conditions(obj: Object) -> list[Object]:
+    """A finished pod's row says so, for clients that hide such rows."""
+    found = _ROW_CONDITIONS.get(at(obj, "status", "phase") or "")
+    if found is None:
+        return []
+    return [{"type": "Completed", "status": "True", "reason": found[0], "message": found[1]}]
+
+
+def _first_reason(subject: Subject) -> str:
+    """Returns the reason that the pod's status states by itself."""
+    for condition in subject.items("status", "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            return "SchedulingGated"
+    return subject.text("status", "reason") or subject.text("status", "phase")
+
+
+def _last_reason(subject: Subject, reason: str) -> str:
+    """Returns the reason in view of a deletion."""
+    if not subject.deleted:
+        return reason
+    if subject.at("status", "reason") == "NodeLost":
+        return "Unknown"
+    return reason if subject.at("status", "phase") in _OVER else "Terminating"
+
+
+def _walk_init_containers(subject: Subject, view: _View, restartable: set[str], lasting: _Restarts) -> bool:
+    """Decides whether one of them is not done yet; `lasting` are the restarts of those that keep running."""
+    total = subject.count("spec", "initContainers")
+    for position, status in enumerate(subject.items("status", "initContainerStatuses")):
+        view.restarts.add(status)
+        stays = status.get("name") in restartable
+        if stays:
+            lasting.add(status)
+        if at(status, "state", "terminated") is not None and not _exit_code(status):
+            continue
+        if stays and status.get("started"):
+            view.ready += bool(status.get("ready"))
+            continue
+        view.reason = "Init:" + (_init_reason(status) or f"{position}/{total}")
+        return True
+    return False
+
+
+def _init_reason(status: Object) -> str:
+    """Returns the reason for which an init container is not done, empty if it just takes its time."""
+    if at(status, "state", "terminated") is not None:
+        return _terminated_reason(status)
+    waiting = at(status, "state", "waiting", "reason") or ""
+    return "" if waiting == _INITIALIZING else str(waiting)
+
+
+def _walk_containers(subject: Subject, view: _View) -> None:
+    """The first container that has something to say says it."""
+    running, error = False, ""
+    for status in reversed(subject.items("status", "containerStatuses")):
+        view.restarts.add(status)
+        waiting = at(status, "state", "waiting", "reason")
+        if waiting:
+            view.reason = waiting
+        elif at(status, "state", "terminated") is not None:
+            view.reason = _terminated_reason(status)
+            error = view.reason if _exit_code(status) else error
+        elif status.get("ready") and at(status, "state", "running") is not None:
+            running = True
+            view.ready += 1
+    if view.reason == "Completed":
+        view.reason = _beyond_completed(subject, running, error)
+
+
+def _beyond_completed(subject: Subject, running: bool, error: str) -> str:
+    """Returns the reason if one container completed: that of the others."""
+    if running and subject.is_true("Ready"):
+        return "Running"
+    return error or ("NotReady" if running else "Completed")
+
+
+def _exit_code(status: Object) -> int:
+    return int(at(status, "state", "terminated", "exitCode") or 0)
+
+
+def _terminated_reason(status: Object) -> str:
+    reason = at(status, "state", "terminated", "reason")
+    if reason:
+        return str(reason)
+    signal = at(status, "state", "terminated", "signal")
+    return f"Signal:{signal}" if signal else f"ExitCode:{_exit_code(status)}"
+
+
+def _gates(subject: Subject) -> str:
+    """Shows the number of open readiness gates, of how many."""
+    gates = subject.items("spec", "readinessGates")
+    if not gates:
+        return NONE
+    return f"{sum(subject.is_true(gate.get('conditionType', '')) for gate in gates)}/{len(gates)}"

@@ -1,9 +1,20 @@
-"""Holds the rules of a ResourceClaim's status. Source: pkg/apis/resource/validation/validation.go, 1.31 to
-1.37.
+"""Holds the rules of a ResourceClaim's status, and of the rights that its writer needs from 1.36 on.
+
+The field path of AuthorizedForBinding is from memory, and so is that the status of devices which the same
+update gives back may go without the driver's right: else no controller could deallocate a claim that a driver
+wrote to.
+
+Sources: pkg/apis/resource/validation/validation.go (validateNetworkDeviceData among others) and
+k8s.io/apimachinery pkg/util/validation/ip.go (IsValidInterfaceAddress), 1.31 to 1.37; for UIDs validateUID,
+1.34, and the UUID library there; k8s.io/kubernetes/pkg/registry/resource (AuthorizedForBinding,
+AuthorizedForDeviceStatus), 1.36.
 """
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
+from kubeskew.apimachinery import field
 from kubeskew.apimachinery.field import (
     FieldError,
     Unquoted,
@@ -16,25 +27,91 @@ from kubeskew.apimachinery.field import (
     too_many,
 )
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.dra_features import DRAFeatures
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.device_taints import binding_errors
-from kubeskew.apiserver.registry.resource.resourceclaim.network_data import network_data_errors
-from kubeskew.apiserver.registry.resource.resourceclaim.unique_ids import unique_id_errors
+from kubeskew.apiserver.registry.resource.devices import binding_condition_errors, skipped_operation_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
     admin_access_text,
     references,
     request_names,
 )
-from kubeskew.apiserver.registry.resource.skipped_operations import skipped_operation_errors
-from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared import addresses, selectors
 from kubeskew.apiserver.registry.shared.conditions import condition_errors
+from kubeskew.apiserver.serviceaccount import USER_PREFIX
 
+_PLAIN = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_PREFIX = "urn:uuid:"
+_SIZE = 36
+_TEXT = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
+    "hexadecimal characters"
+)
+MAX_IPS = 16
+MAX_INTERFACE_NAME = 256
+MAX_HARDWARE_ADDRESS = 128
+_ADDRESS_TEXT = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 MAX_RESULTS = 32
 MAX_CONDITIONS = 8
 MAX_ALLOCATION_CONFIGS = 64
 _NO_NEW_USERS = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+
+
+def unique_id_errors(value: str, path: str) -> Iterator[FieldError]:
+    wrong = _wrong(value)
+    if wrong:
+        yield invalid(path, value, f"error validating uid: {wrong}")
+    elif len(value) != _SIZE or value != value.lower():
+        yield invalid(path, value, _TEXT)
+
+
+def _wrong(value: str) -> str:
+    """Returns the library's error for a text that is no UUID in any of its forms."""
+    size = len(value.encode())
+    if size == _SIZE + len(_PREFIX):
+        if value[: len(_PREFIX)].lower() != _PREFIX:
+            return f'invalid urn prefix: "{value[: len(_PREFIX)]}"'
+        value = value[len(_PREFIX) :]
+    elif size == _SIZE + 2:
+        if (value[0], value[-1]) != ("{", "}"):
+            return "invalid bracketed UUID format"
+        value = value[1:-1]
+    elif size == _SIZE - 4:
+        return "" if re.fullmatch("[0-9A-Fa-f]{32}", value) else "invalid UUID format"
+    elif size != _SIZE:
+        return f"invalid UUID length: {size}"
+    return "" if _PLAIN.fullmatch(value) else "invalid UUID format"
+
+
+def network_data_errors(data: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
+    for name, most in (("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)):
+        if len((data.get(name) or "").encode()) > most:
+            yield devices.over_length(child(path, name), most, rules)
+    canonical = rules.canonical_addresses
+    rule, identity = (_interface_address, str) if canonical else (_network, _same)
+    yield from devices.unique(data.get("ips"), MAX_IPS, rule, child(path, "ips"), rules, identity, "")
+
+
+def _same(text: str) -> str:
+    """Returns the one text for all ways to write an address (1.32)."""
+    return addresses.interface(text) or ""
+
+
+def _network(text: str, path: str) -> Iterator[FieldError]:
+    if addresses.interface(text) is None:
+        yield invalid(path, text, addresses.CIDR_TEXT)
+
+
+def _interface_address(text: str, path: str) -> Iterator[FieldError]:
+    canonical = addresses.interface(text)
+    if canonical is None:
+        yield invalid(path, text, _ADDRESS_TEXT)
+    elif canonical != text:
+        yield invalid(path, text, f'must be in canonical form ("{canonical}")')
 
 
 def device_id(device: Object) -> str:
@@ -142,7 +219,7 @@ def _allocation(allocation: Object, spec: Object, rules: DRAFeatures) -> Iterato
     def result(item: Object, at: str) -> Iterator[FieldError]:
         yield from devices.request_reference(names)(item.get("request") or "", child(at, "request"))
         yield from _device(item, at, rules)
-        yield from binding_errors(item, at, rules)
+        yield from binding_condition_errors(item, at, rules)
         if item.get("shareID") is not None:
             yield from unique_id_errors(item["shareID"], child(at, "shareID"))
         yield from skipped_operation_errors(item.get("skipNodeOperations"), child(at, "skipNodeOperations"))
@@ -193,3 +270,66 @@ def admin_results_errors(new: Object, old: Object, label: str) -> list[FieldErro
             at = f"status.allocation.devices.results[{position}].adminAccess"
             return [forbidden(at, admin_access_text(label))]
     return []
+
+
+def claim_access_errors(new: Object, old: Object, ctx: StrategyContext) -> Iterator[FieldError]:
+    """Yields an error for each change that the writer has no right to; both objects are v1."""
+    after, before = ((claim.get("status") or {}) for claim in (new, old))
+    if any((after.get(name) or None) != (before.get(name) or None) for name in ("allocation", "reservedFor")):
+        why = _refused(ctx, ctx.verb, "binding")
+        if why:
+            what = "changing status.allocation or status.reservedFor requires"
+            right = f'resource="resourceclaims/binding", verb="{ctx.verb}" permission'
+            yield field.forbidden("status", f"{what} {right}: {why}")
+    verbs = [f"arbitrary-node:{ctx.verb}"]
+    if _is_on(ctx, _node_of(after.get("allocation") or {})):
+        verbs.insert(0, f"associated-node:{ctx.verb}")
+    namespace = new["metadata"].get("namespace") or ""
+    for driver in sorted(_changed_drivers(after, before | {"devices": kept_devices(before, after, before)})):
+        refusals = [_refused(ctx, verb, "driver", namespace, driver) for verb in verbs]
+        if all(refusals):
+            right = f'resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission'
+            yield field.forbidden(
+                "status.devices", f"changing status.devices requires {right}: {refusals[0]}"
+            )
+
+
+def _refused(ctx: StrategyContext, verb: str, subresource: str, namespace: str = "", name: str = "") -> str:
+    """Returns the reason for which the writer may not do this, empty if they may."""
+    info = RequestInfo(
+        True, "", verb, "resource.k8s.io", "v1", "resourceclaims", subresource, namespace, name
+    )
+    if ctx.authorize is None:
+        return ""
+    decision = ctx.authorize(ctx.user, info)
+    return "" if decision.allowed else str(refusal(ctx.user, info, decision.reason))
+
+
+def _changed_drivers(after: Object, before: Object) -> set[str]:
+    new, old = (
+        {_key(device): device for device in status.get("devices") or ()} for status in (after, before)
+    )
+    return {key[0] for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
+
+
+def _key(device: dict[str, Any]) -> tuple[str, str, str, str]:
+    driver, pool, name = (str(device.get(field) or "") for field in ("driver", "pool", "device"))
+    return driver, pool, name, str(device.get("shareID") or "")
+
+
+def _node_of(allocation: Object) -> str:
+    """Returns the one node that an allocation is for, empty if it is for several."""
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions"):
+        return ""
+    fields = terms[0].get("matchFields") or []
+    if len(fields) != 1 or (fields[0].get("key"), fields[0].get("operator")) != ("metadata.name", "In"):
+        return ""
+    values = fields[0].get("values") or []
+    return str(values[0]) if len(values) == 1 else ""
+
+
+def _is_on(ctx: StrategyContext, node: str) -> bool:
+    """Decides whether the writer is a service account whose token is bound to the node."""
+    user = ctx.user
+    return bool(node) and user.name.startswith(USER_PREFIX) and user.extra.get(_NODE_NAME) == (node,)

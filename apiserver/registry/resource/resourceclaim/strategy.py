@@ -1,27 +1,100 @@
-"""Decides how ResourceClaims are written.
+"""ResourceClaim: defaults, strategies, access to devices as administrator (KEP-5018), cells of tables.
 
-Source: pkg/registry/resource/resourceclaim/strategy.go, 1.36.
+Sources: pkg/apis/resource/v1alpha2/defaults.go, pkg/registry/resource/resourceclaim/strategy.go,
+pkg/printers/internalversion/printers.go, 1.36.
 """
 
 from typing import Any, ClassVar
 
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import TWICE_AS_NEW, UPDATE, UPDATE_AS_NEW, Check, Checks
-from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
-from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
-from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
-from kubeskew.apiserver.registry.resource.classic.strategy import ClassicStatus
-from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn, HandwrittenValidation
+from kubeskew.apiserver.registry.generic.strategy import (
+    TWICE_AS_NEW,
+    UPDATE,
+    UPDATE_AS_NEW,
+    Check,
+    Checks,
+    StrategyContext,
+)
+from kubeskew.apiserver.registry.resource import classic as classic_validation
+from kubeskew.apiserver.registry.resource.classic import ClassicStatus
+from kubeskew.apiserver.registry.resource.devices import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
-from kubeskew.apiserver.registry.resource.resourceclaim.status_authorization import claim_access_errors
+from kubeskew.apiserver.registry.resource.resourceclaim.status_validation import claim_access_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
     admin_access_errors,
     claim_spec_errors,
 )
+from kubeskew.apiserver.registry.tables.cells import Cells, Subject, at
+
+_CLASSIC = ("resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2")  # claims with resource classes
+
+
+def _amount(request: Object) -> None:
+    fill(request, allocationMode="ExactCount")
+    if request["allocationMode"] == "ExactCount":
+        fill(request, count=1)
+
+
+def _tolerations(request: Object) -> None:
+    for toleration in each(request, "tolerations"):
+        fill(toleration, operator="Equal")
+
+
+def default_claim_spec(spec: Object, *, inline: bool, rules: DRAFeatures) -> None:
+    """`inline`: the exact request's fields stand in the request itself (v1beta1, v1alpha3)."""
+    for request in each(spec.get("devices") or {}, "requests"):
+        subrequests = each(request, "firstAvailable")
+        exact = request if inline else request.get("exactly")
+        if exact is not None and not (
+            inline and rules.alternatives and (subrequests or not request.get("deviceClassName"))
+        ):
+            _amount(exact)
+            if rules.admin_access_default:
+                fill_null(exact, adminAccess=False)
+        if exact is not None:
+            _tolerations(exact)
+        for subrequest in subrequests:
+            _amount(subrequest)
+            _tolerations(subrequest)
+
+
+def _status(obj: Object) -> None:
+    allocation = (obj.get("status") or {}).get("allocation") or {}
+    for result in each(allocation.get("devices") or {}, "results"):
+        _tolerations(result)
+
+
+def default_claim(obj: Object, ctx: DefaultingContext) -> None:
+    default_claim_spec(struct(obj, "spec"), inline=False, rules=ctx.features.devices)
+    _status(obj)
+
+
+def default_inline_claim(obj: Object, ctx: DefaultingContext) -> None:
+    default_claim_spec(struct(obj, "spec"), inline=True, rules=ctx.features.devices)
+    _status(obj)
+
+
+def default_classic_claim(obj: Object, _: DefaultingContext) -> None:
+    """Sets when the driver allocates (v1alpha1, v1alpha2)."""
+    fill(struct(obj, "spec"), allocationMode="WaitForFirstConsumer")
+
+
+def admin_label(ctx: StrategyContext) -> str:
+    return ctx.features.devices.admin_label
+
+
+def may_administer(obj: Object, ctx: StrategyContext) -> bool:
+    """Decides whether the claim's namespace carries the label (where the release checks it)."""
+    if not ctx.features.devices.checks_admin_label:
+        return True
+    namespace = ctx.get_entry("namespaces", "", obj["metadata"].get("namespace") or "") or {}
+    labels = (namespace.get("metadata") or {}).get("labels") or {}
+    return bool(labels.get(admin_label(ctx)) == "true")
 
 
 class ClaimStatusStrategy(ClassicStatus):
@@ -116,3 +189,29 @@ class ClaimStrategy(BuiltIn):
 
     def _classic_errors(self, obj: Object) -> list[FieldError]:
         return list(classic_validation.claim_errors(obj.get("spec") or {}, "spec"))
+
+
+def resource_claim_cells(subject: Subject) -> Cells:
+    return {**classic_claim_cells(subject.at("spec")), "State": ",".join(_claim_states(subject))}
+
+
+def classic_claim_cells(spec: Object | None) -> Cells:
+    """Returns the cells that claims and their templates had while there were resource classes."""
+    return {
+        "ResourceClassName": at(spec, "resourceClassName") or "",
+        "AllocationMode": at(spec, "allocationMode") or "",
+    }
+
+
+def _claim_states(subject: Subject) -> list[str]:
+    states = ["deleted"] if subject.deleted else []
+    if subject.at("status", "allocation") is None:
+        return states or ["pending"]
+    states.append("allocated")
+    if subject.count("status", "reservedFor"):
+        states.append("reserved")
+    elif subject.at("status", "deallocationRequested") or (
+        subject.deleted and subject.obj.get("apiVersion") in _CLASSIC
+    ):
+        states.append("deallocating")
+    return states

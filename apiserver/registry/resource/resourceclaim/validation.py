@@ -9,7 +9,7 @@ from kubeskew.apimachinery.field import FieldError, child, forbidden, index, inv
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.device_taints import toleration_errors
+from kubeskew.apiserver.registry.resource.devices import toleration_errors
 
 MAX_SUBREQUESTS = 8
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"

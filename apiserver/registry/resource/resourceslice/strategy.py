@@ -1,19 +1,28 @@
-"""Decides how ResourceSlices are written.
+"""ResourceSlice: defaults, strategy and cells of tables.
 
-Source: pkg/registry/resource/resourceslice/strategy.go, 1.36.
+Sources: pkg/apis/resource/v1/defaults.go, pkg/registry/resource/resourceslice/strategy.go,
+pkg/printers/internalversion/printers.go, 1.36.
 """
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn
-from kubeskew.apiserver.registry.generic.check_order import ONCE_AS_NEW, Checks
-from kubeskew.apiserver.registry.generic.handwritten_validation import HandwrittenValidation
-from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.resource.classic import structured
-from kubeskew.apiserver.registry.resource.hub import as_v1, is_classic
-from kubeskew.apiserver.registry.resource.parameters import slice_change_errors
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill_null, struct
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn, HandwrittenValidation
+from kubeskew.apiserver.registry.generic.strategy import ONCE_AS_NEW, Checks, StrategyContext
+from kubeskew.apiserver.registry.resource import classic
+from kubeskew.apiserver.registry.resource.devices import as_v1, is_classic, slice_change_errors
 from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
+from kubeskew.apiserver.registry.tables.cells import Cells, Subject
+
+
+def default_slice(obj: Object, ctx: DefaultingContext) -> None:
+    for device in each(struct(obj, "spec"), "devices"):
+        inner = device.get("basic") or device
+        for taint in each(inner, "taints"):
+            fill_null(taint, timeAdded=ctx.timestamp)
+        for mapping in (inner.get("nodeAllocatableResourceMappings") or {}).values():
+            fill_null(mapping, allocationMultiplier="1")
 
 
 class SliceStrategy(BuiltIn):
@@ -36,7 +45,7 @@ class SliceStrategy(BuiltIn):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):
-            return list(structured.slice_errors(obj))
+            return list(classic.slice_errors(obj))
         return self._errors(obj, None, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -64,3 +73,14 @@ class SliceStrategy(BuiltIn):
         if "nodeName" in obj:  # v1alpha2 has no spec
             found["nodeName"], found["driverName"] = obj["nodeName"], obj.get("driverName") or ""
         return found
+
+
+def resource_slice_cells(subject: Subject) -> Cells:
+    return {
+        "Node": subject.text("spec", "nodeName"),
+        "Driver": subject.text("spec", "driver"),
+        # v1alpha2 has no spec
+        "NodeName": subject.text("nodeName"),
+        "DriverName": subject.text("driverName"),
+        "Pool": subject.text("spec", "pool", "name"),
+    }

@@ -10,13 +10,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.resource.devices import skipped_operation_errors
 from kubeskew.apiserver.registry.resource.resourceslice.device_validation import (
     SliceContext,
     any_counter,
     device_errors,
     one_term_errors,
 )
-from kubeskew.apiserver.registry.resource.skipped_operations import skipped_operation_errors
 
 MAX_DEVICES = 128
 MAX_ADVANCED_DEVICES = 64

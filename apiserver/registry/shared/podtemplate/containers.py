@@ -1,7 +1,9 @@
-"""Holds the rules of the containers of a pod.
+"""Holds the rules of a pod's containers: environment, mounts, devices, restarts; ephemeral ones too.
 
 Source: pkg/apis/core/validation/validation.go (validateContainerCommon, validateContainers,
-validateInitContainers), 1.36.
+validateInitContainers, ValidateEnv, ValidateEnvFrom, ValidateVolumeMounts, ValidateVolumeDevices,
+validateContainerRestartPolicy, validateResizePolicy, validateEphemeralContainers,
+ValidatePodEphemeralContainersUpdate), 1.36.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -9,28 +11,344 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
+    ROOT,
     FieldError,
     child,
     duplicate,
     forbidden,
     index,
     invalid,
+    not_found,
     not_supported,
     required,
+    too_many,
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
-from kubeskew.apiserver.registry.shared import amounts
+from kubeskew.apiserver.internal_types import InternalTypes
+from kubeskew.apiserver.registry.shared import amounts, downward
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
-from kubeskew.apiserver.registry.shared.podtemplate import environments, mounts, probes, restart_policies
-from kubeskew.apiserver.registry.shared.podtemplate.security import container_security_errors
+from kubeskew.apiserver.registry.shared.podtemplate import probes
+from kubeskew.apiserver.registry.shared.podtemplate.security import all_containers, container_security_errors
+from kubeskew.apiserver.registry.shared.volumes import sources
 
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_ONE_OF = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`"
+_MANY = "may not have more than one field specified at a time"
+_PROPAGATION = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE = ("Disabled", "Enabled", "IfPossible")
+_UNIQUE = "must be unique"
+_CLAIMS_ONLY = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+_POLICY_NEEDED = "must specify restartPolicy when restart rules are used"
+_POLICIES = ("Always", "Never", "OnFailure")
+_OPERATORS = ("In", "NotIn")
+_MAX_RULES = 20
+_MAX_VALUES = 255
+_RESOURCES = ("cpu", "memory")
+_RESIZES = ("NotRequired", "RestartContainer")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _NO_INIT = "may not be set for init containers"
 _WHITESPACE = "must not have leading or trailing whitespace"
+_MIRROR = "kubernetes.io/config.mirror"
+_NOT_ALLOWED = "cannot be set for an Ephemeral Container"
+# In the order of the fields of the Go type; targetContainerName is not part of what is checked.
+_FORBIDDEN = (
+    "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "livenessProbe",
+    "readinessProbe", "startupProbe", "lifecycle",
+)  # fmt: skip
+
+
+def env_errors(variables: list[Object], path: str, options: PodOptions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for position, variable in enumerate(variables):
+        name = variable.get("name") or ""
+        texts = names.env_name(name, options.relaxed_env) if name else ()
+        if name and not texts and variable.get("valueFrom") is None:
+            continue  # nearly all of them
+        at = index(path, position)
+        if not name:
+            errors.append(required(child(at, "name")))
+        errors += [invalid(child(at, "name"), name, text) for text in texts]
+        if variable.get("valueFrom") is not None:
+            errors += _value_errors(variable, child(at, "valueFrom"), options)
+    return errors
+
+
+def _value_errors(variable: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    source = variable["valueFrom"]
+    used = [name for name in _SOURCES if source.get(name) is not None]
+    for name in used:
+        at, value = child(path, name), source[name]
+        if name == "fieldRef":
+            yield from downward.field_errors(value, at, downward.ENV_FIELDS)
+        elif name == "resourceFieldRef":
+            yield from downward.resource_errors(value, at, volume=False)
+        elif name == "fileKeyRef":
+            yield from _file_errors(value, at)
+        else:
+            yield from _key_errors(value, at)
+    if not used:
+        files = ", `secretKeyRef` or `fileKeyRef`" if options.env_files else " or `secretKeyRef`"
+        yield invalid(path, "", _ONE_OF + files)
+    elif variable.get("value"):
+        yield invalid(path, "", "may not be specified when `value` is not empty")
+    elif len(used) > 1:
+        yield invalid(path, "", _MANY)
+
+
+def _key_errors(source: Object, path: str) -> Iterator[FieldError]:
+    """Checks a key of a config map or of a secret; that the name is empty is said as of any other name."""
+    name, wanted = source.get("name") or "", source.get("key") or ""
+    yield from (invalid(child(path, "name"), name, text) for text in names.dns1123_subdomain(name))
+    at = child(path, "key")
+    if not wanted:
+        yield required(at)
+    else:
+        yield from (invalid(at, wanted, text) for text in names.config_key(wanted))
+
+
+def _file_errors(source: Object, path: str) -> Iterator[FieldError]:
+    wanted, volume, file = (source.get(name) or "" for name in ("key", "volumeName", "path"))
+    if not wanted:
+        yield required(child(path, "key"))
+    else:
+        yield from (invalid(child(path, "key"), wanted, text) for text in names.env_name(wanted))
+    at = child(path, "volumeName")
+    if not volume:
+        yield required(at)
+    else:
+        yield from (invalid(at, volume, text) for text in names.dns1123_label(volume))
+    if not file:
+        yield required(child(path, "path"))
+    else:
+        yield from sources.without_backsteps(child(path, "path"), file)
+
+
+def env_from_errors(sources: list[Object], path: str, options: PodOptions) -> Iterator[FieldError]:
+    for position, source in enumerate(sources):
+        at = index(path, position)
+        prefix = source.get("prefix") or ""
+        if prefix:
+            texts = names.env_name(prefix, options.relaxed_env)
+            yield from (invalid(child(at, "prefix"), prefix, text) for text in texts)
+        used = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
+        for kind in used:
+            where, name = child(child(at, kind), "name"), source[kind].get("name") or ""
+            if not name:
+                yield required(where)
+            else:
+                yield from (invalid(where, name, text) for text in names.dns1123_subdomain(name, True))
+        if not used:
+            yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif len(used) > 1:
+            yield invalid(path, "", _MANY)
+
+
+def file_volume_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    """Files of variables are in volumes of the kind emptyDir."""
+    volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
+    for container, at in all_containers(spec, path):
+        for position, variable in enumerate(container.get("env") or ()):
+            source = variable.get("valueFrom")
+            if not source or (source := source.get("fileKeyRef")) is None:
+                continue
+            name = source.get("volumeName") or ""
+            where = child(index(child(at, "env"), position), "valueFrom.fileKeyRef.volumeName")
+            if name not in volumes:
+                yield not_found(where, name)
+            elif volumes[name].get("emptyDir") is None:
+                yield invalid(where, name, "referenced volume must be of type emptyDir")
+
+
+def mount_errors(
+    container: Object, volumes: Mapping[str, Object], path: str, options: PodOptions
+) -> Iterator[FieldError]:
+    devices = {
+        device.get("name") or "": device.get("devicePath") or ""
+        for device in container.get("volumeDevices") or ()
+    }
+    seen: set[str] = set()
+    for position, mount in enumerate(container["volumeMounts"]):
+        at = index(path, position)
+        name, where = mount.get("name") or "", mount.get("mountPath") or ""
+        if not name:
+            yield required(child(at, "name"))
+        if name not in volumes:
+            yield not_found(child(at, "name"), name)
+        if not where:
+            yield required(child(at, "mountPath"))
+        if where in seen:
+            yield invalid(child(at, "mountPath"), where, _UNIQUE)
+        seen.add(where)
+        if name in devices:
+            yield invalid(child(at, "name"), name, "must not already exist in volumeDevices")
+        if where in devices.values():
+            text = "must not already exist as a path in volumeDevices"
+            yield invalid(child(at, "mountPath"), where, text)
+        if options.features.image_mount_paths and (volumes.get(name) or {}).get("image") is not None:
+            yield from _image_paths(mount, at)
+        yield from _sub_paths(mount, path, at)
+        yield from _propagation_errors(mount, container, child(path, "mountPropagation"))
+        yield from _recursive_errors(mount, child(path, "recursiveReadOnly"))
+
+
+def _image_paths(mount: Object, path: str) -> Iterator[FieldError]:
+    for name in ("subPath", "subPathExpr"):
+        if mount.get(name):
+            yield invalid(child(path, name), mount[name], "not allowed in image volume sources")
+
+
+def _sub_paths(mount: Object, path: str, at: str) -> Iterator[FieldError]:
+    """Checks sub paths; `path` is that of the list, as upstream tells."""
+    sub, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
+    if sub:
+        yield from sources.descending_path(child(path, "subPath"), sub)
+    if expression:
+        if sub:
+            text = "subPathExpr and subPath are mutually exclusive"
+            yield invalid(child(at, "subPathExpr"), expression, text)
+        yield from sources.descending_path(child(path, "subPathExpr"), expression)
+
+
+def _propagation_errors(mount: Object, container: Object, path: str) -> Iterator[FieldError]:
+    value = mount.get("mountPropagation")
+    if value is None:
+        return
+    if value not in _PROPAGATION:
+        yield not_supported(path, value, _PROPAGATION)
+    if value == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
+        text = "Bidirectional mount propagation is available only to privileged containers"
+        yield forbidden(path, text)
+
+
+def _recursive_errors(mount: Object, path: str) -> Iterator[FieldError]:
+    value = mount.get("recursiveReadOnly")
+    if value is None or value == "Disabled":
+        return
+    if value not in _RECURSIVE:
+        yield not_supported(path, value, _RECURSIVE)
+        return
+    if not mount.get("readOnly"):
+        yield forbidden(path, "may only be specified when readOnly is true")
+    if mount.get("mountPropagation") not in {None, "None"}:
+        yield forbidden(path, "may only be specified when mountPropagation is None or not specified")
+
+
+def device_errors(container: Object, volumes: Mapping[str, Object], path: str) -> Iterator[FieldError]:
+    mounts = {
+        mount.get("name") or "": mount.get("mountPath") or "" for mount in container.get("volumeMounts") or ()
+    }
+    seen_names: set[str] = set()
+    seen_paths: set[str] = set()
+    for position, device in enumerate(container["volumeDevices"]):
+        at = index(path, position)
+        name, where = device.get("name") or "", device.get("devicePath") or ""
+        yield from _device_name(name, volumes, seen_names, child(at, "name"))
+        at_path = child(at, "devicePath")
+        if not where:
+            yield required(at_path)
+        if where in seen_paths:
+            yield invalid(at_path, where, _UNIQUE)
+        if ".." in where.split("/"):
+            yield invalid(at_path, where, "can not contain backsteps ('..')")
+        else:
+            seen_paths.add(where)
+        if name in mounts:
+            yield invalid(child(at, "name"), name, "must not already exist in volumeMounts")
+        if where in mounts.values():
+            yield invalid(at_path, where, "must not already exist as a path in volumeMounts")
+
+
+def _device_name(name: str, volumes: Mapping[str, Object], seen: set[str], path: str) -> Iterator[FieldError]:
+    if not name:
+        yield required(path)
+    if name in seen:
+        yield invalid(path, name, _UNIQUE)
+    volume = volumes.get(name)
+    if volume is None:
+        yield not_found(path, name)
+    elif volume.get("persistentVolumeClaim") is None and volume.get("ephemeral") is None:
+        yield invalid(path, name, _CLAIMS_ONLY)
+    if name:
+        seen.add(name)
+
+
+def regular_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    """Checks a regular container's policy: with rules it may have one of its own."""
+    if options.restart_rules:
+        yield from _policy_errors(container, path, options)
+    elif container.get("restartPolicy") is not None:
+        yield forbidden(child(path, "restartPolicy"), "may not be set for non-init containers")
+
+
+def init_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    """Checks an init container's: Always makes it a sidecar."""
+    policy = container.get("restartPolicy")
+    if policy is None:
+        if container.get("restartPolicyRules") and options.features.init_rules_need_policy:
+            yield required(child(path, "restartPolicy"), _POLICY_NEEDED)
+    elif options.restart_rules and policy == "Always" and not options.restart_all:
+        if container.get("restartPolicyRules"):
+            text = "restartPolicyRules are not allowed for init containers with restart policy Always"
+            yield forbidden(child(path, "restartPolicyRules"), text)
+    elif options.restart_rules:
+        yield from _policy_errors(container, path, options)
+    elif policy != "Always":
+        yield not_supported(child(path, "restartPolicy"), policy, ("Always",))
+
+
+def _policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
+    at = child(path, "restartPolicy")
+    if policy is None:
+        if not rules:
+            return
+        yield required(at, _POLICY_NEEDED)
+    elif policy not in _POLICIES:
+        yield not_supported(at, policy, _POLICIES)
+    at = child(path, "restartPolicyRules")
+    if len(rules) > _MAX_RULES:
+        yield too_many(at, len(rules), _MAX_RULES)
+    actions = ("Restart", "RestartAllContainers") if options.restart_all else ("Restart",)
+    for position, rule in enumerate(rules):
+        where, action = index(at, position), rule.get("action") or ""
+        if action not in actions:
+            yield not_supported(child(where, "action"), action, actions)
+        yield from _exit_codes(rule.get("exitCodes"), child(where, "exitCodes"))
+
+
+def _exit_codes(codes: Object | None, path: str) -> Iterator[FieldError]:
+    if codes is None:
+        yield required(path, "must be specified")
+        return
+    operator, values = codes.get("operator") or "", codes.get("values") or []
+    if operator not in _OPERATORS:
+        yield not_supported(child(path, "operator"), operator, _OPERATORS)
+    if len(values) > _MAX_VALUES:
+        yield too_many(child(path, "values"), len(values), _MAX_VALUES)
+
+
+def resize_policy_errors(
+    policies: list[Object], pod_policy: str, path: str, options: PodOptions
+) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    word = "pod " if options.features.restart_wording else ""
+    for position, policy in enumerate(policies):
+        resource, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if resource in seen:
+            yield duplicate(index(path, position), resource)
+        seen.add(resource)
+        for value, allowed in ((resource, _RESOURCES), (restart, _RESIZES)):
+            if not value:
+                yield required(path)
+            elif value not in allowed:
+                yield not_supported(path, value, allowed)
+        if pod_policy == "Never" and restart != "NotRequired":
+            text = f"must be 'NotRequired' when {word}`restartPolicy` is 'Never'"
+            yield invalid(path, restart, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +392,13 @@ def _inside(container: Object, facts: PodFacts, path: str) -> list[FieldError]:
     if get("ports"):
         errors += port_errors(container["ports"], child(path, "ports"))
     if get("env"):
-        errors += environments.env_errors(container["env"], child(path, "env"), options)
+        errors += env_errors(container["env"], child(path, "env"), options)
     if get("envFrom"):
-        errors += environments.env_from_errors(container["envFrom"], child(path, "envFrom"), options)
+        errors += env_from_errors(container["envFrom"], child(path, "envFrom"), options)
     if get("volumeMounts"):
-        errors += mounts.mount_errors(container, facts.volumes, child(path, "volumeMounts"), options)
+        errors += mount_errors(container, facts.volumes, child(path, "volumeMounts"), options)
     if get("volumeDevices"):
-        errors += mounts.device_errors(container, facts.volumes, child(path, "volumeDevices"))
+        errors += device_errors(container, facts.volumes, child(path, "volumeDevices"))
     return errors
 
 
@@ -92,7 +410,7 @@ def _limits(container: Object, facts: PodFacts, path: str) -> list[FieldError]:
         errors += amounts.requirement_errors(container["resources"], facts.claims, at)
     if get("resizePolicy"):
         policies, at = container["resizePolicy"], child(path, "resizePolicy")
-        errors += restart_policies.resize_policy_errors(policies, facts.restart_policy, at, options)
+        errors += resize_policy_errors(policies, facts.restart_policy, at, options)
     if get("securityContext"):
         security, at = container["securityContext"], child(path, "securityContext")
         errors += container_security_errors(security, at, host_users=facts.host_users)
@@ -119,7 +437,7 @@ def regular_containers(containers: list[Object], facts: PodFacts, path: str) -> 
         seen.add(name)
         errors += _running_errors(container, facts, at)
         if "restartPolicy" in container or "restartPolicyRules" in container:
-            errors += restart_policies.regular_policy_errors(container, at, facts.options)
+            errors += regular_policy_errors(container, at, facts.options)
     errors += host_port_conflicts(containers, path)
     return errors
 
@@ -130,7 +448,7 @@ def init_containers(spec: Object, facts: PodFacts, path: str) -> list[FieldError
     for position, container in enumerate(spec.get("initContainers") or ()):
         at = index(path, position)
         errors += container_errors(container, facts, at)
-        errors += restart_policies.init_policy_errors(container, at, facts.options)
+        errors += init_policy_errors(container, at, facts.options)
         name = container.get("name") or ""
         if name in seen:
             errors.append(duplicate(child(at, "name"), name))
@@ -214,3 +532,59 @@ def image_errors(containers: list[Object], path: str, first: int = 0) -> Iterato
         image = container.get("image") or ""
         if image.strip() != image:
             yield invalid(child(index(path, position), "image"), image, _WHITESPACE)
+
+
+def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
+    """Yields the errors of the ephemeral containers of a spec."""
+    others = {
+        container.get("name") or ""
+        for field in ("containers", "initContainers")
+        for container in spec.get(field) or []
+    }
+    seen = set(others)
+    at = child(path, "ephemeralContainers")
+    for position, container in enumerate(spec.get("ephemeralContainers") or []):
+        where = index(at, position)
+        yield from container_errors(container, facts, where)
+        yield from image_errors([container], at, position)
+        name = container.get("name") or ""
+        if name in seen:
+            yield duplicate(child(where, "name"), name)
+        seen.add(name)
+        target = container.get("targetContainerName") or ""
+        if target and target not in others:
+            yield not_found(child(where, "targetContainerName"), target)
+        for field in _FORBIDDEN:
+            value = container.get(field)
+            if value if field == "resources" and value == {} else value is not None:
+                yield forbidden(child(where, field), _NOT_ALLOWED)
+        mounts = child(where, "volumeMounts")
+        for number, mount in enumerate(container.get("volumeMounts") or []):
+            for field in ("subPath", "subPathExpr"):
+                if mount.get(field):
+                    yield forbidden(child(index(mounts, number), field), _NOT_ALLOWED)
+
+
+def ephemeral_creation_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    """Checks that a new pod has none: they come through their subresource."""
+    if spec.get("ephemeralContainers"):
+        yield forbidden(child(path, "ephemeralContainers"), "cannot be set on create")
+
+
+def ephemeral_update_errors(new: Object, old: Object, types: InternalTypes) -> list[FieldError]:
+    """Returns the errors for changes of existing ephemeral containers."""
+    if _MIRROR in (old["metadata"].get("annotations") or {}):
+        return [forbidden(ROOT, "static pods do not support ephemeral containers")]
+    path = "spec.ephemeralContainers"
+    now = {container.get("name"): container for container in new["spec"].get("ephemeralContainers") or []}
+    errors = []
+    for before in old["spec"].get("ephemeralContainers") or []:
+        name = before["name"]
+        if name not in now:
+            text = f'existing ephemeral containers "{name}" may not be removed\n'
+            errors.append(forbidden(path, text))
+        elif now[name] != before:
+            text = f'existing ephemeral containers "{name}" may not be changed\n'
+            text += types.difference("core.EphemeralContainer", before, now[name])
+            errors.append(forbidden(path, text))
+    return errors

@@ -6,16 +6,10 @@ Source: pkg/apis/core/v1/defaults.go, 1.36.
 import re
 from typing import Any
 
-from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.registry.defaulting.context import (
-    DefaultingContext,
-    each,
-    fill,
-    fill_null,
-    struct,
-)
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
 from kubeskew.apiserver.registry.shared.inline_claims import claim_spec_defaults
 
 FILE_MODE = 0o644

@@ -1,10 +1,12 @@
-"""Holds the rules of security contexts, of pods and of containers.
+"""Holds the rules of security contexts, of the annotations of pods and templates, and of Windows pods.
 
 Source: pkg/apis/core/validation/validation.go (validatePodSpecSecurityContext, ValidateSecurityContext and
-what they call), 1.36.
+what they call; ValidatePodSpecificAnnotations and its neighbours; validateWindowsSecurityContextOptions,
+validateWindowsHostProcessPod, validateOS, validateLinux, validateWindows), 1.36.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from kubeskew.apimachinery import names
@@ -15,16 +17,40 @@ from kubeskew.apimachinery.field import (
     forbidden,
     index,
     invalid,
+    key,
     not_supported,
     required,
     too_long,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.shared import paths
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.internal_values import seccomp_profile, security_context
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
-from kubeskew.apiserver.registry.shared.podtemplate.windows import windows_errors
+from kubeskew.apiserver.registry.shared.volumes import sources
 
+_MAX_SPEC_KIB = 64
+_MAX_DOMAIN = 256
+_MAX_USER = 104
+_NET_BIOS = r'[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}'
+_LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_DOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_WRONG_CHARS = re.compile(r'["/\\:;|=,\+\*\?<>@\[\]]')
+_SYSTEMS = ("linux", "windows")
+# Of a pod: (where it stands: in the security context or in the spec, name), in upstream's order.
+_POD_ONLY_LINUX = (
+    ("security", "appArmorProfile"), ("security", "seLinuxOptions"), ("spec", "hostUsers"),
+    ("spec", "hostPID"), ("spec", "hostIPC"), ("security", "seccompProfile"), ("security", "fsGroup"),
+    ("security", "fsGroupChangePolicy"), ("security", "sysctls"), ("spec", "shareProcessNamespace"),
+    ("security", "runAsUser"), ("security", "runAsGroup"), ("security", "supplementalGroups"),
+    ("security", "supplementalGroupsPolicy"), ("security", "seLinuxChangePolicy"),
+)  # fmt: skip
+_CONTAINER_ONLY_LINUX = (
+    "appArmorProfile", "seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem",
+    "privileged", "allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup",
+)  # fmt: skip
+_SHOWN_WHEN_TRUE = frozenset({"hostPID", "hostIPC"})
+_LISTS = frozenset({"sysctls"})
 MAX_ID = 2**31 - 1
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _PROC_MOUNTS = ("Default", "Unmasked")
@@ -38,6 +64,128 @@ _CHOICES = {
     "supplementalGroupsPolicy": ("Merge", "Strict"),
     "seLinuxChangePolicy": ("MountOption", "Recursive"),
 }
+MIRROR = "kubernetes.io/config.mirror"
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_SECCOMP_NAMES = ("runtime/default", "docker/default", "unconfined")
+_APP_ARMOR_NAMES = ("", "runtime/default", "unconfined")
+_MIN = -(2**31)
+_MAX = 2**31 - 1
+_TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
+
+
+def all_containers(spec: Object, path: str) -> Iterator[tuple[Object, str]]:
+    """Yields each container with its path, init containers first (VisitContainersWithPath)."""
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for position, container in enumerate(spec.get(field) or ()):
+            yield container, index(child(path, field), position)
+
+
+def windows_errors(options: Object, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name, credential = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
+    if name is not None:
+        at = child(path, "gmsaCredentialSpecName")
+        errors += [invalid(at, name, text) for text in names.dns1123_subdomain(name)]
+    at = child(path, "gmsaCredentialSpec")
+    if credential == "":
+        errors.append(invalid(at, credential, "gmsaCredentialSpec cannot be an empty string"))
+    elif credential is not None and len(credential.encode()) > _MAX_SPEC_KIB * 1024:
+        errors.append(invalid(at, credential, f"gmsaCredentialSpec size must be under {_MAX_SPEC_KIB} KiB"))
+    user = options.get("runAsUserName")
+    if user is not None:
+        errors += [invalid(child(path, "runAsUserName"), user, text) for text in _user_texts(user)]
+    return errors
+
+
+def _user_texts(value: str) -> Iterator[str]:
+    if not value:
+        yield "runAsUserName cannot be an empty string"
+        return
+    if _CONTROL.search(value):
+        yield "runAsUserName cannot contain control characters"
+        return
+    if value.count("\\") > 1:
+        yield "runAsUserName cannot contain more than one backslash"
+        return
+    domain, backslash, user = value.rpartition("\\")
+    if len(domain) >= _MAX_DOMAIN:
+        yield f"runAsUserName's Domain length must be under {_MAX_DOMAIN} characters"
+    if backslash and not (re.fullmatch(_NET_BIOS, domain) or re.fullmatch(_DOMAIN, domain)):
+        yield "runAsUserName's Domain doesn't match the NetBios nor the DNS format"
+    if not user:
+        yield "runAsUserName's User cannot be empty"
+    elif len(user) > _MAX_USER:
+        yield f"runAsUserName's User length must not be longer than {_MAX_USER} characters"
+    if re.fullmatch(r"[\. ]+", user):
+        yield "runAsUserName's User cannot contain only periods or spaces"
+    if _WRONG_CHARS.search(user):
+        yield "runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"
+
+
+def _host_process(obj: Object) -> bool | None:
+    options = (obj.get("securityContext") or {}).get("windowsOptions") or {}
+    value: bool | None = options.get("hostProcess")
+    return value
+
+
+def host_process_errors(spec: Object, path: str) -> list[FieldError]:
+    """Checks that all containers or none are host processes, and then on the node's network."""
+    errors: list[FieldError] = []
+    of_pod = _host_process(spec)
+    count = processes = 0
+    for container, at in all_containers(spec, path):
+        count += 1
+        own = _host_process(container)
+        if of_pod is not None and own is not None and of_pod != own:
+            text = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
+            errors.append(invalid(child(at, "securityContext.windowsOptions.hostProcess"), own, text))
+        processes += bool(of_pod if own is None else own)
+    if not processes:
+        return errors
+    if processes != count:
+        text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        errors.append(invalid(path, "", text))
+    if not spec.get("hostNetwork"):
+        text = "hostNetwork must be true if pod contains any hostProcess containers"
+        errors.append(invalid(child(path, "hostNetwork"), False, text))
+    return errors
+
+
+def system_errors(spec: Object, path: str, features: PodFeatures) -> list[FieldError]:
+    """Checks fields against the operating system that the pod names."""
+    name = (spec.get("os") or {}).get("name") or ""
+    if not name:
+        return [required(child(path, "os.name"), "" if features.short_os_text else "cannot be empty")]
+    if name not in _SYSTEMS:
+        return [not_supported(child(path, "os"), name, _SYSTEMS)]
+    return _of_linux(spec, path) if name == "linux" else _of_windows(spec, path)
+
+
+def _of_linux(spec: Object, path: str) -> list[FieldError]:
+    text = "windows options cannot be set for a linux pod"
+    return [
+        forbidden(child(at, "securityContext.windowsOptions"), text)
+        for obj, at in ((spec, path), *all_containers(spec, path))
+        if (obj.get("securityContext") or {}).get("windowsOptions") is not None
+    ]
+
+
+def _of_windows(spec: Object, path: str) -> list[FieldError]:
+    security = spec.get("securityContext") or {}
+    found = []
+    for where, name in _POD_ONLY_LINUX:
+        value = (security if where == "security" else spec).get(name)
+        given = bool(value) if name in _SHOWN_WHEN_TRUE or name in _LISTS else value is not None
+        if given:
+            found.append(child(path, f"securityContext.{name}" if where == "security" else name))
+    for container, at in all_containers(spec, path):
+        own = container.get("securityContext") or {}
+        given_names = (name for name in _CONTAINER_ONLY_LINUX if own.get(name) is not None)
+        found += [child(at, f"securityContext.{name}") for name in given_names]
+    return [forbidden(at, "cannot be set for a windows pod") for at in found]
 
 
 def id_errors(value: int | None, path: str, largest: int = MAX_ID) -> list[FieldError]:
@@ -120,7 +268,7 @@ def seccomp_errors(profile: Object | None, path: str) -> list[FieldError]:
         if local is None:
             errors.append(required(at, "must be set when seccomp type is Localhost"))
         else:
-            errors += paths.descending(at, local)
+            errors += sources.descending_path(at, local)
     elif local is not None:
         text = "can only be set when seccomp type is Localhost"
         errors.append(invalid(at, seccomp_profile(profile), text))
@@ -199,3 +347,107 @@ def annotation_mismatch(annotation: str, profile: Object, path: str) -> list[Fie
         text = "seccomp profile in annotation and field must match"
         return [forbidden(child(path, "localhostProfile"), text)]
     return []
+
+
+def annotation_errors(annotations: dict[str, str], spec: Object, path: str) -> Iterator[FieldError]:
+    """Checks annotations; `path`: that of the annotations."""
+    if MIRROR in annotations and not spec.get("nodeName"):
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        yield invalid(key(path, MIRROR), annotations[MIRROR], text)
+    cost = annotations.get(_DELETION_COST)
+    if cost is not None and not _is_cost(cost):
+        yield invalid(key(path, _DELETION_COST), cost, "must be a 32bit integer")
+    if SECCOMP_POD in annotations:
+        yield from _seccomp(annotations[SECCOMP_POD], child(path, SECCOMP_POD))
+    for name in sorted(annotations):
+        if name.startswith(SECCOMP_CONTAINER):
+            yield from _seccomp(annotations[name], child(path, name))
+    for name in sorted(annotations):
+        if name.startswith(APP_ARMOR):
+            yield from _app_armor(name, annotations[name], spec, key(path, name))
+
+
+def _is_cost(text: str) -> bool:
+    """Returns whether the text is a plain number: no plus sign, no leading zeros."""
+    if text == "0":
+        return True
+    return bool(re.fullmatch("-?[1-9][0-9]*", text)) and _MIN <= int(text) <= _MAX
+
+
+def _seccomp(value: str, path: str) -> Iterator[FieldError]:
+    if value.startswith("localhost/"):
+        yield from sources.descending_path(path, value.removeprefix("localhost/"))
+    elif value not in _SECCOMP_NAMES:
+        yield invalid(path, value, "must be a valid seccomp profile")
+
+
+def _app_armor(name: str, value: str, spec: Object, path: str) -> Iterator[FieldError]:
+    wanted = name.removeprefix(APP_ARMOR)
+    if all(container.get("name") != wanted for container, _ in all_containers(spec, "")):
+        yield invalid(path, wanted, "container not found")
+    if value not in _APP_ARMOR_NAMES and not value.startswith("localhost/"):
+        yield invalid(path, value, f'invalid AppArmor profile name: "{value}"')
+
+
+def annotation_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    """Checks that annotations about a pod's containers stay as they were; new annotations are
+    checked again.
+    """
+    after, before = (pod["metadata"].get("annotations") or {} for pod in (new, old))
+    path = "metadata.annotations"
+    if after != before:
+        for name in sorted(before):
+            if after.get(name) == before[name]:
+                continue
+            if name.startswith(APP_ARMOR):
+                yield forbidden(key(path, name), "may not remove or update AppArmor annotations")
+            if name == MIRROR:
+                yield forbidden(key(path, name), "may not remove or update mirror pod annotation")
+        for name in sorted(after.keys() - before.keys()):
+            if name.startswith(APP_ARMOR):
+                yield forbidden(key(path, name), "may not add AppArmor annotations")
+            if name == MIRROR:
+                yield forbidden(key(path, name), "may not add mirror pod annotation")
+    yield from annotation_errors(after, new["spec"], path)
+
+
+def mismatch_errors(annotations: dict[str, str], spec: Object, path: str) -> Iterator[FieldError]:
+    """Checks annotations against the fields that replaced them. `path`: that of the spec."""
+    security = spec.get("securityContext") or {}
+    at = child(path, "securityContext.seccompProfile")
+    if security.get("seccompProfile") is not None and SECCOMP_POD in annotations:
+        yield from annotation_mismatch(annotations[SECCOMP_POD], security["seccompProfile"], at)
+    for container, where in all_containers(spec, path):
+        profile = (container.get("securityContext") or {}).get("seccompProfile")
+        said = annotations.get(SECCOMP_CONTAINER + (container.get("name") or ""))
+        if profile is not None and said is not None:
+            yield from annotation_mismatch(said, profile, child(where, "securityContext.seccompProfile"))
+    if (spec.get("os") or {}).get("name") == "windows":
+        return
+    for container, where in all_containers(spec, path):
+        own = (container.get("securityContext") or {}).get("appArmorProfile")
+        profile = own if own is not None else security.get("appArmorProfile")
+        said = annotations.get(APP_ARMOR + (container.get("name") or ""))
+        if profile is not None and said is not None:
+            yield from _armor_mismatch(said, profile, child(where, "securityContext.appArmorProfile"))
+
+
+def _armor_mismatch(said: str, profile: Object, path: str) -> Iterator[FieldError]:
+    expected = {"Unconfined": "unconfined", "RuntimeDefault": "runtime/default"}
+    kind = profile.get("type") or ""
+    wrong = said != expected[kind] if kind in expected else kind == "Localhost" and said[:10] != "localhost/"
+    if wrong:
+        yield forbidden(child(path, "type"), "apparmor type in annotation and field must match")
+    elif kind == "Localhost" and said.removeprefix("localhost/") != profile.get("localhostProfile"):
+        text = "apparmor profile in annotation and field must match"
+        yield forbidden(child(path, "localhostProfile"), text)
+
+
+def app_armor_profile(annotation: str) -> Object | None:
+    """Returns the field that an annotation stands for; None if it is not valid."""
+    if annotation in _TYPES:
+        return {"type": _TYPES[annotation]}
+    if not annotation.startswith("localhost/"):
+        return None
+    profile = {"type": "Localhost", "localhostProfile": annotation.removeprefix("localhost/")}
+    return None if app_armor_errors(profile, "") else profile

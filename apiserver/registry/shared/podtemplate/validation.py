@@ -1,51 +1,249 @@
 """Holds the rules of a pod's spec, for pods and templates.
 
-Source: pkg/apis/core/validation/validation.go (ValidatePodSpec, ValidatePodTemplateSpec), 1.36. What a spec
-does not have costs nothing here, as pods are what is created most.
+Those of containers, security and scheduling are modules of their own. What a spec does not have costs nothing
+here, as pods are what is created most.
+
+Sources: pkg/apis/core/validation/validation.go (ValidatePodSpec, ValidatePodTemplateSpec,
+validatePodResources, validatePodDNSConfig, ValidateHostAliases, validateHostUsers, validatePodHostName,
+validatePodHostNetworkDeps), 1.36, and validatePodResourceClaims, 1.26 to 1.36; KEP-3063 as drafted, section
+API, for claims with a template inside.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import (
+    ROOT,
     FieldError,
     child,
     duplicate,
     forbidden,
     index,
     invalid,
+    key,
     not_supported,
     required,
+    too_long,
 )
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
+from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver import object_meta
+from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared import amounts
+from kubeskew.apiserver.registry.shared.addresses import ip_errors
+from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
+from kubeskew.apiserver.registry.shared.inline_claims import claim_template_errors
+from kubeskew.apiserver.registry.shared.internal_values import pod_claim
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
-from kubeskew.apiserver.registry.shared.podtemplate import (
-    affinity,
-    environments,
-    network,
-    security,
-    tolerations,
-    windows,
-)
-from kubeskew.apiserver.registry.shared.podtemplate import (
-    annotations as pod_annotations,
-)
-from kubeskew.apiserver.registry.shared.podtemplate.claims import claim_errors
+from kubeskew.apiserver.registry.shared.podtemplate import containers, scheduling, security
+from kubeskew.apiserver.registry.shared.podtemplate import security as pod_annotations
 from kubeskew.apiserver.registry.shared.podtemplate.containers import (
     PodFacts,
+    ephemeral_errors,
     init_containers,
     regular_containers,
 )
-from kubeskew.apiserver.registry.shared.podtemplate.ephemeral_containers import ephemeral_errors
-from kubeskew.apiserver.registry.shared.podtemplate.pod_resources import pod_resource_errors
+from kubeskew.apiserver.registry.shared.podtemplate.security import MIRROR, all_containers
 from kubeskew.apiserver.registry.shared.volumes import pod_volumes
 
+_MAX_SERVERS = 3
+_MAX_SEARCHES = 32
+_MAX_SEARCH_CHARS = 2048
+_MAX_HOST_NAME = 64
+_OLD_ALIAS = "must be valid IP address"
+_CLAIM, _TEMPLATE_NAME, _TEMPLATE = "resourceClaimName", "resourceClaimTemplateName", "template"
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION = ("PreemptLowerPriority", "Never")
 _MAX_INT32 = 2**31 - 1
+
+
+def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    """Checks the resources of a pod; `path`: that of the spec."""
+    resources, at = spec["resources"], child(path, "resources")
+    if (spec.get("os") or {}).get("name") == "windows" and options.features.pod_resources_wording:
+        yield forbidden(at, "may not be set for a windows pod")
+        return
+    if resources.get("claims") is not None:
+        verb = "may not" if options.features.pod_resources_wording else "cannot"
+        yield forbidden(child(at, "claims"), f"claims {verb} be set for Resources at pod-level")
+    names = {claim.get("name") or "" for claim in spec.get("resourceClaims") or ()}
+    check = partial(amounts.pod_name_errors, lists_pages=options.features.huge_page_names)
+    yield from amounts.requirement_errors(resources, names, at, check)
+    yield from _consistency(spec, resources, at)
+
+
+def _consistency(spec: Object, resources: Object, path: str) -> Iterator[FieldError]:
+    """Checks that all containers together request no more than the pod, and that none may use more than
+    it."""
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for name, amount in sorted(_together(spec, "requests").items()):
+        if name in requests and amount > Quantity.parse(requests[name]):
+            text = f"must be greater than or equal to aggregate container requests of {amount}"
+            yield invalid(key(child(path, "requests"), name), requests[name], text)
+    for name, amount in sorted(_together(spec, "limits").items()):
+        if name.startswith(HUGEPAGES) and name in limits and amount > Quantity.parse(limits[name]):
+            text = f"must be greater than or equal to aggregate container limits of {amount}"
+            yield invalid(key(child(path, "limits"), name), limits[name], text)
+    for position, container in enumerate(spec.get("containers") or []):
+        own = (container.get("resources") or {}).get("limits") or {}
+        for name in sorted(own):
+            if name in limits and Quantity.parse(own[name]) > Quantity.parse(limits[name]):
+                at = child(key(index(child(path, "containers"), position), name), "limits")
+                yield invalid(at, own[name], f"must be less than or equal to pod limits of {limits[name]}")
+
+
+def _together(spec: Object, field: str) -> dict[str, Quantity]:
+    return needed_at_once(
+        (_amounts(container, field) for container in spec.get("containers") or ()),
+        (
+            (is_sidecar(container), _amounts(container, field))
+            for container in spec.get("initContainers") or ()
+        ),
+    )
+
+
+def _amounts(container: Object, field: str) -> dict[str, Quantity]:
+    given = (container.get("resources") or {}).get(field) or {}
+    return {name: Quantity.parse(text) for name, text in given.items()}
+
+
+def dns_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    config = spec.get("dnsConfig")
+    servers = (config or {}).get("nameservers") or []
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+            return
+        if not servers:
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield required(child(path, "nameservers"), text)
+            return
+    if config is None:
+        return
+    at = child(path, "nameservers")
+    if len(servers) > _MAX_SERVERS:
+        yield invalid(at, servers, f"must not have more than {_MAX_SERVERS} nameservers")
+    for position, server in enumerate(servers):
+        yield from ip_errors(index(at, position), server, strict=options.strict_addresses)
+    yield from _search_errors(config.get("searches") or [], child(path, "searches"), options)
+    for position, option in enumerate(config.get("options") or []):
+        if not option.get("name"):
+            yield required(index(child(path, "options"), position), "must not be empty")
+
+
+def _search_errors(searches: list[str], path: str, options: PodOptions) -> Iterator[FieldError]:
+    if len(searches) > _MAX_SEARCHES:
+        yield invalid(path, searches, f"must not have more than {_MAX_SEARCHES} search paths")
+    if len(" ".join(searches)) > _MAX_SEARCH_CHARS:
+        text = f"must not have more than {_MAX_SEARCH_CHARS} characters (including spaces) in the search list"
+        yield invalid(path, searches, text)
+    check = names.dns1123_subdomain_underscore if options.relaxed_dns else names.dns1123_subdomain
+    for position, search in enumerate(searches):
+        if search == "." and options.relaxed_dns:
+            continue
+        plain = search.removesuffix(".")
+        yield from (invalid(index(path, position), plain, text) for text in check(plain))
+
+
+def alias_errors(aliases: list[Object], path: str, options: PodOptions) -> Iterator[FieldError]:
+    """Checks the addresses and names of host aliases; releases before 1.30 name no positions."""
+    numbered = options.features.numbers_aliases
+    for position, alias in enumerate(aliases):
+        where = index(path, position) if numbered else path
+        address = alias.get("ip") or ""
+        problems = ip_errors(child(where, "ip"), address, strict=options.strict_addresses)
+        yield from problems if numbered else (replace(one, detail=_OLD_ALIAS) for one in problems)
+        for number, host in enumerate(alias.get("hostnames") or []):
+            at = child(where, "hostnames")
+            at = index(at, number) if numbered else at
+            yield from (invalid(at, host, text) for text in names.dns1123_subdomain(host))
+
+
+def host_network_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    """Checks that host ports equal container ports on the node's network; templates may leave them out."""
+    for number, container in enumerate(spec.get("containers") or ()):
+        for position, port in enumerate(container.get("ports") or ()):
+            host = port.get("hostPort") or 0
+            if (options.is_pod or host) and host != (port.get("containerPort") or 0):
+                at = index(child(index(child(path, "containers"), number), "ports"), position)
+                text = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(child(at, "hostPort"), host, text)
+
+
+def host_user_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    """Checks that a pod with users of its own shares no other namespace with its node."""
+    field = "hostUsers" if options.features.host_users_wording else "pod.Spec.HostUsers"
+    text = f"when `{field}` is false"
+    if spec.get("hostNetwork") and not options.host_network_users:
+        yield forbidden(child(path, "hostNetwork"), text)
+    for name, shown in (("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        if spec.get(name):
+            yield forbidden(child(path, shown), text)
+    if options.features.host_users_devices:
+        for container, at in all_containers(spec, path):
+            if container.get("volumeDevices"):
+                yield forbidden(child(at, "volumeDevices"), text)
+
+
+def host_name_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    """Checks `hostnameOverride`."""
+    name, at = spec["hostnameOverride"], child(path, "hostnameOverride")
+    if spec.get("setHostnameAsFQDN"):
+        yield forbidden(at, "may not be specified when setHostnameAsFQDN is true")
+    if spec.get("hostNetwork"):
+        yield forbidden(at, "may not be specified when hostNetwork is true")
+    if len(name.encode()) > _MAX_HOST_NAME:
+        yield too_long(at, _MAX_HOST_NAME)
+    yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
+
+
+def claim_errors(
+    claims: list[Object], path: str, features: PodFeatures, pod: Object | None
+) -> Iterator[FieldError]:
+    """Checks `resourceClaims`. `pod`: the metadata of a real pod, not given for templates."""
+    if MIRROR in ((pod or {}).get("annotations") or {}) and not features.mirrors_may_claim:
+        yield from (forbidden(ROOT, "static pods do not support resource claims") for _ in claims)
+        return
+    seen: set[str] = set()
+    for position, claim in enumerate(claims):
+        at = index(path, position)
+        name = claim.get("name") or ""
+        if not name:
+            yield required(child(at, "name"))
+        elif name in seen:
+            yield duplicate(child(at, "name"), name)
+        else:
+            yield from (invalid(child(at, "name"), name, text) for text in names.dns1123_label(name))
+            seen.add(name)
+        nested = features.nested_claim_sources
+        source = (claim.get("source") or {}) if nested else claim
+        yield from _source_errors(source, child(at, "source") if nested else at, features)
+        if features.final_claim_names and pod is not None and name and source.get(_CLAIM) is None:
+            texts = names.dns1123_subdomain(f"{pod.get('name') or ''}-{name}")
+            yield from (invalid(child(at, "name"), name, f"final ResourceClaim name: {t}") for t in texts)
+
+
+def _source_errors(source: Object, path: str, features: PodFeatures) -> Iterator[FieldError]:
+    """Checks that a claim has exactly one source, and the source."""
+    sources = (_CLAIM, _TEMPLATE if features.inline_claim_templates else _TEMPLATE_NAME)
+    used = [name for name in sources if source.get(name) is not None]
+    shown = pod_claim(source, sources, named=not features.nested_claim_sources)
+    if len(used) > 1:
+        listed = " or ".join(f"`{name}`" for name in sources)
+        yield invalid(path, shown, f"at most one of {listed} may be specified")
+    elif not used:
+        listed = ", ".join(f"`{name}`" for name in sources)
+        yield invalid(path, shown, f"must specify one of: {listed}")
+    for field in used:
+        at, value = child(path, field), source[field]
+        if field == _TEMPLATE:
+            yield from claim_template_errors(value, at)
+        elif features.claim_sources_checked:
+            yield from (invalid(at, value, text) for text in names.dns1123_subdomain(value))
 
 
 def pod_spec_errors(
@@ -89,7 +287,7 @@ def _rest(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
     errors: list[FieldError] = []
     get = spec.get
     if get("hostNetwork"):
-        errors += network.host_network_errors(spec, path, options)
+        errors += host_network_errors(spec, path, options)
     for field, allowed in (("restartPolicy", _RESTART), ("dnsPolicy", _DNS)):
         value = get(field)
         if value not in allowed:
@@ -100,19 +298,19 @@ def _rest(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
     if get("securityContext") or get("shareProcessNamespace"):
         errors += security.pod_security_errors(spec, child(path, "securityContext"), options)
     if get("affinity"):
-        errors += affinity.affinity_errors(spec["affinity"], child(path, "affinity"), options)
+        errors += scheduling.affinity_errors(spec["affinity"], child(path, "affinity"), options)
     if get("dnsConfig") is not None or get("dnsPolicy") == "None":
-        errors += network.dns_errors(spec, child(path, "dnsConfig"), options)
+        errors += dns_errors(spec, child(path, "dnsConfig"), options)
     if get("readinessGates") or get("schedulingGates"):
         errors += _gates(spec, path)
     if get("topologySpreadConstraints"):
         at = child(path, "topologySpreadConstraints")
-        errors += affinity.spread_errors(spec["topologySpreadConstraints"], at, options)
-    errors += windows.host_process_errors(spec, path)
+        errors += scheduling.spread_errors(spec["topologySpreadConstraints"], at, options)
+    errors += security.host_process_errors(spec, path)
     if get("hostUsers") is False:
-        errors += network.host_user_errors(spec, path, options)
+        errors += host_user_errors(spec, path, options)
     if get("hostnameOverride") is not None:
-        errors += network.host_name_errors(spec, path)
+        errors += host_name_errors(spec, path)
     errors += _names(spec, path, options)
     return errors
 
@@ -149,9 +347,9 @@ def _names(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]
         yield from _bad_names(spec, path, ("hostname", "subdomain"), names.dns1123_label)
     if spec.get("tolerations"):
         found, at = spec["tolerations"], child(path, "tolerations")
-        yield from tolerations.toleration_errors(found, at, comparisons=options.comparisons)
+        yield from scheduling.toleration_errors(found, at, comparisons=options.comparisons)
     if spec.get("hostAliases"):
-        yield from network.alias_errors(spec["hostAliases"], child(path, "hostAliases"), options)
+        yield from alias_errors(spec["hostAliases"], child(path, "hostAliases"), options)
     if spec.get("priorityClassName"):
         yield from _bad_names(spec, path, ("priorityClassName",), names.dns1123_subdomain)
     runtime = spec.get("runtimeClassName")
@@ -165,10 +363,10 @@ def _names(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]
     if spec.get("overhead"):
         yield from amounts.requirement_errors({"limits": spec["overhead"]}, (), child(path, "overhead"))
     if spec.get("os") is not None:
-        yield from windows.system_errors(spec, path, options.features)
+        yield from security.system_errors(spec, path, options.features)
     if spec.get("schedulingGroup") is not None:
         yield from _group(spec["schedulingGroup"], child(path, "schedulingGroup.podGroupName"))
-    yield from environments.file_volume_errors(spec, path)
+    yield from containers.file_volume_errors(spec, path)
 
 
 def _group(group: Object, path: str) -> Iterator[FieldError]:

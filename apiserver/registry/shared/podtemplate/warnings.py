@@ -1,10 +1,15 @@
 """Makes the warnings for pods and pod templates.
 
-Source: pkg/api/pod/warnings.go and pkg/registry/core/pod/strategy.go, 1.36. Where upstream walks a map the
-names come sorted.
+Among them are those of duplicate ports, of volumes of removed kinds, of files in a volume that hide each
+other, and of host names that no pod could have. Where upstream walks a map the names come sorted.
+
+Sources: pkg/api/pod/warnings.go, 1.26 to 1.36; pkg/registry/core/pod/strategy.go, 1.36.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import child, index, key
@@ -12,17 +17,45 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.addresses import ip_warnings
-from kubeskew.apiserver.registry.shared.node_labels import DEPRECATED, term_warnings
-from kubeskew.apiserver.registry.shared.podtemplate.annotations import (
+from kubeskew.apiserver.registry.shared.internal_values import container_port
+from kubeskew.apiserver.registry.shared.podtemplate.security import (
     APP_ARMOR,
     SECCOMP_CONTAINER,
     SECCOMP_POD,
+    all_containers,
+    app_armor_profile,
 )
-from kubeskew.apiserver.registry.shared.podtemplate.app_armor import app_armor_profile
-from kubeskew.apiserver.registry.shared.podtemplate.port_warnings import port_warnings
-from kubeskew.apiserver.registry.shared.podtemplate.volume_warnings import volume_warnings
-from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers
+from kubeskew.apiserver.registry.shared.selectors import DEPRECATED, term_warnings
+from kubeskew.apiserver.registry.shared.volumes.warnings import claim_warnings
 
+_WARNINGS_MAX = 1000  # of a volume: our limit, far more than a response carries
+_PLAIN = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"))
+_CERTIFICATES = (
+    ("certificateChainPath", "chain"),
+    ("keyPath", "key"),
+    ("credentialBundlePath", "credential bundle"),
+)
+_PROJECTED = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "name"))
+# (field, text), in upstream's order
+_KINDS = (
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("ephemeral", ""),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+)
+_SHOWN_AS = {"storageos": "storageOS"}
+_PLANNED = "deprecated in v1.22, support removal is planned in v1.26"
+_REMOVALS = {  # what 1.26 says of kinds that were to go
+    **dict.fromkeys(("flocker", "storageos", "quobyte"), _PLANNED),
+    "glusterfs": "deprecated in v1.25, this feature will be removed soon after in a subsequent release",
+}
+_CEPH = ("cephfs", "rbd")
 _ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
         'non-functional in v1.16+; use the "priorityClassName" field instead'
@@ -37,6 +70,167 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _SECCOMP_FIELD = 'use the "seccompProfile" field instead'
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
+_HOST_NAMES = (
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS "
+    "label is recommended: "
+)
+
+
+def overlap_warnings(volumes: list[Object], *, sources_repeat: bool = False) -> Iterator[str]:
+    for volume in volumes:
+        name = json.dumps(volume.get("name") or "")
+        for kind, shown, named_by in _PLAIN:
+            source = volume.get(kind) or {}
+            what = f"{shown} {json.dumps(source.get(named_by) or '')}"
+            yield from _told(name, what, [(path, "") for path in _paths(source)])
+        yield from _told(
+            name, "DownwardAPI", [(path, "") for path in _paths(volume.get("downwardAPI") or {})]
+        )
+        parts = (volume.get("projected") or {}).get("sources") or ()
+        yield from _projected_warnings(name, parts, sources_repeat=sources_repeat)
+
+
+def _projected_warnings(name: str, parts: Sequence[Object], *, sources_repeat: bool) -> Iterator[str]:
+    """Warns of a projected volume, source by source; one without files may repeat those before it."""
+    paths: list[tuple[str, str]] = []
+    owners: list[int] = []
+    last: list[tuple[str, str]] = []
+    found: list[tuple[int, str]] = []
+    for number, part in enumerate(parts):
+        if not part:
+            found.append((number, f"volume {name} (Projected) has no sources provided"))
+            continue
+        own = list(_projected(part))
+        last = own if own or not sources_repeat else last
+        paths += last
+        owners += [number] * len(last)
+    found += [(owners[position], text) for position, text in _pairs(name, "Projected", paths)]
+    yield from (text for _, text in sorted(found, key=lambda pair: pair[0]))
+
+
+def _paths(source: Object) -> list[str]:
+    return [item.get("path") or "" for item in source.get("items") or ()]
+
+
+def _projected(part: Object) -> Iterator[tuple[str, str]]:
+    for kind, shown, named_by in _PROJECTED:
+        source = part.get(kind) or {}
+        for path in _paths(source):
+            yield path, f"{shown} {json.dumps(source.get(named_by) or '')}"
+    yield from ((path, "DownwardAPI") for path in _paths(part.get("downwardAPI") or {}))
+    token, bundle = part.get("serviceAccountToken"), part.get("clusterTrustBundle")
+    if token is not None:
+        yield token.get("path") or "", "ServiceAccountToken"
+    if bundle is not None:
+        name = bundle.get("name") or bundle.get("signerName") or ""
+        yield bundle.get("path") or "", f"ClusterTrustBundle {json.dumps(name)}"
+    certificate = part.get("podCertificate") or {}
+    for named_by, what in _CERTIFICATES:
+        if certificate.get(named_by):
+            yield certificate[named_by], f"PodCertificate {what}"
+
+
+def _told(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[str]:
+    yield from (text for _, text in _pairs(name, what, paths))
+
+
+def _pairs(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[tuple[int, str]]:
+    """Yields the warnings of paths that overlap, each with the later one's position."""
+    for position, other in islice(_overlapping([path.rstrip("/") for path, _ in paths]), _WARNINGS_MAX):
+        pair = f"{_shown(*paths[position])} with {_shown(*paths[other])}"
+        yield position, f"volume {name} ({what}): overlapping paths: {pair}"
+
+
+@dataclass(slots=True)
+class _Directory:
+    """A path of which earlier paths are known: by position, those that end here and those that end below."""
+
+    children: dict[str, "_Directory"] = field(default_factory=dict)
+    ending: list[int] = field(default_factory=list)
+    below: list[int] = field(default_factory=list)
+
+
+def _overlapping(paths: list[str]) -> Iterator[tuple[int, int]]:
+    """Yields the positions of each two paths of which one is the other or lies below it, the later one first.
+
+    Takes time in the length of all paths and the number of pairs.
+    """
+    root = _Directory()
+    for position, path in enumerate(paths):
+        if not path:
+            continue
+        directory, others = root, list[int]()
+        for part in path.split("/"):
+            directory.below.append(position)
+            directory = directory.children.setdefault(part, _Directory())
+            others += directory.ending
+        others += directory.below
+        directory.ending.append(position)
+        yield from ((position, other) for other in sorted(others))
+
+
+def _shown(path: str, source: str) -> str:
+    quoted = json.dumps(path.rstrip("/"))
+    return f"{quoted} ({source})" if source else quoted
+
+
+def volume_warnings(volumes: list[Object], path: str, features: PodFeatures) -> Iterator[str]:
+    for position, volume in enumerate(volumes):
+        at = index(path, position)
+        for kind, text in _KINDS:
+            if volume.get(kind) is None or (kind in _CEPH and not features.ceph_warnings):
+                continue
+            if kind == "ephemeral":
+                template = volume["ephemeral"].get("volumeClaimTemplate") or {}
+                where = child(at, "ephemeral.volumeClaimTemplate.spec")
+                yield from claim_warnings(template.get("spec") or {}, where)
+                continue
+            shown = _REMOVALS.get(kind, text) if features.old_removals else text
+            if kind == "gitRepo" and features.git_disabled:
+                shown += ", and disabled by default in v1.33+"
+            yield f"{child(at, _SHOWN_AS.get(kind, kind))}: {shown}"
+    if features.overlap_warnings:
+        yield from overlap_warnings(volumes, sources_repeat=features.sources_repeat)
+
+
+def port_warnings(spec: Object, path: str, features: PodFeatures) -> Iterator[str]:
+    if not features.port_warnings:
+        return
+    known: dict[tuple[int, str], list[tuple[str, Object]]] = {}
+    for container, inside in all_containers(spec, path):
+        for position, port in enumerate(container.get("ports") or ()):
+            at = index(child(inside, "ports"), position)
+            if port.get("hostIP") and not port.get("hostPort"):
+                yield f"{at}: hostIP set without hostPort: {container_port(port)}"
+            others = known.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])
+            for where, other in others:
+                word = _conflict(port, other)
+                if word:
+                    yield f"{at}: {word} port definition with {where}"
+            others.append((at, port))
+    if features.port_name_warnings:
+        yield from _repeated_names(spec, path)
+
+
+def _repeated_names(spec: Object, path: str) -> Iterator[str]:
+    known: dict[str, str] = {}
+    for container, inside in all_containers(spec, path):
+        for position, port in enumerate(container.get("ports") or ()):
+            at, name = index(child(inside, "ports"), position), port.get("name") or ""
+            if name and known.setdefault(name, at) != at:
+                chosen = f"services and probes that select ports by name will use {known[name]}"
+                yield f'{at}: duplicate port name "{name}" with {known[name]}, {chosen}'
+
+
+def _conflict(port: Object, other: Object) -> str:
+    """Returns the sort of a port's collision with another of the same number and protocol; empty if none."""
+    one, two = port.get("hostIP") or "", other.get("hostIP") or ""
+    first, second = port.get("hostPort") or 0, other.get("hostPort") or 0
+    if one == two and first == second:
+        return "duplicate"
+    if not first or not second:
+        return "overlapping"
+    return "dangerously ambiguous" if first == second and (not one) != (not two) else ""
 
 
 def label_text(texts: list[str]) -> str:
@@ -221,10 +415,10 @@ def _container(container: Object, path: str, features: PodFeatures) -> Iterator[
     resources = container.get("resources") or {}
     at = child(path, "resources")
     for name in _BYTES if resources else ():
-        for field in ("limits", "requests"):
-            text = (resources.get(field) or {}).get(name)
+        for amounts in ("limits", "requests"):
+            text = (resources.get(amounts) or {}).get(name)
             if text is not None:
-                yield from _fractions({name: text}, child(at, field))
+                yield from _fractions({name: text}, child(at, amounts))
     variables = container.get("env") or ()
     seen: set[str] = set()
     for position, variable in enumerate(variables if len(variables) > 1 else ()):
@@ -242,3 +436,9 @@ def _hides(variable: Object, name: str) -> bool:
     """Decides whether a second definition does not build on the first."""
     value, reference = variable.get("value") or "", f"$({name})"
     return variable.get("valueFrom") is not None or value == reference or reference not in value
+
+
+def host_name_warnings(obj: Object) -> list[str]:
+    """Warns of a name that makes names of pods that no host can have."""
+    texts = names.dns1123_label(obj["metadata"].get("name") or "")
+    return [_HOST_NAMES + label_text(texts)] if texts else []

@@ -1,6 +1,10 @@
-"""Holds the rules of persistent volume claims, and of templates of them.
+"""PersistentVolumeClaim: defaults, and the rules of claims and of templates of them.
 
-Source: pkg/apis/core/validation/validation.go (ValidatePersistentVolumeClaim and its neighbours), 1.36.
+The rules of a template's metadata are those of templates of ResourceClaims too: labels and annotations,
+nothing else.
+
+Sources: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go (ValidatePersistentVolumeClaim
+and its neighbours, ValidateTemplateObjectMeta), 1.36.
 """
 
 from collections.abc import Iterator
@@ -9,14 +13,22 @@ from typing import Any
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_native
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.resource_names import is_native
+from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.features import VolumeFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, fill_null, struct
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import ZERO
-from kubeskew.apiserver.registry.shared.template_metadata import template_metadata_errors
 
+# What it may not have, in the order of the Go type.
+_SPELLED = {"uid": "uID"}  # upstream lowers the first letter of the Go field's name
+_OTHERS = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation",
+    "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -26,6 +38,19 @@ _RESIZES = (
     "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress",
     "NodeResizeInfeasible", "NodeResizePending",
 )  # fmt: skip
+
+
+def default_volume_claim(obj: Object, _: DefaultingContext) -> None:
+    fill(struct(obj, "status"), phase="Pending")
+    fill_null(struct(obj, "spec"), volumeMode="Filesystem")
+
+
+def template_metadata_errors(metadata: Object, path: str) -> Iterator[FieldError]:
+    yield from object_meta.validate_annotations(metadata.get("annotations") or {}, child(path, "annotations"))
+    yield from object_meta.validate_labels(metadata.get("labels") or {}, child(path, "labels"))
+    for name in _OTHERS:
+        if metadata.get(name):
+            yield forbidden(child(path, _SPELLED.get(name, name)), "cannot be set")
 
 
 def access_mode_errors(modes: list[str], path: str) -> Iterator[FieldError]:

@@ -20,7 +20,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.object_meta import IMMUTABLE
-from kubeskew.apiserver.registry.shared import paths, selectors
+from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import ZERO
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
 from kubeskew.apiserver.registry.shared.volumes import sources
@@ -178,7 +178,7 @@ def _local(source: Object, path: str) -> Iterator[FieldError]:
     if not where:
         yield required(child(path, "path"))
         return
-    yield from paths.without_backsteps(child(path, "path"), where)
+    yield from sources.without_backsteps(child(path, "path"), where)
 
 
 def _azure_file(source: Object, path: str) -> Iterator[FieldError]:

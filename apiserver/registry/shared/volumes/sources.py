@@ -1,4 +1,4 @@
-"""Holds the rules of the kinds of volumes that pods and persistent volumes have in common, and of old ones.
+"""Holds the rules of volumes that pods and persistent volumes share, of old ones, and of paths in them.
 
 Source: pkg/apis/core/validation/validation.go (validateISCSIVolumeSource and its neighbours), 1.36.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, key, not_supported, required, too_long
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.shared import paths
 
+MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 Rule = Callable[[Object, str], Iterator[FieldError]]
 
 _HOST_PATH_TYPES = (
@@ -34,6 +34,33 @@ _MANAGED_DISK = (
 _BLOB_DISK = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 
 
+def without_backsteps(path: str, value: str) -> list[FieldError]:
+    """Checks that a path has no `..` anywhere."""
+    return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
+
+
+def descending_path(path: str, value: str) -> list[FieldError]:
+    """Checks that a path is relative, and never leads upwards."""
+    errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
+    return errors + without_backsteps(path, value)
+
+
+def local_path(path: str, value: str) -> list[FieldError]:
+    """Checks the name of a file made in a volume: given, descending, and not beginning with two dots."""
+    return unreserved_path(path, value) if value else [required(path)]
+
+
+def unreserved_path(path: str, value: str) -> list[FieldError]:
+    errors = descending_path(path, value)
+    if value.startswith("..") and not value.startswith("../") and ".." not in value.split("/"):
+        errors.append(invalid(path, value, "must not start with '..'"))
+    return errors
+
+
+def file_mode(path: str, value: int | None) -> list[FieldError]:
+    return [] if value is None or 0 <= value <= 0o777 else [invalid(path, value, MODE_TEXT)]
+
+
 def needed(source: Object, path: str, *fields: str) -> Iterator[FieldError]:
     yield from (required(child(path, name)) for name in fields if not source.get(name))
 
@@ -50,7 +77,7 @@ def host_path(source: Object, path: str) -> Iterator[FieldError]:
     if not where:
         yield required(child(path, "path"))
         return
-    yield from paths.without_backsteps(child(path, "path"), where)
+    yield from without_backsteps(child(path, "path"), where)
     kind = source.get("type")
     if kind is not None and kind not in _HOST_PATH_TYPES:
         yield not_supported(child(path, "type"), kind, _HOST_PATH_TYPES)
@@ -58,7 +85,7 @@ def host_path(source: Object, path: str) -> Iterator[FieldError]:
 
 def git_repo(source: Object, path: str) -> Iterator[FieldError]:
     yield from needed(source, path, "repository")
-    yield from paths.descending(child(path, "directory"), source.get("directory") or "")
+    yield from descending_path(child(path, "directory"), source.get("directory") or "")
 
 
 def disk(field: str) -> Rule:

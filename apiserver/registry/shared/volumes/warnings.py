@@ -9,7 +9,7 @@ from kubeskew.apimachinery.field import child, index, key
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.features import VolumeFeatures
-from kubeskew.apiserver.registry.shared.node_labels import term_warnings
+from kubeskew.apiserver.registry.shared.selectors import term_warnings
 from kubeskew.apiserver.registry.shared.volumes.claims import BETA_CLASS
 
 _RECYCLE = (

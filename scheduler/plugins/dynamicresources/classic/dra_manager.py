@@ -5,27 +5,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import parameters_refs, scheduling_context_ref
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.plugins.dynamicresources.api_versions import NoConversion
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
-from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions
-from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
-from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
-from kubeskew.scheduler.plugins.dynamicresources.classic.parameters import Parameters
-from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import ClassicDynamicResources
-from kubeskew.scheduler.plugins.dynamicresources.classic.simulation import ClassicSimulation
-from kubeskew.scheduler.plugins.dynamicresources.classic.structured import StructuredAllocation
-from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import NoConversion
+from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicWriter
+from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions, ClassicInventory
+from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import Negotiation, SchedulingContexts
+from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import (
+    ClassicDynamicResources,
+    ClassicSimulation,
+)
+from kubeskew.scheduler.plugins.dynamicresources.classic.structured_parameters import (
+    Parameters,
+    StructuredAllocation,
+)
 from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, follow_classes, moves
 from kubeskew.scheduler.plugins.dynamicresources.semantic.dra_manager import SemanticState
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.queue import SchedulingQueue
 
 
 class ClassicState:

@@ -12,13 +12,15 @@ from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import Status, unschedulable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.classic.contexts import SchedulingContexts
-from kubeskew.scheduler.plugins.dynamicresources.classic.filtering import ClaimFilter
+from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicPodClaims, ClassicWriter, names
+from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClaimFilter
 from kubeskew.scheduler.plugins.dynamicresources.classic.hints import context_hint
-from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
-from kubeskew.scheduler.plugins.dynamicresources.classic.pod_claims import ClassicPodClaims, names
-from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaim, DriverClaims
-from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
+from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
+    DriverClaim,
+    DriverClaims,
+    Negotiation,
+    SchedulingContexts,
+)
 
 
 class DriverAllocation:

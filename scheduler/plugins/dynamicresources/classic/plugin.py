@@ -1,30 +1,132 @@
-"""DynamicResources as it was before device classes, 1.26 to 1.30: drivers allocate claims.
+"""DynamicResources as it was before device classes, 1.26 to 1.30: drivers allocate claims. In a simulation,
+claims that the scheduler allocates can be simulated.
 
-Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.30.
+Sources: KEP-4381 as drafted (Simulation with CA); pkg/scheduler/framework/plugins/dynamicresources, 1.26 to
+1.30.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.features.classic import ClassicFeatures
-from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
-from kubeskew.scheduler.framework.interfaces import PostFilterResult, PreFilterResult
+from kubeskew.scheduler.framework.interfaces import CycleState, PostFilterResult, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import (
+    ClaimTracker,
+    SimulatedClaims,
+    driver_allocates,
+)
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic import hints
-from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions
-from kubeskew.scheduler.plugins.dynamicresources.classic.inventory import ClassicInventory
-from kubeskew.scheduler.plugins.dynamicresources.classic.negotiating import Negotiation
-from kubeskew.scheduler.plugins.dynamicresources.classic.simulation import ClassicSimulation
-from kubeskew.scheduler.plugins.dynamicresources.classic.state import DriverClaims
-from kubeskew.scheduler.plugins.dynamicresources.classic.writing import ClassicWriter
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import AllocationError
+from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicWriter, is_reserved_for
+from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions, ClassicInventory
+from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
+    DriverClaim,
+    DriverClaims,
+    Negotiation,
+)
+from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
+    AllocationError,
+    SimulatedAllocation,
+)
 
+_ALLOCATED = ("allocation", "driverName")
 NAME = "DynamicResources"
 _SIMULATION = f"{NAME}/simulation"  # key of the cycle state
+
+
+class ClassicSimulation(SimulatedClaims):
+    """Simulates the claims of one scheduler of a classic release."""
+
+    def __init__(
+        self, decisions: ClassicDecisions, claims: ClaimTracker, allocated: SimulatedAllocation | None
+    ) -> None:
+        """`decisions` are made from the copy `claims`; `allocated` is None where drivers alone allocate."""
+        super().__init__(claims)
+        self._decisions = decisions
+        self._allocated = allocated
+
+    def pre_filter(self, pod: PodInfo) -> DriverClaims | PreFilterResult:
+        """Decides as the plugin's PreFilter, and refuses claims that only a driver's controller allocates."""
+        own = self._decisions.pre_filter(pod)
+        if isinstance(own, DriverClaims) and own.pending:
+            return PreFilterResult(unresolvable(driver_allocates(own.pending[0].claim)))
+        return own
+
+    def filter(self, own: DriverClaims, node: NodeInfo) -> Status:
+        if self._detect(node) and own.resources is not None and self._allocated is not None:
+            own.resources = self._allocated.resources()
+        return self._decisions.filter(own, node)
+
+    def bind(self, pod: PodInfo, node: NodeInfo) -> Status:
+        """Allocates the pod's claims on the node and reserves them for it."""
+        own = self.pre_filter(pod)
+        if isinstance(own, PreFilterResult):
+            return SUCCESS if own.status.is_skip else own.status
+        status = self.filter(own, node)
+        if not status.is_success:
+            return status
+        try:
+            _allocate(own, node.name)
+        except ClaimNotUsable as error:
+            return unresolvable(str(error))
+        except AllocationError as error:
+            return failed(error)
+        for claim in own.claims:
+            self._bind_claim(claim, pod)
+        return SUCCESS
+
+    def _bind_claim(self, own: DriverClaim, pod: PodInfo) -> None:
+        claim = own.claim
+        status = dict(claim.get("status") or {})
+        if own.result is not None and own.handled is not None:
+            status |= {"allocation": own.result, "driverName": own.handled.driver}
+        if not is_reserved_for(pod.pod, claim):
+            consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+            status["reservedFor"] = [*reserved_for(claim), consumer]
+        self.write({**claim, "status": status})
+
+    def evict(self, pod: PodInfo) -> Status:
+        """Removes the pod's reservations, and what claims had that nobody else uses, unless they keep it."""
+        try:
+            named = self._decisions.pod_claims.of(pod.pod)
+        except ClaimNotUsable:
+            named = []  # a pod whose claim is gone holds none
+        for _, claim in named:
+            if is_reserved_for(pod.pod, claim):
+                self.write({**claim, "status": _released(claim, pod)})
+        return SUCCESS
+
+    def _detect(self, node: NodeInfo) -> bool:
+        """Copies slices for a node that is fictional and not known yet; returns whether there may be some."""
+        origin, allocated = self.origin_of_new(node), self._allocated
+        if not origin or allocated is None:
+            return False
+        allocated.add_node(node.name, origin)
+        self.undo_by(lambda: allocated.remove_node(node.name))
+        return True
+
+
+def _allocate(own: DriverClaims, node: str) -> None:
+    if own.resources is not None:
+        handled = own.handled
+        results = own.resources.allocate(node, [claim.handled for claim in handled])
+        for claim, result in zip(handled, results, strict=True):
+            claim.result = result
+
+
+def _released(claim: Object, pod: PodInfo) -> Object:
+    """Returns the claim's status without the pod; claims that are allocated at once keep what they have."""
+    users = [user for user in reserved_for(claim) if user.get("uid") != pod.uid]
+    status = {**claim["status"], "reservedFor": users}
+    if users or claim["spec"].get("allocationMode") == "Immediate":
+        return status
+    return {name: value for name, value in status.items() if name not in _ALLOCATED}
 
 
 class ClassicDynamicResources:

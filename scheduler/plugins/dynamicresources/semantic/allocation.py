@@ -1,9 +1,13 @@
-"""Allocates claims by semantic parameters: the glue between parameters, resources and the plugin.
+"""Allocates claims by semantic parameters: decides which resources of a node the claims of a pod get, each
+claim one resource of its driver.
 
-Source: KEP-4381 as drafted, section Scheduling + Allocation.
+Sources: KEP-4381 as drafted, sections ResourceClaimParameters and ResourceHandle extension; KEP-4381 as
+drafted, section Scheduling + Allocation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
@@ -11,14 +15,202 @@ from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import CLAIM_UPDATED, ClaimTracker, Listener
 from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
-from kubeskew.scheduler.plugins.dynamicresources.semantic.claims import (
-    NodeSearch,
-    SemanticClaim,
-    parameter_requests,
+from kubeskew.scheduler.plugins.dynamicresources.semantic.models import (
+    Model,
+    Requirement,
+    SemanticError,
+    model_of,
 )
-from kubeskew.scheduler.plugins.dynamicresources.semantic.models.model import Model, SemanticError
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import SemanticParameters
-from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import SemanticResources
+from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import (
+    Part,
+    Place,
+    Resource,
+    SemanticResources,
+)
+
+# Choices that are tried on one node until the claims of a pod count as not fitting together.
+_MAX_CHOICES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRequest:
+    """A parameter: what is asked of the attribute with its name."""
+
+    name: str
+    model: Model
+    requirement: Requirement
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticClaim:
+    """A claim that the scheduler is to allocate, with the parameters as they were when that began."""
+
+    driver: str
+    requests: Sequence[ParameterRequest]
+    shareable: bool
+    class_parameters: Object | None = None
+    claim_parameters: Object | None = None
+
+    def suits(self, place: Place, resource: Resource, taken: Callable[[Part], Hashable]) -> bool:
+        """Returns whether the resource satisfies all parameters. Raises SemanticError."""
+        for request in self.requests:
+            attribute = resource.attributes.get(request.name)
+            if attribute is None:
+                return False
+            part = Part(place, resource.id, request.name, request.model.name)
+            try:
+                if not request.requirement.match(attribute.value, taken(part)):
+                    return False
+            except SemanticError as error:
+                raise SemanticError(
+                    f'parameter "{request.name}" at resource "{resource.id}": {error}'
+                ) from error
+        return True
+
+    def check_models(self, resource: Resource) -> None:
+        """Raises SemanticError for an attribute that has a parameter's name and another model."""
+        for request in self.requests:
+            attribute = resource.attributes.get(request.name)
+            if attribute is not None and attribute.model is not request.model:
+                raise SemanticError(
+                    f'parameter "{request.name}" is of semantic model {request.model.name}, attribute '
+                    f'"{request.name}" of resource "{resource.id}" of driver {self.driver} is of '
+                    f"{attribute.model.name}"
+                )
+
+    def parts(self, place: Place, resource: Resource) -> list[tuple[Part, Model, Mapping[str, Any]]]:
+        """Returns what the claim takes of a resource."""
+        found = []
+        for request in self.requests:
+            result = request.requirement.allocate()
+            if result is not None:
+                part = Part(place, resource.id, request.name, request.model.name)
+                found.append((part, request.model, result))
+        return found
+
+    def allocation(self, place: Place, resource: Resource) -> Object:
+        """Returns the claim's allocation, with the parameters that led to it."""
+        data: Object = {"nodeName": place.node, "resourceID": resource.id}
+        snapshots = {"classParameters": self.class_parameters, "claimParameters": self.claim_parameters}
+        data |= {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
+        allocations = [
+            {model.name: {"resourceID": part.resource, "name": part.attribute, **result}}
+            for part, model, result in self.parts(place, resource)
+        ]
+        if allocations:
+            data["allocations"] = allocations
+        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [place.node]}
+        result: Object = {
+            "availableOnNodes": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]},
+            "resourceHandles": [{"driverName": self.driver, "semanticData": data}],
+        }
+        if self.shareable:
+            result["shareable"] = True
+        return result
+
+
+def parameter_requests(models: Mapping[str, Model], parameters: Object) -> list[ParameterRequest]:
+    """Returns what the parameters ask for. Raises SemanticError."""
+    found = []
+    for given in parameters.get("parameters") or ():
+        what = f'parameter "{given.get("name", "")}"'
+        model = model_of(models, given, what)
+        try:
+            requirement = model.requirement(given[model.name])
+        except SemanticError as error:
+            raise SemanticError(f"{what}: {error}") from error
+        found.append(ParameterRequest(given["name"], model, requirement))
+    return found
+
+
+@dataclass(slots=True)
+class NodeSearch:
+    """Looks for resources of one node for several claims, which must not get the same part twice."""
+
+    resources: SemanticResources
+    node: str
+    _more: dict[Part, Hashable] = field(default_factory=dict)  # taken by the claims that have a resource
+    _dead_ends: set[tuple[int, frozenset[tuple[Part, Hashable]]]] = field(default_factory=set)
+    _choices: int = 0
+    _errors: dict[str, None] = field(default_factory=dict)
+
+    def find(self, claims: Sequence[SemanticClaim]) -> list[Resource] | None:
+        """Returns a resource for each claim; None if there are none.
+
+        Raises SemanticError if that could not be found out: a resource is of another model than the
+        parameters, or what is taken is not known, or nothing fits and some of it could not be judged.
+        """
+        offers = [self._offers(claim) for claim in claims]
+        # The claim with the fewest offers first: what is scarce is not given to others then.
+        order = sorted(range(len(claims)), key=lambda index: len(offers[index]))
+        chosen = self._choose([claims[index] for index in order], [offers[index] for index in order], 0)
+        if chosen is None:
+            for claim in claims:
+                self._errors.update(dict.fromkeys(self.resources.errors(self.place(claim))))
+            if self._errors:
+                raise SemanticError(next(iter(self._errors)))
+            return None
+        return [resource for _, resource in sorted(zip(order, chosen, strict=True), key=lambda pair: pair[0])]
+
+    def place(self, claim: SemanticClaim) -> Place:
+        return Place(self.node, claim.driver)
+
+    def _offers(self, claim: SemanticClaim) -> list[Resource]:
+        """Returns the resources that would suit the claim if it was the only one."""
+        unreadable = self.resources.unreadable(self.place(claim))
+        if unreadable:
+            raise SemanticError(unreadable)
+        published = self.resources.resources(self.place(claim))
+        for resource in published:
+            claim.check_models(resource)
+        return [resource for resource in published if self._suits(claim, resource)]
+
+    def _suits(self, claim: SemanticClaim, resource: Resource) -> bool:
+        try:
+            return claim.suits(self.place(claim), resource, self._taken)
+        except SemanticError as error:
+            self._errors[str(error)] = None
+            return False
+
+    def _taken(self, part: Part) -> Hashable:
+        return self._more[part] if part in self._more else self.resources.taken(part)
+
+    def _are_alike(self, place: Place, one: Resource, other: Resource) -> bool:
+        """Returns whether it makes no difference which of two resources a claim gets."""
+        return one.attributes == other.attributes and all(
+            self._taken(Part(place, one.id, name, attribute.model.name))
+            == self._taken(Part(place, other.id, name, attribute.model.name))
+            for name, attribute in one.attributes.items()
+        )
+
+    def _choose(
+        self, claims: Sequence[SemanticClaim], offers: Sequence[Sequence[Resource]], index: int
+    ) -> list[Resource] | None:
+        if index == len(claims):
+            return []
+        state = index, frozenset(self._more.items())
+        if state in self._dead_ends:
+            return None
+        claim, place, tried = claims[index], self.place(claims[index]), list[Resource]()
+        for resource in offers[index]:
+            if any(self._are_alike(place, resource, other) for other in tried):
+                continue
+            tried.append(resource)
+            self._choices += 1
+            if self._choices > _MAX_CHOICES:
+                raise SemanticError(f"too many ways to give {len(claims)} claims the resources of a node")
+            if self._more and not self._suits(claim, resource):
+                continue
+            before = dict(self._more)
+            for part, model, result in claim.parts(place, resource):
+                self._more[part] = model.take(self._taken(part), result)
+            rest = self._choose(claims, offers, index + 1)
+            if rest is not None:
+                return [resource, *rest]
+            self._more = before
+        self._dead_ends.add(state)
+        return None
 
 
 class NodeResources:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from kubeskew.apimachinery.catalogue.table import catalogue_for
-from kubeskew.apimachinery.client.informer_factory import InformerFactory
+from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref, dra_refs, parameters_refs
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
@@ -11,19 +11,17 @@ from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, moves
 from kubeskew.scheduler.plugins.dynamicresources.semantic.allocation import SemanticAllocation
-from kubeskew.scheduler.plugins.dynamicresources.semantic.models.known import MODELS
-from kubeskew.scheduler.plugins.dynamicresources.semantic.parameter_types import (
-    ParameterType,
-    ParameterTypes,
-)
+from kubeskew.scheduler.plugins.dynamicresources.semantic.models import MODELS
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import (
     IN_TREE,
+    ParameterType,
+    ParameterTypes,
     SemanticParameters,
     claim_types,
     followed_types,
 )
 from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import SemanticResources
-from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.queue import SchedulingQueue
 
 
 class SemanticState:

@@ -10,12 +10,8 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation, display
-from kubeskew.scheduler.framework.node_slices import copied_name
-from kubeskew.scheduler.plugins.dynamicresources.semantic.models.model import (
-    Model,
-    SemanticError,
-    model_of,
-)
+from kubeskew.scheduler.framework.simulation import copied_name
+from kubeskew.scheduler.plugins.dynamicresources.semantic.models import Model, SemanticError, model_of
 
 log = logging.getLogger(__name__)
 

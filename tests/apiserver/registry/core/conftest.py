@@ -14,9 +14,8 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.program import program_of
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.features import features_of
-from kubeskew.kubelet.server.listening import Listener
-from kubeskew.kubelet.server.routes import Routes
-from kubeskew.kubelet.server.view import NodeView
+from kubeskew.kubelet.server.server import Listener, Routes
+from kubeskew.kubelet.server.stats import NodeView
 from kubeskew.kubelet.status.pod_status import View, pod_status
 
 

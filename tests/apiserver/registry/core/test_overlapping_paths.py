@@ -2,7 +2,7 @@
 
 import time
 
-from kubeskew.apiserver.registry.shared.podtemplate.overlaps import overlap_warnings
+from kubeskew.apiserver.registry.shared.podtemplate.warnings import overlap_warnings
 
 
 def warned(paths: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from streaming_node import PODS, Bench
 
 from kubeskew.apiserver.http.request import Request
-from kubeskew.apiserver.nodes.upgrade_proxy import passed_on
+from kubeskew.apiserver.nodes.proxy import passed_on
 
 
 async def test_proxies(bench: Bench):

@@ -6,7 +6,7 @@ The request comes again, to a server that was started again on the same log: wha
 import pytest
 from server_in_process import Caller, close_server, open_server
 
-from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.interfaces import StorageError
 
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kubeskew.apiserver.registry.generic.check_order import Check
-from kubeskew.apiserver.registry.generic.strategy import Strategy
+from kubeskew.apiserver.registry.generic.strategy import Check, Strategy
 
 
 @pytest.mark.parametrize("check", [Check.CHANGE, Check.METADATA_CHANGE])

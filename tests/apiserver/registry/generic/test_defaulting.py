@@ -12,8 +12,7 @@ from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding.decoder import decode
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
-from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

@@ -15,10 +15,9 @@ from kubeskew.apimachinery.errors import StatusError, invalid
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
-from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.apiserver.registry.generic.strategies import strategy_of
+from kubeskew.apiserver.registry.generic.strategy import strategy_of
 
 DATA = DATA / "real-1.36"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")

@@ -9,9 +9,8 @@ from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.errors import GroupKind, GroupResource
 from kubeskew.apimachinery.versions import SUPPORTED
 from kubeskew.apiserver.registry import index
-from kubeskew.apiserver.registry.defaulting.applying import defaulter_of
-from kubeskew.apiserver.registry.generic.strategies import strategy_of
-from kubeskew.apiserver.registry.generic.strategy import Strategy
+from kubeskew.apiserver.registry.defaulting import defaulter_of
+from kubeskew.apiserver.registry.generic.strategy import Strategy, strategy_of
 from kubeskew.apiserver.registry.tables.printers import cells_of
 
 GROUP_PACKAGES = sorted(index.GROUP_PACKAGES.items())

@@ -9,7 +9,7 @@ from recorded import DATA
 
 from kubeskew.apimachinery.selectors import labels
 from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
-from kubeskew.apiserver.http.field_selectors import FieldSelector, Term
+from kubeskew.apiserver.http.parameters import FieldSelector, Term
 
 CASES = [json.loads(line) for line in (DATA / "selectors.jsonl").read_text().splitlines()]
 

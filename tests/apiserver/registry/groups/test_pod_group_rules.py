@@ -4,12 +4,12 @@
 import pytest
 from server_in_process import Caller, close_server, open_server
 
-from kubeskew.apiserver.registry.scheduling.podgroup.validation import (
+from kubeskew.apiserver.registry.scheduling.podgroup import (
     group_errors,
     group_status_errors,
     group_update_errors,
 )
-from kubeskew.apiserver.registry.scheduling.workload.validation import (
+from kubeskew.apiserver.registry.scheduling.workload import (
     group_workload_errors,
     group_workload_update_errors,
     workload_errors,

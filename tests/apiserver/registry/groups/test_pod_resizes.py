@@ -7,7 +7,7 @@ import pytest
 from rule_checks import Rules
 
 from kubeskew.apiserver.registry.core.pod.strategy import mark_proposed
-from kubeskew.apiserver.registry.core.pod.update_validation import put_back_amounts
+from kubeskew.apiserver.registry.core.pod.validation import put_back_amounts
 
 GATE = "InPlacePodVerticalScaling"
 HUGE = "hugepages-2Mi"

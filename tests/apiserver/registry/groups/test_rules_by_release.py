@@ -6,7 +6,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler.validation import Bounds, spec_errors
+from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler import Bounds, spec_errors
 from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 

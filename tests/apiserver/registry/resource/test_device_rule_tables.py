@@ -10,14 +10,11 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.features import features_of
-from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
-from kubeskew.apiserver.registry.resource.devicetaintrule.validation import (
-    taint_rule_errors,
-    taint_rule_status_errors,
-)
+from kubeskew.apiserver.registry.resource.deviceclass import class_errors
+from kubeskew.apiserver.registry.resource.devicetaintrule import taint_rule_errors, taint_rule_status_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.status_validation import claim_status_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
-from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest.validation import (
+from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest import (
     request_errors,
     request_status_errors,
 )

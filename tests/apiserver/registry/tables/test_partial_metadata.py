@@ -1,6 +1,6 @@
 """Metadata alone, of objects with annotations that upstream's internal types have as fields."""
 
-from kubeskew.apiserver.http.partial_metadata import partial
+from kubeskew.apiserver.http.media_types import partial_metadata
 
 _TEMPLATE = "deprecated.daemonset.template.generation"
 
@@ -11,7 +11,7 @@ def _shown(api_version, kind, annotations):
         "kind": kind,
         "metadata": {"name": "x", "annotations": annotations},
     }
-    return partial(obj, "v1")["metadata"]
+    return partial_metadata(obj, "v1")["metadata"]
 
 
 def test_annotations_that_are_fields_are_left_out():

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from kubeskew.apiserver.registry.tables.durations import human_duration
+from kubeskew.apiserver.registry.tables.cells import human_duration
 
 M, H, D, Y = 60, 3600, 86400, 365 * 86400
 

@@ -1,1 +1,0 @@
-"""Checks the types of expressions."""

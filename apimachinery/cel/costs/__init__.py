@@ -1,1 +1,0 @@
-"""Estimates and counts the costs of expressions."""

@@ -1,1 +1,0 @@
-"""Evaluates checked expressions."""

@@ -1,0 +1,132 @@
+"""Hands a request to the server of its group version, and its answer back.
+
+Bodies, watches and upgraded connections pass through as they come.
+Source: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go, k8s.io/apimachinery/pkg/util/proxy
+(upgradeaware.go) and k8s.io/client-go/transport, 1.36.
+"""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from urllib.parse import quote, urlencode
+
+from kubeskew.apiserver.aggregation.registered import AggregationServices, Remote
+from kubeskew.apiserver.http.request import MAX_SECONDS, Request, Response, text
+from kubeskew.apiserver.nodes.proxy import (
+    Address,
+    BackendResponse,
+    DialError,
+    Headers,
+    framing,
+    is_upgrade,
+    passed_on,
+    send,
+    streamed,
+    switched,
+)
+from kubeskew.apiserver.user import User
+from kubeskew.apiserver.webhooks import client
+from kubeskew.apiserver.webhooks.client import shown_by, trusting, trusting_all
+from kubeskew.apiserver.webhooks.endpoints import ResolutionError
+
+_HTTPS = 443
+_PATH = "/:@!$&'()*+,;=-._~"
+_OURS = frozenset({"audit-id", "cache-control"})
+
+
+async def proxy(services: AggregationServices, remote: Remote, request: Request) -> Response:
+    """Returns the remote server's answer; 503 in plain text where it is known, or found, not to be there."""
+    if not remote.available:
+        return unavailable()
+    request.ends_with_client = True
+    try:
+        answer = await ask(services, remote, request)
+    except ResolutionError:
+        return unavailable()
+    except DialError as error:
+        what = "error dialing backend" if is_upgrade(request) else "error trying to reach service"
+        return text(503, f"{what}: {error}\n")
+    if is_upgrade(request):
+        return await switched(answer)
+    response = streamed(answer)
+    response.headers = [(name, value) for name, value in response.headers if name.lower() not in _OURS]
+    if not request.info.is_long_running and not isinstance(response.body, bytes):
+        response.body = _bounded(answer)
+    return response
+
+
+async def _bounded(answer: BackendResponse) -> AsyncIterator[bytes]:
+    """Yields the body, for as long as a request may take; where that ends, so does the connection, as
+    upstream.
+    """
+    end = asyncio.get_running_loop().time() + MAX_SECONDS
+    async with aclosing(answer.pieces()) as pieces:
+        while True:
+            try:
+                async with asyncio.timeout_at(end):
+                    piece = await anext(pieces, b"")
+            except TimeoutError:
+                raise ConnectionResetError("a remote answer took too long") from None
+            if not piece:
+                return
+            yield piece
+
+
+def unavailable() -> Response:
+    return text(503, "service unavailable\n")
+
+
+async def ask(services: AggregationServices, remote: Remote, request: Request) -> BackendResponse:
+    """Send the request on. Raises ResolutionError, DialError."""
+    service = remote.spec["service"]
+    name, namespace, port = service["name"], service["namespace"], service.get("port") or _HTTPS
+    found = services.service_resolver.resolve(namespace, name, port)
+    address = Address(found.host, found.port, _context(services, remote.spec), f"{name}.{namespace}.svc")
+    query = urlencode([(key, value) for key, values in request.query.items() for value in values])
+    path = quote(request.path, safe=_PATH)
+    target = f"{path}?{query}" if query else path
+    try:
+        return await send(
+            address, request.method, target, _headers(request), request.pieces(), head_seconds=None
+        )
+    except DialError as error:
+        why = error.__cause__
+        if isinstance(why, ssl.SSLCertVerificationError):
+            shown = await shown_by(found, address.name)
+            now = services.environment.clock.now()
+            raise DialError(client.of_certificate(why, shown, address.name, now)) from why
+        if isinstance(why, ssl.SSLError):
+            raise DialError(client.of_handshake(why)) from why
+        raise
+
+
+def _context(services: AggregationServices, spec: dict[str, object]) -> ssl.SSLContext:
+    """TLS towards an extension server, to which this one shows itself as a front proxy."""
+    identity = services.front_proxy_client
+    if spec.get("insecureSkipTLSVerify"):
+        return trusting_all(identity)
+    return trusting(base64.b64decode(str(spec.get("caBundle") or "")).decode(errors="replace"), identity)
+
+
+def _headers(request: Request) -> Headers:
+    """Returns the client's headers without its credentials, and who it is."""
+    upgrade = [("Connection", "Upgrade"), ("Upgrade", request.headers.get("upgrade", ""))]
+    headers = upgrade if is_upgrade(request) else [("Connection", "close")]
+    headers += [*passed_on(request), *framing(request), *identity(request.user)]
+    headers += [("X-Forwarded-Uri", request.path), ("X-Forwarded-Proto", "https")]
+    if "host" in request.headers:
+        headers.append(("X-Forwarded-Host", request.headers["host"]))
+    return headers
+
+
+def identity(user: User) -> list[tuple[str, str]]:
+    """Returns the headers by which a front proxy tells who asks."""
+    headers = [("X-Remote-User", user.name)]
+    if user.uid:
+        headers.append(("X-Remote-Uid", user.uid))
+    headers += [("X-Remote-Group", group) for group in user.groups]
+    for key, values in user.extra.items():
+        headers += [(f"X-Remote-Extra-{quote(key.lower(), safe='')}", value) for value in values]
+    return headers

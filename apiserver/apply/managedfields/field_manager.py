@@ -1,0 +1,420 @@
+"""The field manager of a resource, which keeps `metadata.managedFields` through updates and applies.
+
+The order of concerns is that of upstream's chain of managers: kind check, the annotation of client-side
+apply, objects nobody has tracked, the cap on updaters, the manager's identity, times, system fields, and at
+the core the structured merge.
+
+Sources: k8s.io/apimachinery/pkg/util/managedfields/internal (lastapplied*.go), 1.36;
+k8s.io/apimachinery/pkg/util/managedfields/internal, 1.36.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from kubeskew.apimachinery import clock
+from kubeskew.apimachinery.errors import StatusError, bad_request
+from kubeskew.apimachinery.golang.raw_extensions import plain, raw_fields
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.apply.managedfields import creator_fields, entries, typed
+from kubeskew.apiserver.apply.managedfields.creator_fields import blank_object
+from kubeskew.apiserver.apply.managedfields.entries import (
+    APPLY,
+    UPDATE,
+    ConflictsError,
+    EntryError,
+    Managed,
+    ManagerId,
+)
+from kubeskew.apiserver.apply.managedfields.fieldpath import FieldSet
+from kubeskew.apiserver.apply.managedfields.ownership import (
+    Convert,
+    MissingVersionError,
+    ResetFields,
+    SchemaFor,
+    Updater,
+    Versioned,
+)
+from kubeskew.apiserver.apply.managedfields.typed import ItemError, TypedError
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MAX_ANNOTATIONS = 256 * 1024  # bytes of all keys and values
+BEFORE_FIRST_APPLY = "before-first-apply"
+KUBECTL = "kubectl"
+
+_ACTING = ManagerId("current-operation", "", "")
+
+
+def given_entries(live: Object, new: Object, subresource: str) -> Managed:
+    """Returns the managers to start from: those a client sends, if it may and they make sense, else the live
+    ones.
+    """
+    ours = (live.get("metadata") or {}).get("managedFields")
+    theirs = (new.get("metadata") or {}).get("managedFields")
+    if not subresource:
+        if entries.is_reset(theirs):
+            return Managed()
+        try:
+            sent = entries.decode(theirs)
+        except EntryError:
+            sent = Managed()
+        if sent.managers:
+            return sent
+    try:
+        return entries.decode(ours)
+    except EntryError:
+        return Managed()
+
+
+def unmanaged_object(obj: Object) -> Object:
+    """Returns `obj` without managedFields."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def managed_object(obj: Object, found: list[dict[str, Any]] | None) -> Object:
+    """Returns `obj` with these managedFields, none if they are empty."""
+    obj = unmanaged_object(obj)
+    if not found:
+        return obj
+    return {**obj, "metadata": {**(obj.get("metadata") or {}), "managedFields": found}}
+
+
+def check_kind(live: Object, config: Object, kind: str = "", api_version: str = "") -> None:
+    """Raises 400 unless the config is of the kind and version that are wanted, which `live` has."""
+    wanted = (api_version or live.get("apiVersion"), kind or live.get("kind"))
+    if (config.get("apiVersion"), config.get("kind")) != wanted:
+        raise bad_request(f"invalid object type: {gvk(config)}")
+
+
+def metadata(obj: Object) -> Object:
+    """Returns the metadata of an object that nobody has checked yet; empty if it is no map."""
+    found = obj.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def manager_name(obj: Object) -> str:
+    """Returns namespace, name and kind as Go prints them; what is no text counts as none."""
+    found = metadata(obj)
+    namespace, name = (
+        value if isinstance(value := found.get(key), str) else "" for key in ("namespace", "name")
+    )
+    return f"{namespace}/{name}; {gvk(obj)}"
+
+
+def gvk(obj: Object) -> str:
+    """Returns kind and version as Go prints them; empty if the version is none."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    api_version = api_version if isinstance(api_version, str) else ""
+    if api_version.count("/") > 1:
+        return "/, Kind="
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind if isinstance(kind, str) else ''}"
+
+
+def owned_fields(live: Versioned) -> FieldSet | None:
+    """Returns the last applied fields that the object still has; None without a readable annotation."""
+    annotations = (live.value.get("metadata") or {}).get("annotations") or {}
+    try:
+        applied = orjson.loads(annotations.get(ANNOTATION) or "")
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(applied, dict) or applied.get("apiVersion") != live.api_version:
+        return None
+    try:
+        typed.validate(applied, live.schema)
+    except TypedError:
+        return None
+    fields = typed.to_field_set(applied, live.schema)
+    changed = typed.compare(applied, live.value, live.schema)
+    return fields.difference(changed.modified).difference(changed.added).difference(changed.removed)
+
+
+def synced(obj: Object, config: Object) -> Object:
+    """Returns `obj` with the annotation, if it has one, saying what has just been applied."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    if not annotations.get(ANNOTATION):
+        return obj
+    value = orjson.dumps(_without_annotation(config), option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    changed: dict[str, Any] = {**annotations, ANNOTATION: value}
+    size = sum(len(key.encode()) + len(text.encode()) for key, text in changed.items())
+    if size > MAX_ANNOTATIONS:
+        del changed[ANNOTATION]
+    return {**obj, "metadata": {**obj["metadata"], "annotations": changed}}
+
+
+def _without_annotation(config: Object) -> Object:
+    metadata = config.get("metadata") or {}
+    annotations = metadata.get("annotations")
+    if not annotations or ANNOTATION not in annotations:
+        return config
+    left = {key: value for key, value in annotations.items() if key != ANNOTATION}
+    return {**config, "metadata": {**metadata, "annotations": left}}
+
+
+def _relabel(obj: Object, api_version: str) -> Object:
+    """Returns the conversion between versions that differ in name only."""
+    return {**obj, "apiVersion": api_version}
+
+
+class FieldManager:
+    """Works on objects as plain dicts, which it leaves alone.
+
+    `schema_for` gives the schema of the kind at an apiVersion, None if that version is not known. `convert`
+    gives an object at another apiVersion; the default serves kinds whose versions are all alike.
+    """
+
+    def __init__(
+        self,
+        schema_for: SchemaFor,
+        convert: Convert = _relabel,
+        reset: ResetFields = None,
+        *,
+        blank: bool = False,
+        refuses_duplicates: bool = False,
+    ) -> None:
+        """Makes a manager; with `blank`, objects have Go types: creates are compared with an empty one.
+
+        `refuses_duplicates`: an object with lists that repeat a key loses its managers by an update, and
+        cannot be applied to (issue 113482).
+        """
+        self._blank = blank
+        self._refuses_duplicates = refuses_duplicates
+        self._schema_for = schema_for
+        self._convert = convert
+        self._reset = reset
+        self._creator_fields = creator_fields.CreatorFields()
+
+    def update(
+        self,
+        live: Object | None,
+        new: Object,
+        manager: str,
+        subresource: str = "",
+        now: datetime | str = "",
+        *,
+        reset: ResetFields = None,
+    ) -> Object:
+        """Returns `new` (a created, updated or patched object) with its managedFields after `manager` wrote
+        it.
+
+        `live` is the object before, in the same version, None for a create. Never raises: if the managers
+        cannot be worked out, as where an object does not fit the schema, they go.
+        """
+        checks = not self._blank or self._refuses_duplicates
+        if checks and not (self._fits(new) and (live is None or self._fits(live))):
+            return unmanaged_object(new)
+        identity = ManagerId.of(manager, UPDATE, new["apiVersion"], subresource)
+        if not live and not (new.get("metadata") or {}).get("managedFields"):
+            created = self._created(new, identity, _text(now), reset if reset is not None else self._reset)
+            if created is not None:
+                return created
+        live = live or self._before(new)
+        write = _Write(self._updater(reset), new["apiVersion"], manager, subresource, _text(now))
+        try:
+            if self._changes_nothing(live, new, subresource):
+                return managed_object(new, live["metadata"]["managedFields"])
+            managed = write.update(live, unmanaged_object(new), given_entries(live, new, subresource))
+        except (TypedError, MissingVersionError, StatusError, ValueError):
+            return unmanaged_object(new)
+        return managed_object(new, entries.encode(managed))
+
+    def _fits(self, obj: Object) -> bool:
+        """Decides whether an object fits its schema, where there is one.
+
+        Those with Go types do, but for keys that repeat.
+        """
+        schema = self._schema_for(obj["apiVersion"])
+        if schema is not None:
+            try:
+                allow = not self._refuses_duplicates
+                typed.validate(unmanaged_object(obj), schema, allow_duplicates=allow)
+            except TypedError:
+                return False
+        return True
+
+    def _created(self, new: Object, identity: ManagerId, now: str, reset: ResetFields) -> Object | None:
+        """Returns a new object with its creator's entry; None if that takes more thought."""
+        schema = self._schema_for(identity.api_version)
+        if (
+            schema is None
+            or not (reset is None or isinstance(reset, FieldSet))
+            or not creator_fields.serves(reset)
+        ):
+            return None
+        new = unmanaged_object(new)
+        try:
+            fields = self._creator_fields.fields_of(new, schema, reset, blank=self._blank)
+        except ItemError:
+            return None
+        entry = entries.entry(identity, identity.api_version, fields, now)
+        return managed_object(new, [entry] if fields else [])
+
+    def _before(self, new: Object) -> Object:
+        """Returns the object that a create of `new` is compared with."""
+        schema = self._schema_for(new["apiVersion"]) if self._blank else None
+        if schema is None:
+            return {}
+        return {**blank_object(schema), "apiVersion": new["apiVersion"], "kind": new.get("kind")}
+
+    def _changes_nothing(self, live: Object, new: Object, subresource: str) -> bool:
+        """Decides cheaply whether the managers of `live` stay as they are."""
+        ours = (live.get("metadata") or {}).get("managedFields")
+        theirs = (new.get("metadata") or {}).get("managedFields")
+        if not ours or not (subresource or theirs is None or theirs == ours):
+            return False
+        known = all(self._schema_for(entry.get("apiVersion", "")) is not None for entry in ours)
+        return self._blank and known and unmanaged_object(live) == unmanaged_object(new)
+
+    def apply(
+        self,
+        live: Object | None,
+        config: Object,
+        manager: str,
+        force: bool,
+        subresource: str = "",
+        now: datetime | str = "",
+        *,
+        kind: str = "",
+        api_version: str = "",
+        reset: ResetFields = None,
+    ) -> Object:
+        """Returns `live` with `config` merged in and its managedFields; it still has to be decoded and
+        defaulted.
+
+        `live` is in the version of `config`, None if it does not exist yet. Raises StatusError: 400 for a
+        config of another kind or version or with managedFields, 409 with a cause per conflict, 500 for what
+        does not fit the schema.
+        """
+        check_kind(live or config, config, kind, api_version)
+        live = live or {"apiVersion": config.get("apiVersion"), "kind": config.get("kind")}
+        if metadata(config).get("managedFields") is not None:
+            raise bad_request("metadata.managedFields must be nil")
+        write = _Write(self._updater(reset), config["apiVersion"], manager, subresource, _text(now))
+        try:
+            managed = entries.decode(live.get("metadata", {}).get("managedFields"))
+        except EntryError as error:
+            raise StatusError(500, "", f"failed to decode managed fields: {error}") from None
+        try:
+            merged, managed = write.apply(
+                unmanaged_object(live),
+                config,
+                managed,
+                before=self._before(live),
+                force=force,
+                duplicates=not self._refuses_duplicates,
+            )
+        except ConflictsError as conflicts:
+            raise conflicts.status() from None
+        if manager == KUBECTL:
+            merged = synced(merged, config)
+        return managed_object(merged, entries.encode(managed))
+
+    def _updater(self, reset: ResetFields) -> Updater:
+        found = reset if reset is not None else self._reset
+        return Updater(self._schema_for, self._convert, found, checks=not self._blank)
+
+
+class _Write:
+    """Holds one write by one manager through one version and subresource."""
+
+    def __init__(self, updater: Updater, api_version: str, manager: str, subresource: str, now: str) -> None:
+        self._updater = updater
+        self._api_version = api_version
+        self._manager = manager
+        self._subresource = subresource
+        self._now = now
+
+    def update(self, live: Object, new: Object, managed: Managed) -> Managed:
+        """Works out the managers after a write; objects that exist and whose managers were forgotten stay
+        without.
+        """
+        if not managed.managers and (live.get("metadata") or {}).get("uid"):
+            return managed
+        return self._tracked(live, new, managed, self._manager)
+
+    def _tracked(self, live: Object, new: Object, managed: Managed, manager: str) -> Managed:
+        before = self._updater.versioned(unmanaged_object(live), self._api_version)
+        after = before.holding(new)
+        managers = self._updater.update(before, after, managed.managers, _ACTING)
+        times = dict(managed.times)
+        taken = entries.stripped(managers.pop(_ACTING, None))
+        if taken is not None:
+            identity = ManagerId.of(manager, UPDATE, self._api_version, self._subresource)
+            previous = managers.get(identity)
+            if previous is not None:
+                taken = taken._replace(fields=taken.fields.union(previous.fields))
+            managers[identity] = taken
+            times[identity] = self._now
+        return entries.capped(Managed(managers, times))
+
+    def apply(
+        self,
+        live: Object,
+        config: Object,
+        managed: Managed,
+        *,
+        before: Object,
+        force: bool,
+        duplicates: bool,
+    ) -> tuple[Object, Managed]:
+        """Merges `config` into `live`, in whose lists there may be `duplicates`.
+
+        What nobody manages yet is compared with the object that is there `before` a create.
+
+        Raises ConflictsError; StatusError for what does not fit.
+        """
+        if not managed.managers:
+            existing = self._updater.versioned(live, self._api_version)
+            why = f"failed to convert new object ({manager_name(live)}) to smd typed"  # (from memory)
+            why = f"failed to create manager for existing fields: {why}"
+            _validated(existing, why, allow_duplicates=duplicates)
+            managed = self._tracked(before, live, managed, BEFORE_FIRST_APPLY)
+        current = self._updater.versioned(live, self._api_version)
+        applied = current.holding(unmanaged_object(config))
+        _validated(applied, f"failed to create typed patch object ({manager_name(config)})")
+        why = f"failed to create typed live object ({manager_name(live)})"
+        _validated(current, why, allow_duplicates=duplicates)
+        try:
+            return self._merged(current, applied, managed, force=force)
+        except ConflictsError as conflicts:
+            if self._manager != KUBECTL:
+                raise
+            allowed = owned_fields(current)
+            if allowed is None:
+                raise
+            if not conflicts.fields().difference(allowed).is_empty():
+                raise conflicts.without(allowed) from None
+        return self._merged(current, applied, managed, force=True)
+
+    def _merged(
+        self, live: Versioned, config: Versioned, managed: Managed, *, force: bool
+    ) -> tuple[Object, Managed]:
+        identity = ManagerId.of(self._manager, APPLY, self._api_version, self._subresource)
+        try:
+            merged, managers = self._updater.apply(live, config, managed.managers, identity, force=force)
+        except TypedError as error:
+            raise StatusError(500, "", f"failed to merge config: {error}") from None
+        ours = entries.stripped(managers.pop(identity, None))
+        if ours is not None:
+            managers[identity] = ours
+        times = dict(managed.times)
+        if merged.value == live.value:
+            return live.value, Managed(managers, times)
+        times[identity] = self._now
+        value = merged.value if raw_fields(merged.schema) is None else plain(merged.value)
+        return value, Managed(managers, times)
+
+
+def _validated(obj: Versioned, failing: str, *, allow_duplicates: bool = False) -> None:
+    try:
+        typed.validate(obj.value, obj.schema, allow_duplicates=allow_duplicates)
+    except TypedError as error:
+        raise StatusError(500, "", f"{failing}: {error}") from None
+
+
+def _text(now: datetime | str) -> str:
+    return now if isinstance(now, str) else clock.timestamp(now)

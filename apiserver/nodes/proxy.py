@@ -1,0 +1,422 @@
+"""The proxy to a backend: one HTTP/1.1 exchange per connection, with streamed answers and upgrades as pipes.
+
+A connection per request is what upgrades need; logs and proxies are rare enough to do the same.
+
+Source: k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go and k8s.io/apiserver/pkg/util/proxy
+(streamtranslator.go, translatinghandler.go), 1.36.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.streaming import Pipe, until_one_ends
+from kubeskew.apimachinery.streaming.websocket import WebSocket, accept_key
+from kubeskew.apiserver.authentication.tokens import WEBSOCKET_TOKEN
+from kubeskew.apiserver.http.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, no_pieces
+from kubeskew.apiserver.storage.encoding import dumps
+
+_PIECE = 1 << 16
+_SWITCHING, _CODE_DIGITS = 101, 3
+
+Headers = list[tuple[str, str]]
+_HEAD_LIMIT = 1 << 18
+_HEAD_SECONDS = 30.0
+_DIAL_SECONDS = 10.0
+_WITH_BODY = ("POST", "PUT", "PATCH")
+_PROTOCOLS = "sec-websocket-protocol"
+_V5 = "v5.channel.k8s.io"
+_ERROR_CHANNEL = b"\x03"
+_TEXT_LIMIT = 2_000
+# Of this hop alone, or about who asks: not for the backend.
+_KEPT_BACK = frozenset(
+    {
+        "host", "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+        "transfer-encoding", "upgrade", "authorization", "content-length", "expect",
+    }
+)  # fmt: skip
+_KEPT_BACK_PREFIXES = ("impersonate-", "x-remote-")
+_KEPT_BACK_ANSWERS = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length"})
+
+
+class BackendPipe:
+    """The bytes behind an answer's head, or the body of an answer that ends with its connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def read(self) -> bytes:
+        try:
+            return await self._reader.read(1 << 16)
+        except (ConnectionError, ssl.SSLError):
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@dataclass(slots=True)
+class BackendResponse:
+    """A backend's answer. Read `pieces` or speak through `pipe`, then `close`."""
+
+    status: int
+    reason: str
+    headers: Headers
+    pipe: BackendPipe
+    reader: asyncio.StreamReader
+    bodiless: bool = False
+    sending: asyncio.Task[None] | None = None  # of the request's body
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+    @property
+    def length(self) -> int | None:
+        """Returns the length of the body in bytes, None if its end tells."""
+        announced = self.header("content-length")
+        chunked = "chunked" in self.header("transfer-encoding").lower()
+        return int(announced) if announced.isdecimal() and not chunked else None
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """Yields the body, as it comes. The connection is closed at its end. Raises ConnectionResetError."""
+        try:
+            if self.bodiless or self.status in {204, 304}:
+                return
+            if "chunked" in self.header("transfer-encoding").lower():
+                async for piece in _chunks(self.reader):
+                    yield piece
+            else:
+                async for piece in self._plain():
+                    yield piece
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise ConnectionResetError(f"a backend's answer breaks off: {error}") from None
+        finally:
+            self.close()
+
+    async def _plain(self) -> AsyncIterator[bytes]:
+        left = self.length
+        while left is None or left > 0:
+            data = await self.reader.read(_PIECE if left is None else min(_PIECE, left))
+            if not data:
+                if left:
+                    raise asyncio.IncompleteReadError(b"", left)
+                return
+            left = None if left is None else left - len(data)
+            yield data
+
+    async def read(self, limit: int) -> bytes:
+        """Returns the beginning of the body, and the end of the connection. Raises ConnectionResetError."""
+        found = bytearray()
+        async for piece in self.pieces():
+            found += piece
+            if len(found) >= limit:
+                break
+        self.close()
+        return bytes(found[:limit])
+
+    async def text(self, limit: int) -> str:
+        """Returns the beginning of the body as text, as far as it comes."""
+        try:
+            found = await self.read(limit)
+        except ConnectionResetError:
+            return ""
+        return found.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        if self.sending is not None:
+            self.sending.cancel()
+        self.pipe.close()
+
+
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Raises ValueError where the framing is none, IncompleteReadError where it ends too early."""
+    while True:
+        left = int((await reader.readuntil(b"\n")).split(b";")[0], 16)
+        if left < 0:
+            raise ValueError("a chunk of negative length")
+        if not left:
+            return
+        while left:
+            piece = await reader.read(min(left, _PIECE))
+            if not piece:
+                raise asyncio.IncompleteReadError(b"", left)
+            left -= len(piece)
+            yield piece
+        await reader.readuntil(b"\n")
+
+
+async def read_answer(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    method: str,
+    sending: asyncio.Task[None] | None,
+) -> BackendResponse:
+    """Returns an answer, once its head is there. Raises ValueError if it is no HTTP, and what
+    reading raises.
+    """
+    status = 100
+    while 100 <= status < 200 and status != _SWITCHING:  # what comes before the answer itself
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+        protocol, code, reason = [*first.split(" ", 2), "", ""][:3]
+        if not protocol.startswith("HTTP/") or not code.isdigit() or len(code) != _CODE_DIGITS:
+            raise ValueError(f"malformed HTTP response {first[:80]!r}")
+        status = int(code)
+    pairs = [line.partition(":") for line in lines]
+    headers = [(name, value.strip()) for name, colon, value in pairs if colon]
+    return BackendResponse(
+        status, reason, headers, BackendPipe(reader, writer), reader, method == "HEAD", sending
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of a backend, plain HTTP without a context; `name`: the name its certificate must have."""
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None = None
+    name: str = ""
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.context is not None else "http"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def shown(self) -> str:
+        """Returns the text for a Host header."""
+        return self.name or str(self)
+
+
+class DialError(Exception):
+    """The backend cannot be reached; the text is Go's."""
+
+
+Body = bytes | AsyncIterator[bytes]
+
+
+async def send(
+    address: Address,
+    method: str,
+    target: str,
+    headers: Iterable[tuple[str, str]],
+    body: Body = b"",
+    *,
+    head_seconds: float | None = _HEAD_SECONDS,
+) -> BackendResponse:
+    """Send a request; the answer once its head is there, however long the body still takes. Raises DialError.
+
+    `headers` say how the body is framed: by its length or in chunks.
+    """
+    reader, writer = await _dial(address)
+    headers = list(headers)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    head = f"{method} {target} HTTP/1.1\r\nHost: {address.shown}\r\n{lines}\r\n"
+    sending: asyncio.Task[None] | None = None
+    try:
+        writer.write(head.encode("latin-1", "replace"))
+        if isinstance(body, bytes):
+            writer.write(body)
+        else:
+            chunked = ("Transfer-Encoding", "chunked") in headers
+            sending = asyncio.create_task(_pump(writer, body, chunked=chunked), name="send a body")
+        async with asyncio.timeout(head_seconds):
+            return await read_answer(reader, writer, method, sending)
+    except BaseException as error:
+        if sending is not None:
+            sending.cancel()
+        writer.close()
+        if isinstance(error, OSError | TimeoutError | asyncio.IncompleteReadError | ValueError | _TooLong):
+            raise DialError("EOF") from error
+        raise
+
+
+_TooLong = asyncio.LimitOverrunError
+
+
+async def _dial(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    name = address.name or None if address.context is not None else None
+    try:
+        async with asyncio.timeout(_DIAL_SECONDS):
+            return await asyncio.open_connection(
+                address.host, address.port, ssl=address.context, server_hostname=name, limit=_HEAD_LIMIT
+            )
+    except ssl.SSLCertVerificationError as error:
+        raise DialError(f"tls: failed to verify certificate: x509: {error.verify_message}") from error
+    except socket.gaierror as error:
+        raise DialError(f"dial tcp: lookup {address.host}: no such host") from error
+    except (OSError, TimeoutError, ValueError) as error:
+        raise DialError(f"dial tcp {address}: {_words(error)}") from error
+
+
+async def _pump(writer: asyncio.StreamWriter, body: AsyncIterator[bytes], *, chunked: bool) -> None:
+    """Send a body as it comes; where it breaks off, so does the connection."""
+    try:
+        async for piece in body:
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            await writer.drain()
+        if chunked:
+            writer.write(b"0\r\n\r\n")
+    except BodyBrokenError:
+        writer.close()
+    except OSError:
+        pass  # the backend has read enough of it: its answer says why
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connect: connection refused"
+    if isinstance(error, TimeoutError):
+        return "i/o timeout"
+    return f"connect: {(getattr(error, 'strerror', None) or str(error)).lower()}"
+
+
+async def join_pipes(one: Pipe, other: Pipe) -> None:
+    """Carry bytes both ways until either side ends."""
+
+    async def carry(source: Pipe, target: Pipe) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read():
+                await target.write(data)
+
+    await until_one_ends(carry(one, other), carry(other, one))
+
+
+def is_upgrade(request: Request) -> bool:
+    """Decides whether the client wants another protocol."""
+    return "upgrade" in request.headers.get("connection", "").lower() and "upgrade" in request.headers
+
+
+def is_websocket(request: Request) -> bool:
+    return is_upgrade(request) and "websocket" in request.headers["upgrade"].lower()
+
+
+def offered_protocols(request: Request) -> list[str]:
+    """Returns the subprotocols of a WebSocket that the client offers."""
+    values = [value for name, value in request.headers.items() if name.lower() == _PROTOCOLS]
+    return [name.strip() for value in values for name in value.split(",")]
+
+
+async def pass_upgrade(request: Request, address: Address, target: str) -> Response:
+    """Connect the client with the backend; what refuses the upgrade is answered as it is."""
+    wants_v5 = is_websocket(request) and _V5 in offered_protocols(request)
+    try:
+        answer = await send(address, request.method, target, [*_upgrade_headers(request)])
+    except DialError as error:
+        if wants_v5:
+            why = f'error sending request: Post "{address.scheme}://{address}{target}": {error}'
+            return _told_inside(request, why)
+        raise StatusError(500, "", f"error dialing backend: {error}") from None
+    if wants_v5 and answer.status != 101:
+        text = await answer.text(_TEXT_LIMIT)
+        return _told_inside(request, f"unable to upgrade connection: {text}")
+    return await switched(answer)
+
+
+async def switched(answer: BackendResponse) -> Response:
+    """Returns a backend's answer to who wants to upgrade: a pipe, or its refusal."""
+    if answer.status == 101:
+        kept = _without(answer.headers, frozenset({"connection"}))
+        return Response(101, Upgrade(_joined(answer)), headers=kept)
+    refusal = streamed(answer)
+    refusal.body = (await answer.text(_TEXT_LIMIT)).encode()  # short: read at once, even if the client goes
+    return refusal
+
+
+def _joined(answer: BackendResponse) -> Callable[[Tunnel], Awaitable[None]]:
+    async def talk(tunnel: Tunnel) -> None:
+        try:
+            await join_pipes(tunnel, answer.pipe)
+        finally:
+            answer.close()
+
+    return talk
+
+
+def _told_inside(request: Request, why: str) -> Response:
+    """Returns errors inside the upgraded connection: the server upgrades before it knows whether the backend
+    does."""
+    accepted = accept_key(request.headers.get("sec-websocket-key", ""))
+    headers = [
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Accept", accepted),
+        ("Sec-WebSocket-Protocol", _V5),
+    ]
+    status = {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {why}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": why}]},
+        "code": 500,
+    }
+
+    async def talk(tunnel: Tunnel) -> None:
+        socket = WebSocket(tunnel)
+        await socket.send(b"\x01" if "stdout" in request.query else b"\x03")
+        await socket.send(_ERROR_CHANNEL + dumps(status))
+        await socket.close()
+
+    return Response(101, Upgrade(talk), headers=headers)
+
+
+async def pass_on(request: Request, address: Address, target: str) -> BackendResponse:
+    """Returns the backend's answer to the request as it is. Raises 503 if there is no backend."""
+    headers = [("Connection", "close"), *passed_on(request), *framing(request)]
+    request.ends_with_client = True
+    try:
+        return await send(address, request.method, target, headers, request.pieces(), head_seconds=None)
+    except DialError as error:
+        raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from None
+
+
+def framing(request: Request) -> Headers:
+    """Returns the header that says how the request's body is framed: to its backend as to us."""
+    length = request.headers.get("content-length", "")
+    if length:
+        return [("Content-Length", length)]
+    if "transfer-encoding" in request.headers:
+        return [("Transfer-Encoding", "chunked")]
+    return [("Content-Length", "0")] if request.method in _WITH_BODY else []
+
+
+def streamed(answer: BackendResponse, **changed: str) -> Response:
+    """Returns a backend's answer as ours; its body comes as it comes."""
+    kept = _without(answer.headers, _KEPT_BACK_ANSWERS | {"content-type", "date"})
+    content_type = changed.get("content_type") or answer.header("content-type") or "text/plain"
+    if answer.status in {204, 304}:
+        answer.close()
+        return Response(answer.status, b"", content_type, kept)
+    if answer.bodiless:  # of a HEAD, which tells how long its body would be
+        answer.close()
+        return Response(answer.status, no_pieces(), content_type, kept, answer.length)
+    return Response(answer.status, answer.pieces(), content_type, kept, answer.length)
+
+
+def _upgrade_headers(request: Request) -> Headers:
+    return [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"]), *passed_on(request)]
+
+
+def passed_on(request: Request) -> Headers:
+    """Returns the request headers that a backend gets: none by which it could act as the client."""
+    headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS})
+    kept = [(name, value) for name, value in headers if not name.lower().startswith(_KEPT_BACK_PREFIXES)]
+    protocols = [
+        protocol for protocol in offered_protocols(request) if not protocol.startswith(WEBSOCKET_TOKEN)
+    ]
+    return [*kept, ("Sec-WebSocket-Protocol", ", ".join(protocols))] if protocols else kept
+
+
+def _without(headers: Headers, names: frozenset[str]) -> Headers:
+    return [(name, value) for name, value in headers if name.lower() not in names]

@@ -1,1 +1,0 @@
-"""Registers the objects of custom resources."""

@@ -1,1 +1,0 @@
-"""Holds what is particular to ResourceClaim of cdi.k8s.io."""

@@ -1,1 +1,0 @@
-"""Holds what is particular to the kind ComponentStatus."""

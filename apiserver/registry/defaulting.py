@@ -1,0 +1,147 @@
+"""Applies the defaults of a schema, then those of the kind, and holds what functions of kinds use.
+
+The schema's come from markers (`+default=`) and, for custom resources, from their definition.
+"""
+
+import copy
+import re
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apiserver.features import Features
+from kubeskew.apiserver.registry.index import GROUP_PACKAGES, registered_in
+
+Walk = Callable[[Any], None]
+
+_TYPE_PREFIX = r"^io\.k8s\.(api\.|.*\.pkg\.apis\.)"  # before the group in OpenAPI names
+
+
+class DefaultingContext(NamedTuple):
+    """Holds what the server's version and gates decide, and the time of the request."""
+
+    features: Features
+    now: datetime
+
+    @property
+    def timestamp(self) -> str:
+        return timestamp(self.now)
+
+
+Defaulter = Callable[[Object, DefaultingContext], None]
+
+
+def fill(obj: Object, **values: Any) -> None:
+    """Sets each field that is unset or empty (Go's zero value of a non-pointer)."""
+    for name, value in values.items():
+        if not obj.get(name):
+            obj[name] = value
+
+
+def fill_null(obj: Object, **values: Any) -> None:
+    """Sets each field that is absent (a nil pointer in Go): an explicit zero stays."""
+    for name, value in values.items():
+        if obj.get(name) is None:
+            obj[name] = value
+
+
+def struct(obj: Object, name: str) -> Object:
+    """Returns a field that is a struct, made if it is absent."""
+    found: Object | None = obj.get(name)
+    if found is None:
+        found = obj[name] = {}
+    return found
+
+
+def each(obj: Object, *names: str) -> list[Object]:
+    """Returns the items of the list fields `names`, in order."""
+    return [item for name in names for item in obj.get(name) or ()]
+
+
+def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> Object:
+    """Sets defaults in `obj`, which is normalised and in its schema's version; returns it."""
+    walk = schema_defaults(schema)
+    if walk is not None:
+        walk(obj)
+    defaulter = defaulter_of(schema.name)
+    if defaulter is not None:
+        defaulter(obj, context)
+    return obj
+
+
+@cache
+def defaulter_of(type_name: str) -> Defaulter | None:
+    """Returns what sets the defaults of a type, by its OpenAPI name (`io.k8s.api.core.v1.Pod`)."""
+    room, _, name = re.sub(_TYPE_PREFIX, "", type_name).partition(".")
+    defaulter: Defaulter | None = (
+        registered_in(room, "DEFAULTS", name) if room in GROUP_PACKAGES.values() else None
+    )
+    return defaulter
+
+
+@lru_cache(maxsize=4096)
+def schema_defaults(schema: Schema) -> Walk | None:
+    """Returns the function that sets the defaults in the schema itself; None if there are none."""
+    return _walk(schema) if _has_defaults(schema, set()) else None
+
+
+def _has_defaults(schema: Schema | None, seen: set[int]) -> bool:
+    if schema is None or id(schema) in seen:
+        return False
+    seen.add(id(schema))
+    return _has_defaults(schema.items, seen) or any(
+        (field.has_default and _writes(field.default, pointer=field.pointer))
+        or _has_defaults(field.schema, seen)
+        for field in schema.fields.values()
+    )
+
+
+def _writes(default: Any, *, pointer: bool) -> bool:
+    """Decides whether a default shows: an empty one of a field that is no pointer does not."""
+    return pointer or default not in ("", 0, False, None)
+
+
+def _walk(schema: Schema) -> Walk:
+    if schema.kind is Kind.OBJECT:
+        return _walk_struct(schema)
+    items = schema.items
+
+    def each(value: Any) -> None:
+        inner = schema_defaults(items) if items is not None else None
+        if inner is None:
+            return
+        found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        for item in found:
+            inner(item)
+
+    return each
+
+
+def _walk_struct(schema: Schema) -> Walk:
+    own: dict[str, tuple[Any, bool]] = {}
+    nested: dict[str, Walk] = {}
+
+    def prepare() -> None:
+        for name, field in schema.fields.items():
+            if field.has_default and _writes(field.default, pointer=field.pointer):
+                own[name] = (field.default, field.pointer)
+            if (walk := schema_defaults(field.schema)) is not None:
+                nested[name] = walk
+
+    def run(value: Any) -> None:
+        if not isinstance(value, dict):
+            return
+        if not (own or nested):  # made late: schemas may be recursive
+            prepare()
+        for name, (default, pointer) in own.items():
+            if value.get(name) is None or (not pointer and value[name] in {"", 0}):
+                value[name] = copy.deepcopy(default)
+        for name, walk in nested.items():
+            if name in value:
+                walk(value[name])
+
+    return run

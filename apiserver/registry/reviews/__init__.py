@@ -1,1 +1,0 @@
-"""Answers reviews: objects that are questions about users and their rights; never stored."""

@@ -1,1 +1,0 @@
-"""Holds the rules that kinds with a selector and a pod template share."""

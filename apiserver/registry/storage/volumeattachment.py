@@ -1,0 +1,137 @@
+"""VolumeAttachment: defaults, validation, strategy and cells of tables.
+
+Sources: pkg/apis/storage/v1/defaults.go, pkg/apis/storage/validation/validation.go,
+pkg/registry/storage/volumeattachment/strategy.go, 1.36.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from kubeskew.apimachinery import names
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, required, too_long
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.defaulting import DefaultingContext
+from kubeskew.apiserver.registry.generic.builtin import (
+    HandwrittenValidation,
+    MetadataKeptStatus,
+    ReturnsDeletedObject,
+)
+from kubeskew.apiserver.registry.generic.strategy import Check, Strategy, StrategyContext
+from kubeskew.apiserver.registry.shared.podtemplate.defaults import volume_source
+from kubeskew.apiserver.registry.shared.volumes import persistent_volumes
+from kubeskew.apiserver.registry.storage.csinode import driver_name_errors
+from kubeskew.apiserver.registry.tables.cells import Cells, Subject
+
+_MAX_PARAMETER_BYTES = 256 * 1024
+
+_MAX_ERROR_BYTES = 1024
+
+_EITHER_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+
+def default_volume_attachment(obj: Object, _: DefaultingContext) -> None:
+    volume = ((obj.get("spec") or {}).get("source") or {}).get("inlineVolumeSpec")
+    if volume is not None:
+        volume_source(volume)
+
+
+def attachment_errors(obj: Object) -> Iterator[FieldError]:
+    """Checks a VolumeAttachment."""
+    spec = obj.get("spec") or {}
+    if not spec.get("attacher"):
+        yield required("spec.attacher")
+    source, at = spec.get("source") or {}, "spec.source"
+    inline, volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
+    if inline is None and volume is None:
+        yield required(at, _EITHER_SOURCE)
+    elif inline is not None and volume is not None:
+        yield forbidden(at, _EITHER_SOURCE)
+    elif volume == "":
+        text = "must specify non empty persistentVolumeName"
+        yield required(child(at, "persistentVolumeName"), text)
+    elif inline is not None:
+        yield from persistent_volumes.inline_errors(inline, child(at, "inlineVolumeSpec"))
+    node = spec.get("nodeName") or ""
+    yield from (invalid("spec.nodeName", node, text) for text in names.dns1123_subdomain(node))
+    yield from _attachment_status(obj.get("status") or {})
+
+
+def _attachment_status(status: Object) -> Iterator[FieldError]:
+    metadata = status.get("attachmentMetadata") or {}
+    if (
+        sum(len(name.encode()) + len(value.encode()) for name, value in metadata.items())
+        > _MAX_PARAMETER_BYTES
+    ):
+        yield too_long("status.attachmentMetadata", _MAX_PARAMETER_BYTES)
+    for name in ("attachError", "detachError"):
+        error, at = status.get(name) or {}, child("status", name)
+        if len((error.get("message") or "").encode()) > _MAX_ERROR_BYTES:
+            yield too_long(child(at, "message"), _MAX_PARAMETER_BYTES)  # upstream names the wrong limit
+        code = error.get("errorCode")
+        if code is not None and code < 0:
+            yield invalid(child(at, "errorCode"), code, names.range_text(0, (1 << 31) - 1))
+
+
+def new_attachment_errors(obj: Object) -> Iterator[FieldError]:
+    """Yields the errors of a new attachment by the additional rules of v1."""
+    spec = obj.get("spec") or {}
+    yield from driver_name_errors(spec.get("attacher") or "", "spec.attacher")
+    name = (spec.get("source") or {}).get("persistentVolumeName")
+    if name is not None:
+        at = "spec.source.persistentVolumeName"
+        yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
+
+
+def attachment_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    spec = new.get("spec") or {}
+    if spec == (old.get("spec") or {}):
+        return
+    source = spec.get("source") or {}
+    shown = {
+        "Attacher": spec.get("attacher") or "",
+        "Source": {
+            "PersistentVolumeName": source.get("persistentVolumeName"),
+            "InlineVolumeSpec": source.get("inlineVolumeSpec"),
+        },
+        "NodeName": spec.get("nodeName") or "",
+    }
+    yield invalid("spec", shown, IMMUTABLE)
+
+
+class _AttachmentRules(HandwrittenValidation):
+    """Looks at a change as a new object twice, whoever makes it."""
+
+    update_checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(attachment_errors(new))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(attachment_update_errors(new, old))
+
+
+class AttachmentStatus(_AttachmentRules, MetadataKeptStatus):
+    """Validates a write of the status, which attachers make; it owns neither metadata nor spec."""
+
+
+class AttachmentStrategy(_AttachmentRules, ReturnsDeletedObject):
+    """VolumeAttachment."""
+
+    status: ClassVar[type[Strategy]] = AttachmentStatus
+    allow_unconditional_update = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [
+            *attachment_errors(obj),
+            *new_attachment_errors(obj),
+        ]
+
+
+def volume_attachment_cells(subject: Subject) -> Cells:
+    return {
+        "Attacher": subject.text("spec", "attacher"),
+        "PV": subject.text("spec", "source", "persistentVolumeName"),
+        "Node": subject.text("spec", "nodeName"),
+        "Attached": bool(subject.at("status", "attached")),
+    }

@@ -1,0 +1,387 @@
+"""Verification of a store, rebuilding of a damaged one, and checked copies of a log into another database.
+
+A start checks what costs little: how many events there are, the newest revision and the digest of all
+objects. Only where these differ, or when somebody asks, the whole log is gone through, and every difference
+is reported with its key and revision.
+
+An event whose checksum fails is put right only if the table of objects has the very bytes that were written,
+which the checksum proves. What remains damaged, or is gone, is written down and never made up: the object
+that such an event left cannot be read, and revisions that are gone are not given again.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from kubeskew.apiserver.storage.interfaces import CompactedError, DamageError, FutureRevisionError
+from kubeskew.apiserver.storage.operations import Metadata, Range, newest, record
+from kubeskew.apiserver.storage.projection import digest, entry_sum, is_intact
+from kubeskew.apiserver.storage.records import (
+    DAMAGED,
+    EMPTY_REVISION,
+    Branch,
+    ComponentEvent,
+    Entry,
+    Key,
+    Verb,
+)
+from kubeskew.apiserver.storage.statements import Row, Session, entry_of, entry_row
+
+CHUNK_EVENTS = 1000
+NAMED_MAX = 5  # differences that an error names
+
+ObjectRow = Sequence[Any]
+COPY_EVENTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Describes something that is not as it was written: `what` in a word, and in a sentence."""
+
+    what: str  # event-damaged, events-lost, object-missing, object-differs, object-unknown, digest-differs
+    revision: int
+    key: Key | None
+    text: str
+
+
+@dataclass(slots=True)
+class Replay:
+    """Holds the outcome of a replay: what the log comes to, what the table of objects holds, where they
+    differ.
+    """
+
+    revision: int
+    events: int
+    objects: dict[Key, Entry]  # as the log leaves them
+    projection: list[Entry]
+    metadata: Metadata
+    digest: int  # of the newest event
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def replayed_hash(self) -> str:
+        """Returns the SHA-256 of the objects that the log comes to."""
+        return digest(self.objects.values())
+
+    @property
+    def projection_hash(self) -> str:
+        """Returns the SHA-256 of the table of objects."""
+        return digest(self.projection)
+
+
+def load(session: Session, mark: int) -> tuple[int, list[Entry]]:
+    """Returns the revision and the objects of the projection, checked at little cost. Raises DamageError.
+
+    Objects that a repair found unreadable come with DAMAGED as their value.
+    """
+    metadata = Metadata.read(session)
+    newest, kept = _newest(session)
+    head = max(newest, metadata.floor)
+    entries = [entry_of(row) for row in session.all("entries")]
+    total = sum(map(entry_sum, entries))
+    count = session.all("count")[0][0]
+    if head < mark or total != kept + metadata.digest_offset or count != metadata.expected(head):
+        raise DamageError(_message(verify(session, mark).differences))
+    if metadata.unreadable:
+        entries = [_unless(entry, metadata.unreadable) for entry in entries]
+    return head, entries
+
+
+def _unless(entry: Entry, unreadable: frozenset[int]) -> Entry:
+    return entry._replace(value=DAMAGED) if entry.revision in unreadable else entry
+
+
+def _newest(session: Session) -> tuple[int, int]:
+    """Returns the newest event's revision and digest."""
+    rows = session.all("newest")
+    return rows[0] if rows else (EMPTY_REVISION, 0)
+
+
+def _message(differences: Sequence[Difference]) -> str:
+    named = "; ".join(difference.text for difference in differences[:NAMED_MAX])
+    more = len(differences) - NAMED_MAX
+    return f"the store is damaged: {named}{f'; and {more} more' if more > 0 else ''}"
+
+
+def verify(session: Session, mark: int = 0) -> Replay:
+    """Replays the whole log and compares. `mark` is the revision that must have been committed."""
+    metadata = Metadata.read(session)
+    newest, kept = _newest(session)
+    head = max(newest, metadata.floor)
+    projection = [entry_of(row) for row in session.all("entries")]
+    replay = Replay(head, 0, {}, projection, metadata, kept)
+    replay.differences += _fold(all_events(session), replay)
+    if head < mark:
+        replay.differences.append(lost_tail(head, mark))
+    missing = metadata.expected(head) - replay.events
+    if missing and not any(difference.what == "events-lost" for difference in replay.differences):
+        text = f"the log has {replay.events} events and should have {replay.events + missing}"
+        replay.differences.append(Difference("events-lost", head, None, text))
+    differences = compare(replay.objects, projection)
+    replay.differences += differences
+    total = sum(map(entry_sum, projection))
+    if total != kept + metadata.digest_offset and not replay.differences:
+        text = f"the digest kept with revision {newest} is not that of the objects, which are as in the log"
+        replay.differences.append(Difference("digest-differs", newest, None, text))
+    return replay
+
+
+def all_events(session: Session) -> Iterator[ObjectRow]:
+    """Yields every row of `events`, oldest first."""
+    revision = 0
+    while rows := session.all("all_events", revision=revision, limit=CHUNK_EVENTS):
+        yield from rows
+        revision = rows[-1][0]
+
+
+def _fold(rows: Iterator[ObjectRow], replay: Replay) -> Iterator[Difference]:
+    """Brings the objects of `replay` up to date row by row; returns what is wrong with the events."""
+    last = replay.metadata.base
+    for row in rows:
+        revision = row[0]
+        replay.events += 1
+        if revision > last + 1:
+            yield from _gap(last + 1, revision - 1, replay.metadata.lost)
+        last = max(last, revision)
+        if revision not in replay.metadata.damaged and not is_intact(row):
+            yield damaged_event(row)
+        put(replay.objects, row)
+    if replay.metadata.floor > last:
+        yield from _gap(last + 1, replay.metadata.floor, replay.metadata.lost)
+
+
+def put(objects: dict[Key, Entry], row: ObjectRow) -> None:
+    """Brings `objects` up to date by a row of `events`, as it stands there."""
+    key = Key(row[1], row[2], row[3])
+    if row[5] == Verb.DELETE.value:
+        objects.pop(key, None)
+    else:
+        objects[key] = Entry(key, row[4], row[0], row[8], row[6])
+
+
+def _gap(first: int, last: int, known: Sequence[Range]) -> Iterator[Difference]:
+    """Reports that the revisions from `first` to `last` are not there, unless that is known already."""
+    if any(start <= first and last <= end for start, end in known):
+        return
+    yield Difference("events-lost", first, None, f"the log has no {_events(first, last)}")
+
+
+def lost_tail(head: int, mark: int) -> Difference:
+    """Reports that the newest events are gone."""
+    text = f"the log ends at revision {head}, though {mark} was committed: {_events(head + 1, mark)} lost"
+    return Difference("events-lost", head + 1, None, text)
+
+
+def _events(first: int, last: int) -> str:
+    return f"event {first}" if first == last else f"events {first} to {last}"
+
+
+def damaged_event(row: ObjectRow) -> Difference:
+    """Reports that an event is not as it was written."""
+    key = Key(str(row[1]), str(row[2]), str(row[3]))
+    text = f"{key.resource} {key.path}: its event at revision {row[0]} is not what was written"
+    return Difference("event-damaged", row[0], key, text)
+
+
+def compare(objects: Mapping[Key, Entry], projection: Sequence[Entry]) -> list[Difference]:
+    """Returns the differences of the table of objects from the result of the log, in the order of
+    revisions.
+    """
+    differences = []
+    present = set()
+    for entry in projection:
+        expected, key = objects.get(entry.key), entry.key
+        present.add(key)
+        where = f"{key.resource} {key.path}"
+        if expected is None:
+            text = f"{where} is in the table of objects (revision {entry.revision}), but not in the log"
+            differences.append(Difference("object-unknown", entry.revision, key, text))
+        elif entry != expected:
+            text = f"{where} is not in the table of objects as the log has it at revision {expected.revision}"
+            differences.append(Difference("object-differs", expected.revision, key, text))
+    for key, expected in objects.items():
+        if key not in present:
+            where = f"{key.resource} {key.path}"
+            text = f"{where} is not in the table of objects, though the log has it at revision "
+            text += str(expected.revision)
+            differences.append(Difference("object-missing", expected.revision, key, text))
+    return sorted(differences, key=lambda difference: difference.revision)
+
+
+@dataclass(slots=True)
+class Repair:
+    """Holds the outcome of a repair: how much there is, what the log had lost, where the old file is."""
+
+    revision: int
+    events: int
+    objects: int
+    kept: str  # where the damaged database is now
+    healed: list[Difference] = field(default_factory=list)  # events put right from the table of objects
+    lost: list[Difference] = field(default_factory=list)  # what no repair brings back
+
+
+@dataclass(slots=True)
+class Salvage:
+    """Holds everything that could be read of a damaged database."""
+
+    events: dict[int, Row]
+    projection: dict[int, Entry]  # by revision
+    timeline: list[Row]
+    metadata: Metadata
+
+
+def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Metadata]:
+    """Returns the result of the events, the repair's report, and the metadata to be written
+    beside the log.
+    """
+    before, events = salvage.metadata, salvage.events
+    newest = max(events, default=EMPTY_REVISION)
+    head = max(newest, before.floor, mark)
+    repair = Repair(head, len(events), 0, "")
+    objects: dict[Key, Entry] = {}
+    damaged: set[int] = set()
+    for revision in sorted(events):
+        row = events[revision]
+        if not is_intact(row):
+            row = events[revision] = _mended(row, salvage.projection, repair)
+            if not is_intact(row):
+                damaged.add(revision)
+        put(objects, row)
+    total = sum(map(entry_sum, objects.values()))
+    if newest in damaged and _digest_mended(events, newest, total - before.digest_offset, repair):
+        damaged.discard(newest)
+    repair.objects = len(objects)
+    gaps = list(_gaps(events, before.base, head))
+    repair.lost += [_gone(*gap) for gap in gaps if gap not in before.lost]
+    repair.lost += [damaged_event(events[revision]) for revision in sorted(damaged - before.damaged)]
+    kept = events[newest][15] if events else 0
+    # If the digest agrees, only what stands beside the objects is damaged: who wrote them, and when.
+    proven = newest not in damaged and total == kept + before.digest_offset
+    unreadable = set() if proven else damaged & {entry.revision for entry in objects.values()}
+    metadata = Metadata(
+        compacted=before.compacted,
+        retained=before.retained,
+        floor=head if repair.lost or head > newest else before.floor,
+        lost=gaps,
+        missing=head - before.base + before.retained - len(events),
+        damaged=frozenset(damaged),
+        unreadable=frozenset(unreadable),
+        digest_offset=total - kept,
+        store_id=before.store_id,
+    )
+    return repair, objects, metadata
+
+
+def _mended(row: Row, projection: Mapping[int, Entry], repair: Repair) -> Row:
+    """Returns a damaged row of `events` as it was, if the table of objects has that, else as it is."""
+    entry = projection.get(row[0])
+    if entry is None:
+        return row
+    candidate = (row[0], *entry.key, entry.uid, row[5], entry.value, row[7], entry.created, *row[9:])
+    if not is_intact(candidate):
+        return row
+    repair.healed.append(damaged_event(candidate))
+    return candidate
+
+
+def _digest_mended(events: dict[int, Row], newest: int, digest: int, repair: Repair) -> bool:
+    """Puts right the digest of the newest event, if its checksum proves that this alone is damaged."""
+    candidate = (*events[newest][:15], digest, events[newest][16])
+    if not is_intact(candidate):
+        return False
+    events[newest] = candidate
+    repair.healed.append(damaged_event(candidate))
+    return True
+
+
+def _gaps(revisions: Iterable[int], base: int, head: int) -> Iterator[Range]:
+    """Yields the ranges of revisions behind `base` and up to `head` that are not there."""
+    last = base
+    for revision in sorted(revision for revision in revisions if revision > base):
+        if revision > last + 1:
+            yield last + 1, revision - 1
+        last = revision
+    if head > last:
+        yield last + 1, head
+
+
+def _gone(first: int, last: int) -> Difference:
+    text = f"event {first} is gone" if first == last else f"events {first} to {last} are gone"
+    return Difference("events-lost", first, None, text)
+
+
+def fill(session: Session, salvage: Salvage, objects: Mapping[Key, Entry], metadata: Metadata) -> None:
+    """Writes a rebuilt store into an empty one."""
+    session.insert("insert_event", [salvage.events[revision] for revision in sorted(salvage.events)])
+    session.insert("put_object", [entry_row(entry) for entry in objects.values()])
+    session.many("record", [row[1:] for row in salvage.timeline])  # numbered anew, in the same order
+    for name, value in metadata.rows():
+        session.run("put_meta", name=name, value=value)
+
+
+def copy_log(source: Session, target: Session, note: ComponentEvent) -> Branch:
+    """Writes the log of `source` up to the note's revision into `target`, which is empty, and the note behind
+    it. Raises CompactedError, FutureRevisionError, DamageError.
+    """
+    head = newest_of(source, note.revision)
+    metadata = Metadata.read(source)
+    objects: dict[Key, Entry] = {}
+    count = 0
+    for rows in _events_to_copy(source, note.revision):
+        target.insert("insert_event", rows)
+        count += len(rows)
+        for row in rows:
+            put(objects, row)
+    target.insert("put_object", [entry_row(entry) for entry in objects.values()])
+    timeline = source.all("timeline", since=0, seq=0)
+    target.many("record", [row[1:] for row in timeline if row[1] <= note.revision])
+    kept = checked(target, [*objects.values()], metadata, note.revision)
+    for name, value in replace(kept, store_id=branched_id(metadata.store_id, note)).rows():
+        target.run("put_meta", name=name, value=value)
+    record(target, note)
+    return Branch(note.revision, count, len(objects), head)
+
+
+def _events_to_copy(source: Session, until: int) -> Iterator[list[Row]]:
+    """Yields the rows of events up to a revision, some at a time."""
+    revision = 0
+    while rows := source.all("all_events", revision=revision, limit=COPY_EVENTS):
+        wanted = [row for row in rows if row[0] <= until]
+        if wanted:
+            yield wanted
+        if len(wanted) < len(rows):
+            return
+        revision = rows[-1][0]
+
+
+def newest_of(source: Session, revision: int) -> int:
+    """Returns the newest revision of a log. Raises CompactedError or FutureRevisionError if it has no
+    `revision`."""
+    oldest, head = max(Metadata.read(source).horizon, EMPTY_REVISION), newest(source)
+    if revision < oldest:
+        raise CompactedError(revision, oldest)
+    if revision > head:
+        raise FutureRevisionError(revision, head)
+    return head
+
+
+def branched_id(before: str, note: ComponentEvent) -> str:
+    """Returns the id of a store that was branched off from the one that had the id `before`."""
+    return sha256(f"{before}\0{note.what}\0{note.revision}\0{note.time}".encode()).hexdigest()[:32]
+
+
+def checked(session: Session, entries: Sequence[Entry], metadata: Metadata, revision: int) -> Metadata:
+    """Returns the metadata of the branch. Raises DamageError unless the objects are those that its newest
+    event tells of.
+
+    At the revision of a compaction that event may be gone, together with its digest: deletions are forgotten
+    there. Then the next revision counts on from the compaction's.
+    """
+    last, digest = (session.all("newest") or [(EMPTY_REVISION, 0)])[0]
+    total = sum(map(entry_sum, entries))
+    if last < revision:
+        return replace(metadata, floor=revision, digest_offset=total - digest)
+    if total != digest + metadata.digest_offset:
+        raise DamageError("the log does not come to the objects that its newest event tells of")
+    return metadata

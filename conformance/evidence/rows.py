@@ -1,0 +1,112 @@
+"""Turns the moments of a log into what scenarios judge and what people read: flat rows, oldest first."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from kubeskew.apimachinery.clock import micro_timestamp
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.storage.interfaces import DamageError
+from kubeskew.apiserver.storage.records import ComponentEvent, Event, Moment
+from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
+
+Row = dict[str, Any]
+
+_NODE_USER = "system:node:"
+
+
+async def rows(moments: AsyncIterator[Moment]) -> AsyncGenerator[Row, None]:
+    """Yields who wrote what at which version."""
+    async for moment in moments:
+        yield _component_row(moment) if isinstance(moment, ComponentEvent) else _row(moment)
+
+
+async def evidence(
+    moments: AsyncIterator[Moment], known: MutableMapping[int, Write] | None = None
+) -> list[Logged]:
+    """Returns moments with their objects, as scenarios judge them. Raises DamageError if one is damaged.
+
+    `known` keeps the writes by their revisions, for whoever reads one log again and again.
+    """
+    writes = {} if known is None else known
+    return [_logged(moment, writes) async for moment in moments]
+
+
+async def logged(moments: AsyncIterator[Moment]) -> AsyncGenerator[Logged, None]:
+    """Yields moments with their objects, as they come. Raises DamageError if one is damaged."""
+    async for moment in moments:
+        yield _logged(moment, {})
+
+
+def _logged(moment: Moment, known: MutableMapping[int, Write]) -> Logged:
+    if isinstance(moment, ComponentEvent):
+        return ComponentChange(
+            *(moment.revision, _time(moment.time), moment.component),
+            *(moment.what, moment.version, moment.gates, moment.detail),
+        )
+    write = known.get(moment.revision)
+    if write is None:
+        key = moment.key
+        write = known[moment.revision] = Write(
+            *(moment.revision, _time(moment.time), moment.verb.value),
+            *(key.resource, key.namespace, key.name, _writer(moment)),
+            *(_value(moment), moment.author.server_version, moment.author.user),
+        )
+    return write
+
+
+def _value(event: Event) -> Object:
+    """Returns the object that an event wrote. Raises DamageError if its bytes hold none."""
+    try:
+        value: object = orjson.loads(event.value)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        key = event.key
+        place = "/".join(part for part in (key.namespace, key.name) if part)
+        raise DamageError(f"the log's event {event.revision}, of {key.resource} {place}, cannot be read")
+    return value
+
+
+def _writer(event: Event) -> str:
+    """Returns component and version; of a kubelet, for which node it wrote: `kubelet/node-1 1.35`."""
+    author = event.author
+    node = author.user.removeprefix(_NODE_USER) if author.user.startswith(_NODE_USER) else ""
+    component = f"kubelet/{node}" if node and author.component == "kubelet" else author.component
+    return f"{component} {author.component_version}".rstrip()
+
+
+def _row(event: Event) -> Row:
+    key, author = event.key, event.author
+    place = f"{key.namespace}/" if key.namespace else ""
+    return {
+        "revision": event.revision,
+        "time": _time(event.time),
+        "verb": event.verb.value,
+        "object": f"{key.resource} {place}{key.name}",
+        "by": _writer(event),
+        "user": author.user,
+        "server": author.server_version,
+        "request": author.request_id,
+    }
+
+
+def _component_row(event: ComponentEvent) -> Row:
+    by = " ".join(filter(None, (event.component, event.version, event.gates)))
+    detail = f": {event.detail}" if event.detail else ""
+    return {
+        "revision": event.revision,
+        "time": _time(event.time),
+        "verb": event.what,
+        "object": f"component {event.component}",
+        "by": f"{by}{detail}",
+        "user": "",
+        "server": "",
+        "request": "",
+    }
+
+
+def _time(moment: datetime) -> str:
+    return micro_timestamp(moment)

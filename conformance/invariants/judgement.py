@@ -1,0 +1,249 @@
+"""The judgement of a run of kubeskew's own cluster: its log, and what its processes and files say at the end.
+
+Invariants are checked over the log. What the authorizer refused a component is found in the component's log.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.known_names import kind_of
+from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.process.runtime import Panic
+from kubeskew.cluster.autoscaling.simulator import feasible, source_of_cluster
+from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.platform import Platform
+from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.processes import Processes
+from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.node_files import node_records
+from kubeskew.conformance.invariants.catalogue import invariants, measuring
+from kubeskew.conformance.invariants.cluster import STARTED, Cluster, is_terminal
+from kubeskew.conformance.invariants.controllers import is_heartbeat
+from kubeskew.conformance.invariants.invariant import (
+    USUAL,
+    ComponentFailure,
+    Evidence,
+    Invariant,
+    Tolerance,
+    Violation,
+)
+from kubeskew.scheduler.autoscaling.snapshot import SimulationError
+
+Span = tuple[datetime, datetime]
+
+_SETTLING = timedelta(seconds=10)  # how long it may take until roles that are written have effect
+_SERVER = "system:apiserver"
+_RBAC = ".rbac.authorization.k8s.io"
+# The authorizer's words, not those of admission. Names of objects may be drawn, and are left out.
+_FORBIDDEN = re.compile(
+    r'forbidden: (User ".*?" cannot \S+ (?:path ".*?"|resource ".*?" in API group ".*?" '
+    r'(?:in the namespace ".*?"|at the cluster scope)))'
+)
+_OF_NODES = frozenset({"pods", "resourceslices.resource.k8s.io", "noderesourceslices.resource.k8s.io"})
+# The node authorizer's words: a node may read what its pods use, and write its slices, as long as they are
+# there.
+_UNRELATED = re.compile(r"no relationship found between node '(\S+)' and this object")
+
+
+def refused(text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Span]]) -> list[str]:
+    """Returns what a component's log says was forbidden, each once and sorted: `User "…" cannot list …`.
+
+    What was refused while an API server was `starting` is left out: the default roles were on their way. So
+    is what was of the node, or of one of its pods, and has just `ended`: its kubelet did not know yet.
+    """
+    found: set[str] = set()
+    for line in text.splitlines():
+        refusal = _FORBIDDEN.search(line)
+        if refusal is None or refusal[1] in found:
+            continue
+        time = datetime.fromisoformat(line.partition(" ")[0])
+        unrelated = _UNRELATED.search(line)
+        excused = (*starting, *(ended.get(unrelated[1], ()) if unrelated else ()))
+        if not any(begin < time < end for begin, end in excused):
+            found.add(refusal[1])
+    return sorted(found)
+
+
+def starts_of_servers(log: Sequence[Logged]) -> list[Span]:
+    """Returns, of each start of an API server, from when to when the default roles may not be there yet.
+
+    It says that it has started when it is ready, so that some come before; on a slow machine its last role
+    is written long after.
+    """
+    found: list[Span] = []
+    for entry in log:
+        if _is_server_start(entry):
+            time = datetime.fromisoformat(entry.time)
+            found.append((time - _SETTLING, time + _SETTLING))
+        elif found and _is_default_role(entry):
+            begin, end = found[-1]
+            found[-1] = begin, max(end, datetime.fromisoformat(entry.time) + _SETTLING)
+    return found
+
+
+def ends_on_nodes(log: Sequence[Logged]) -> dict[str, list[Span]]:
+    """Returns by node, for each of its pods and resource slices that was deleted, from when to when its
+    kubelet may not know."""
+    found: dict[str, list[Span]] = {}
+    for entry in log:
+        if isinstance(entry, Write) and entry.verb == "delete" and entry.resource in _OF_NODES:
+            spec, time = entry.value.get("spec") or {}, datetime.fromisoformat(entry.time)
+            node = spec.get("nodeName") or entry.value.get("nodeName")  # up to 1.30 slices have no spec
+            if node:
+                span = (time - USUAL.cache_lag, time + USUAL.cache_lag)  # clocks may differ
+                found.setdefault(str(node), []).append(span)
+    return found
+
+
+def _is_server_start(entry: Logged) -> bool:
+    if not isinstance(entry, ComponentChange):
+        return False
+    return entry.what == STARTED and kind_of(entry.component) == "apiserver"
+
+
+def _is_default_role(entry: Logged) -> bool:
+    return isinstance(entry, Write) and entry.user == _SERVER and entry.resource.endswith(_RBAC)
+
+
+class Checker:
+    """Judges a run as its log grows: `see` each entry, then `finish` once."""
+
+    def __init__(self, invariants: Sequence[Invariant]) -> None:
+        self.cluster = Cluster()
+        self._invariants = invariants
+
+    def see(self, entry: Logged) -> Iterator[Violation]:
+        """Yields what an entry of the log broke."""
+        change = self.cluster.apply(entry)
+        if change is None or not isinstance(entry, Write):
+            return
+        for invariant in self._invariants:
+            for message in invariant.see(change, self.cluster):
+                yield Violation(invariant.code, invariant.name, message, entry.revision, entry.time)
+
+    def finish(self, evidence: Evidence, *, at_rest: bool) -> Iterator[Violation]:
+        """Yields what does not hold at the end."""
+        for invariant in self._invariants:
+            for message in invariant.at_end(self.cluster, evidence, at_rest=at_rest):
+                yield Violation(
+                    *(invariant.code, invariant.name, message),
+                    *(self.cluster.revision, self.cluster.time),
+                )
+
+
+def check(
+    log: Iterable[Logged], invariants: Sequence[Invariant], evidence: Evidence, *, at_rest: bool
+) -> list[Violation]:
+    """Returns every violation in a log, in the order in which it came about."""
+    checker = Checker(invariants)
+    found = [violation for entry in log for violation in checker.see(entry)]
+    return [*found, *checker.finish(evidence, at_rest=at_rest)]
+
+
+def last_change(log: Iterable[Logged]) -> str:
+    """Returns the time of the last write that is no heartbeat; empty if there is none."""
+    time = ""
+    for entry in log:
+        if isinstance(entry, Write) and not is_heartbeat(entry):
+            time = entry.time
+    return time
+
+
+def is_at_rest(log: Iterable[Logged], now: datetime, seconds: float) -> bool:
+    """Returns whether nothing but heartbeats has been written for so long."""
+    last = last_change(log)
+    return not last or now - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
+
+
+async def judge(
+    directory: StateDir,
+    platform: Platform,
+    log: Sequence[Logged],
+    note: Callable[[str], None],
+    *,
+    at_rest: bool,
+    tolerance: Tolerance = USUAL,
+    rereads: Sequence[str] = (),
+) -> list[Violation]:
+    """Returns what was broken. `note` is called with what could not be judged.
+
+    Only `at_rest` is what should have come about missed. `rereads` are objects that read otherwise from a
+    server that has just started.
+    """
+    state = directory.load()
+    managers = state.of_kind("controller-manager")
+    measure = measuring(managers[0].feature_gates, platform.clock) if managers else None
+    checker = Checker(invariants(measure, tolerance))
+    broken = [violation for entry in log for violation in checker.see(entry)]
+    asks = at_rest and any(_is_pending(pod) for pod in checker.cluster.all("pods"))
+    found = Evidence(
+        node_records(directory),
+        _failures(state, platform.processes, await _hosted(directory, platform, state)),
+        _refusals(directory, state, log),
+        await _feasible(directory, platform, note) if asks else {},
+        await _unready(directory, platform, state) if asks else "",
+        rereads,
+    )
+    return [*broken, *checker.finish(found, at_rest=at_rest)]
+
+
+def _is_pending(pod: ObjectView) -> bool:
+    return not (pod.get("spec") or {}).get("nodeName") and not is_terminal(pod)
+
+
+async def _hosted(directory: StateDir, platform: Platform, state: State) -> dict[str, str]:
+    """Returns why nodes do not run that a living kubelet process hosts."""
+    living = [each for each in state.of_kind("kubelet") if _lives(platform.processes, each)]
+    async with Probes(platform.connect(directory), platform.processes) as probes:
+        hosted = [await probes.hosted(process) for process in living]
+    entries = [
+        (name, entry.get("failure") or "") for nodes in hosted for name, entry in (nodes or {}).items()
+    ]
+    return {f"kubelet/{name}": failure for name, failure in entries if failure}
+
+
+async def _unready(directory: StateDir, platform: Platform, state: State) -> str:
+    """Returns what the schedulers that live lack to be ready; empty if one is."""
+    living = [each for each in state.of_kind("scheduler") if _lives(platform.processes, each)]
+    async with Probes(platform.connect(directory), platform.processes) as probes:
+        missing = [await probes.missing(process) for process in living]
+    return "; ".join(", ".join(each.splitlines()) for each in missing) if all(missing) else ""
+
+
+def _failures(state: State, processes: Processes, nodes: Mapping[str, str]) -> list[ComponentFailure]:
+    """Returns the nodes that do not start, and the components whose process ended by itself."""
+    found = [ComponentFailure(name, message, at_start=True) for name, message in sorted(nodes.items())]
+    wanted = [each for each in state.processes.values() if each.wanted and each.pid]
+    gone = [each.name for each in wanted if not _lives(processes, each)]
+    return [*found, *(ComponentFailure(name, "its process has ended", at_start=False) for name in gone)]
+
+
+async def _feasible(directory: StateDir, platform: Platform, note: Callable[[str], None]) -> dict[str, str]:
+    """Returns the nodes that pending pods fit, as the plugins see it; none if nobody can be asked, or if the
+    plugins panic, as the scheduler does (which I14 tells of)."""
+    source = source_of_cluster(directory, platform.dial)
+    try:
+        return await feasible(replace(source, clock=platform.clock, entropy=SeededEntropy(0)))
+    except (*CONNECTION_ERRORS, ClusterError, SimulationError, Panic) as error:
+        note(f"Whether pending pods fit a node (I04) is not judged: {error}")
+        return {}
+
+
+def _lives(processes: Processes, process: Process) -> bool:
+    return processes.alive(process.pid, process.birth)
+
+
+def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, list[str]]:
+    """Returns by component what its log says was forbidden."""
+    starting, ended = starts_of_servers(log), ends_on_nodes(log)
+    logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
+    return {
+        name: refused(path.read_text(errors="replace"), starting, ended)
+        for name, path in logs.items()
+        if path.exists()
+    }

@@ -1,1 +1,0 @@
-"""Combines cluster roles as their aggregation rules say."""

@@ -1,1 +1,0 @@
-"""Keeps EndpointSlices of services: at most 100 endpoints in a slice."""

@@ -1,1 +1,0 @@
-"""Mirrors Endpoints that users write into EndpointSlices."""

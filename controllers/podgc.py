@@ -1,0 +1,111 @@
+"""The pod garbage collector: removes pods of nodes that are gone, and terminated pods beyond a threshold.
+
+Source: k8s.io/kubernetes/pkg/controller/podgc, 1.36.
+"""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.features import DisruptionMarks
+from kubeskew.controllers.framework.pod_control import write_status
+
+_PERIOD_SECONDS = 20.0
+_QUARANTINE_SECONDS = 40.0  # seconds; a node that comes back soon keeps its pods
+_TERMINATED_THRESHOLD = 12500
+_FIELD_MANAGER = "PodGC"
+
+
+class PodGarbageCollector(Controller):
+    name = "pod-garbage-collector-controller"
+    component = "pod-garbage-collector"
+    queue_name = "orphaned_pods_nodes"
+    default_workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._disruption = DisruptionMarks.of(context.environment.gates)
+        self._nodes = context.informer(NODES)
+        self._pods = context.informer(PODS)
+        self._missing: dict[str, float] = {}  # node names without a node, and since when
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._rounds()]
+
+    async def sync(self, key: Key) -> None:
+        """Deletes a pod that was chosen before."""
+        pod = self._pods.get(*key)
+        if pod is None:
+            return
+        node = pod["spec"].get("nodeName") or ""
+        over = pods.is_terminal(pod)
+        if not over or self._disruption.marks_ended:
+            orphaned = bool(node) and await self._is_gone(node)
+            if not over and not orphaned:
+                return
+            if orphaned and self._disruption.told:
+                await self._mark_failed(pod)
+        uid = pod["metadata"]["uid"]
+        try:
+            await self.client.delete(
+                PODS, key.name, key.namespace, grace_period=0, preconditions={"uid": uid}
+            )
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def _rounds(self) -> None:
+        while True:
+            for pod in [*self._orphaned(), *self._terminated()]:
+                self.queue.add(key_of(pod))
+            await self.clock.sleep(_PERIOD_SECONDS)
+
+    def _orphaned(self) -> list[Object]:
+        """Returns the pods whose node has been missing for the quarantine time, which then begins anew."""
+        now = self.clock.monotonic()
+        bound = [pod for pod in self._pods.list() if pod["spec"].get("nodeName")]
+        absent = {pod["spec"]["nodeName"] for pod in bound}
+        absent = {name for name in absent if self._nodes.get("", name) is None}
+        self._missing = {name: self._missing.get(name, now) for name in sorted(absent)}
+        gone = {name for name, since in self._missing.items() if now - since >= _QUARANTINE_SECONDS}
+        self._missing |= dict.fromkeys(sorted(gone), now)
+        return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
+
+    def _terminated(self) -> list[Object]:
+        """Returns the oldest of the terminated pods beyond the threshold."""
+        found = [pod for pod in self._pods.list() if pods.is_terminal(pod)]
+        excess = len(found) - _TERMINATED_THRESHOLD
+        if excess <= 0:
+            return []
+        found.sort(key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+        return found[:excess]
+
+    async def _is_gone(self, name: str) -> bool:
+        try:
+            await self.client.get(NODES, name)
+        except StatusError as error:
+            if error.code == 404:
+                return True
+            raise
+        return False
+
+    async def _mark_failed(self, pod: Object) -> None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+            "lastTransitionTime": timestamp(self.clock.now()),
+        }
+        phase = {} if pods.is_terminal(pod) else {"phase": "Failed"}
+        status = {**phase, "conditions": [condition]}
+        try:
+            await write_status(self.client, pod, status, self._disruption, _FIELD_MANAGER)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise

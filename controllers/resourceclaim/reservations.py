@@ -1,0 +1,313 @@
+"""The reservations of claims: which users still hold a claim, pods or the groups that share it; releases
+claims whose users are done (removes reservations, deallocates, deletes), and reserves allocated claims for
+pods that got their node without the scheduler.
+
+What 1.36 does with its gates off is from memory.
+
+A reservation ends only on certainty, because the scheduler may know more.
+
+Sources: k8s.io/kubernetes/pkg/controller/resourceclaim, 1.36 and 1.37 (gate DRAWorkloadResourceClaims);
+k8s.io/kubernetes/pkg/controller/resourceclaim (syncClaim), 1.26 … 1.37;
+k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36; k8s.io/kubernetes/pkg/controller/resourceclaim
+(syncPod), 1.28 … 1.37.
+"""
+
+import copy
+from collections.abc import Container
+
+from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reservation, reserved_for
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import PODS, Ref, dra_refs, pod_groups_ref, scheduling_context_ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import ControllerContext
+from kubeskew.controllers.resourceclaim import claims
+from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated
+from kubeskew.controllers.resourceclaim.creation import Owner
+from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
+
+
+class PodGroups:
+    """The groups of pods, if the gates let them have claims."""
+
+    def __init__(self, context: ControllerContext, features: ResourceClaimFeatures) -> None:
+        self.enabled = features.group_claims
+        self._strict = features.checks_groups
+        self.ref = pod_groups_ref(context.environment.version)
+        self.informer: Informer | None = context.informer(self.ref) if features.watches_groups else None
+
+    def owner_for(self, pod: Object, entry: Object) -> Owner | None:
+        """Returns the group whose claim an entry of the pod is; None if the claim is the pod's own.
+
+        Raises ClaimError if that is not known, or if a gate forbids it.
+        """
+        name = pod_group_of(pod)
+        if not name or (self.informer is None and not self._strict):
+            return None
+        if self.informer is None:
+            raise ClaimError("GenericWorkload feature is disabled")
+        group = self.informer.get(pod["metadata"]["namespace"], name)
+        if group is None:
+            raise ClaimError(f'podgroup.scheduling.k8s.io "{name}" not found')
+        if entry not in (group["spec"].get("resourceClaims") or ()):
+            return None
+        if not self.enabled:
+            raise ClaimError("DRAWorkloadResourceClaims feature is disabled")
+        return Owner(self.ref, group)
+
+    def consumer(self, pod: Object, entry: Object) -> Object:
+        """Returns the consumer that a claim is reserved for: the group if the claim is the group's, else
+        the pod."""
+        owner = self.owner_for(pod, entry)
+        metadata = (owner.obj if owner is not None else pod)["metadata"]
+        about = {"name": metadata["name"], "uid": metadata["uid"]}
+        if owner is None:
+            return {"resource": "pods", **about}
+        return {"apiGroup": self.ref.group, "resource": self.ref.plural, **about}
+
+
+class ReservedFor:
+    """The users of a claim; `deleted` holds the uids of pods and groups that were seen to go."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        features: ResourceClaimFeatures,
+        pods: Informer,
+        groups: PodGroups,
+        deleted: Container[str],
+    ) -> None:
+        self._client = client
+        self._features = features
+        self._pods = pods
+        self._groups = groups
+        self._deleted = deleted
+
+    async def still_uses(self, claim: Object, consumer: Object) -> bool:
+        """Returns whether a reservation stays. Until 1.35 raises ClaimError if it is not a pod's."""
+        namespace = claim["metadata"]["namespace"]
+        if claims.is_pod_reference(consumer):
+            pod = self._pods.get(namespace, consumer["name"])
+            if pod is not None and self._features.releases_done and claims.is_done(pod):
+                return False
+            return await self._is_there(PODS, pod, namespace, consumer)
+        if self._features.any_users:
+            return True
+        if not self._features.pod_groups:
+            raise ClaimError(f"unsupported ReservedFor entry: {_shown(consumer)}")
+        if is_pod_group(consumer) and self._groups.enabled and self._groups.informer is not None:
+            group = self._groups.informer.get(namespace, consumer["name"])
+            return await self._is_there(self._groups.ref, group, namespace, consumer)
+        return True
+
+    async def _is_there(self, ref: Ref, known: Object | None, namespace: str, consumer: Object) -> bool:
+        uid = consumer["uid"]
+        if uid in self._deleted:
+            return False
+        if known is not None:
+            return bool(known["metadata"]["uid"] == uid)
+        try:
+            live = await self._client.get(ref, consumer["name"], namespace)
+        except StatusError as error:
+            if error.code == 404:
+                return False
+            raise
+        return bool(live["metadata"]["uid"] == uid)
+
+
+def _shown(consumer: Object) -> str:
+    """Formats the struct as Go's %v does."""
+    return "{" + " ".join(consumer.get(name) or "" for name in ("apiGroup", "resource", "name", "uid")) + "}"
+
+
+class Releaser:
+    """Looks at one claim at a time. `users` says who still holds it."""
+
+    def __init__(
+        self, client: APIClient, ref: Ref, features: ResourceClaimFeatures, pods: Informer, users: ReservedFor
+    ) -> None:
+        self._client = client
+        self._ref = ref
+        self._features = features
+        self._pods = pods
+        self._users = users
+
+    async def sync(self, claim: Object) -> None:
+        """Removes the reservations of pods that are done; after the last one deallocates or deletes."""
+        reserved = reserved_for(claim)
+        valid = [consumer for consumer in reserved if await self._users.still_uses(claim, consumer)]
+        protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
+        if len(valid) < len(reserved):
+            await self._release(claim, valid, protected=protected)
+        elif protected and not valid and self._is_over(claim):
+            await self._deallocate_unused(claim)
+        if not valid and self._features.releases_done:
+            await self._delete_if_unused(claim)
+
+    async def _release(self, claim: Object, valid: list[Object], *, protected: bool) -> None:
+        """Removes reservations; with the last one the allocation goes, so that others can have the
+        devices."""
+        changed = copy.deepcopy(claim)
+        status = changed["status"]
+        status["reservedFor"] = valid
+        if not valid:
+            del status["reservedFor"]
+            self._deallocate(changed, protected=protected)
+        updated = await self._client.update(self._ref, changed, "status")
+        if not (updated.get("status") or {}).get("allocation"):
+            await self._unprotect(updated)
+
+    def _deallocate(self, claim: Object, *, protected: bool) -> None:
+        """Change the status of a claim that lost its last user, not one that never had any: drivers need
+        not reserve what they allocate."""
+        status = claim["status"]
+        delayed = claims.is_delayed(claim, self._features)
+        if protected:
+            if delayed or claim["metadata"].get("deletionTimestamp") or not self._features.keeps_immediate:
+                self._clear(status)
+        elif self._features.asks_to_deallocate and (delayed or self._features.asks_for_every_claim):
+            status["deallocationRequested"] = True
+
+    def _is_over(self, claim: Object) -> bool:
+        """Returns whether nobody will use the scheduler's allocation: the claim is being deleted, or the
+        scheduler has given up the pod for which it was made."""
+        if claim["metadata"].get("deletionTimestamp"):
+            return True
+        allocated = bool((claim.get("status") or {}).get("allocation"))
+        return self._features.frees_unused and allocated and claims.is_delayed(claim, self._features)
+
+    async def _deallocate_unused(self, claim: Object) -> None:
+        if (claim.get("status") or {}).get("allocation"):
+            changed = copy.deepcopy(claim)
+            self._clear(changed["status"])
+            claim = await self._client.update(self._ref, changed, "status")
+        await self._unprotect(claim)
+
+    def _clear(self, status: Object) -> None:
+        """Removes the allocation, and the request to a driver that a controller of another release made."""
+        status.pop("allocation", None)
+        if self._features.takes_over_requests:
+            status.pop("deallocationRequested", None)
+
+    async def _unprotect(self, claim: Object) -> None:
+        finalizers = claim["metadata"].get("finalizers") or []
+        if self._features.finalizer not in finalizers:
+            return
+        left = [finalizer for finalizer in finalizers if finalizer != self._features.finalizer]
+        metadata = {**claim["metadata"], "finalizers": left}
+        await self._client.update(self._ref, {**claim, "metadata": metadata})
+
+    async def _delete_if_unused(self, claim: Object) -> None:
+        """Deletes a claim of a pod that will not run any more, even if the pod stays."""
+        owner, metadata = claims.owning_pod(claim), claim["metadata"]
+        if owner is None or metadata.get("deletionTimestamp"):
+            return
+        pod = self._pods.get(metadata["namespace"], owner[0])
+        # An unknown pod may be too new for the informer: the garbage collector decides.
+        if pod is None or (pod["metadata"]["uid"] == owner[1] and not claims.is_done(pod)):
+            return
+        try:
+            await self._client.delete(self._ref, metadata["name"], metadata["namespace"])
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+
+class BoundPods:
+    """Does what the scheduler would have done for the claims of a pod."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        features: ResourceClaimFeatures,
+        claims: Informer,
+        groups: PodGroups,
+    ) -> None:
+        self._client = context.client
+        self._features = features
+        self._claims = claims
+        self._groups = groups
+        self._claims_ref = dra_refs(context.environment.version).claims
+        self._contexts_ref = scheduling_context_ref(context.environment.version)
+        self._contexts = context.informer(self._contexts_ref) if features.scheduling_contexts else None
+
+    async def sync(self, pod: Object) -> None:
+        """Look at the pod's claims in their order, as far as they are there. Raises ClaimError."""
+        for pod_claim in pod["spec"].get("resourceClaims") or ():
+            try:
+                name, owned = claims.claim_name(pod, pod_claim, self._features)
+            except ClaimNotCreated:
+                return
+            if name is None:
+                continue
+            claim = self._claims.get(pod["metadata"]["namespace"], name)
+            if claim is None:
+                return
+            if owned:
+                claims.check_owner(pod, claim, groups=self._groups.enabled)
+            if (claim.get("status") or {}).get("allocation"):
+                await self._reserve(pod, pod_claim, claim)
+            elif self._contexts is not None and claims.is_delayed(claim, self._features):
+                await self._select_node(pod, self._contexts)
+                return  # the driver allocates all claims of the pod for that node
+
+    def lacks_reservation(self, pod: Object) -> bool:
+        """Returns whether `sync` would reserve a claim for the pod: the first that is there and allocated
+        without being reserved for it."""
+        if pods.is_terminating(pod) or not pod["spec"].get("nodeName"):
+            return False
+        for pod_claim in pod["spec"].get("resourceClaims") or ():
+            try:
+                name, owned = claims.claim_name(pod, pod_claim, self._features)
+                claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
+                if claim is None:
+                    return False
+                if owned:
+                    claims.check_owner(pod, claim, groups=self._groups.enabled)
+            except (ClaimNotCreated, ClaimError):
+                return False
+            if (claim.get("status") or {}).get("allocation") and self._is_to_be_reserved(pod, claim):
+                return True
+        return False
+
+    def _is_to_be_reserved(self, pod: Object, claim: Object) -> bool:
+        reserved = reservation(claim, pod, groups=self._groups.enabled) is not None
+        return not reserved and claims.can_be_reserved(claim, self._features)
+
+    async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
+        if not self._is_to_be_reserved(pod, claim):
+            return
+        reserved = [*reserved_for(claim), self._groups.consumer(pod, pod_claim)]
+        changed = {**claim, "status": {**claim["status"], "reservedFor": reserved}}
+        try:
+            await self._client.update(self._claims_ref, changed, "status")
+        except StatusError as error:
+            raise ClaimError(f"reserve claim for pod: {error}") from error
+
+    async def _select_node(self, pod: Object, contexts: Informer) -> None:
+        """Say which node the pod has. Potential nodes need not be given: nothing is left to negotiate.
+
+        Nobody deletes the context but the garbage collector, with the pod.
+        """
+        metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+        context = contexts.get(metadata["namespace"], metadata["name"])
+        if context is None:
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+            named = {"name": metadata["name"], "namespace": metadata["namespace"]}
+            made = {
+                "metadata": {**named, "ownerReferences": [{**owner, "controller": True}]},
+                "spec": {"selectedNode": node},
+            }
+            try:
+                await self._client.create(self._contexts_ref, made)
+            except StatusError as error:
+                raise ClaimError(f"create PodSchedulingContext: {error}") from error
+        elif context["spec"].get("selectedNode") != node:
+            changed = {**context, "spec": {**context["spec"], "selectedNode": node}}
+            try:
+                await self._client.update(self._contexts_ref, changed)
+            except StatusError as error:
+                text = f"update spec.selectedNode in PodSchedulingContext: {error}"
+                raise ClaimError(text) from error

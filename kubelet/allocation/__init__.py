@@ -1,1 +1,0 @@
-"""Decides whether a node admits a pod, and what a resized pod is given."""

@@ -1,2 +1,0 @@
-"""The Container Device Interface: drivers' spec files, and the changes that the runtime makes to
-containers."""

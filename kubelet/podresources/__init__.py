@@ -1,1 +1,0 @@
-"""The kubelet's socket for monitoring agents: the devices of its node's containers."""

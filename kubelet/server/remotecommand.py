@@ -1,0 +1,511 @@
+"""`/exec`, `/attach` and `/run`: commands in a container, and the container's own program, over streams.
+
+A session is the handshake, the streams over WebSocket or SPDY, which are behind one interface, and the end
+when either side ends. For SPDY the connection is taken over from aiohttp's server after the request's head.
+
+Sources: k8s.io/kubelet/pkg/cri/streaming/remotecommand (httpstream.go, websocket.go, exec.go, attach.go,
+server.go), k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go, and the texts of containerd and runc,
+1.36.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.streaming import Pipe
+from kubeskew.apimachinery.streaming.websocket import PROTOCOL_ERROR, Opcode, WebSocket, accept_key
+from kubeskew.kubelet.containers.container_process import ContainerProcess, run_program
+from kubeskew.kubelet.containers.execution.driving import drive
+from kubeskew.kubelet.containers.execution.files import FileError
+from kubeskew.kubelet.containers.execution.process import LiveInput
+from kubeskew.kubelet.containers.shell.terminal import Interrupted, Terminal
+from kubeskew.kubelet.server import spdy
+from kubeskew.kubelet.server.stats import NodeView, ServerError
+
+_BUFFER = 1 << 18
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+# Newest first, as the server prefers them.
+WEBSOCKET_PROTOCOLS = (
+    "v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io",
+    "base64.channel.k8s.io",
+)  # fmt: skip
+SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
+COPIED = 32 << 10  # bytes that a runtime copies at once into the connection: the buffer of Go's io.Copy
+_NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
+
+log = logging.getLogger(__name__)
+SUCCESS: Object = {"metadata": {}, "status": "Success"}
+
+
+class StreamPipe:
+    """A pipe over asyncio's streams."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes = b""
+    ) -> None:
+        """`first` are bytes that were read already."""
+        self._reader, self._writer = reader, writer
+        self._first = first
+
+    async def read(self) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        try:
+            return await self._reader.read(1 << 16)
+        except ConnectionError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        """Sends what is written, and closes."""
+        self._writer.close()
+        with suppress(ConnectionError, TimeoutError):  # closed by the other side first
+            await self._writer.wait_closed()
+
+
+class _Answered(web.StreamResponse):
+    """Stands for an answer that was written to the connection without aiohttp."""
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        self.force_close()
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        pass
+
+
+async def hand_over(
+    incoming: web.BaseRequest, headers: Iterable[tuple[str, str]], talk: Callable[[Pipe], Awaitable[None]]
+) -> web.StreamResponse:
+    """Answers 101 with `headers`, and runs `talk` on the connection; closes it when that returns or
+    raises."""
+    transport, protocol = incoming.transport, incoming.protocol
+    if transport is None:
+        raise ConnectionResetError("the client is gone")
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_BUFFER, loop=loop)
+    streams = asyncio.StreamReaderProtocol(reader, loop=loop)
+    transport.set_protocol(streams)
+    streams.connection_made(transport)
+    pipe = StreamPipe(reader, asyncio.StreamWriter(transport, streams, reader, loop))
+    try:
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        await pipe.write(f"HTTP/1.1 101 Switching Protocols\r\n{lines}Connection: Upgrade\r\n\r\n".encode())
+        await talk(pipe)
+    except ConnectionError:
+        pass  # the client closed during `talk`
+    finally:
+        await pipe.close()
+        protocol.connection_lost(None)
+    return _Answered()
+
+
+class Channels(Protocol):
+    """One session's streams."""
+
+    async def read(self) -> bytes:
+        """Returns the next bytes of the standard input; empty at its end."""
+        ...
+
+    async def write(self, channel: int, data: bytes) -> None: ...
+
+    async def finish(self, status: Object) -> None:
+        """Reports how the command ended, and closes the streams."""
+        ...
+
+
+class WebSocketChannels:
+    """One message per write, whose first byte is the channel; several of a write larger than what a runtime
+    copies at once.
+
+    Clients put a message together in memory, some of them in a time that grows with the square of its size.
+    """
+
+    def __init__(self, socket: WebSocket, protocol: str, stdin: bool) -> None:
+        self._socket = socket
+        self._base64 = "base64" in protocol
+        self._text_errors = not protocol.startswith(("v4.", "v5."))
+        self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
+        self._stdin = stdin
+        self.gone = asyncio.Event()
+
+    async def run(self) -> None:
+        """Reads until the client goes."""
+        try:
+            while (message := await self._socket.receive()) is not None:
+                channel, data = self._opened(message.data)
+                if channel == STDIN and data:
+                    self._incoming.put_nowait(data)
+                elif channel == CLOSE and data[:1] == b"\0":
+                    self._incoming.put_nowait(b"")
+        except ConnectionError:
+            pass
+        finally:
+            self._incoming.put_nowait(b"")
+            self.gone.set()
+
+    def _opened(self, message: bytes) -> tuple[int, bytes]:
+        """Returns the channel of a message, and its data; -1 if it has none, or its base64 cannot be read."""
+        if not message:
+            return -1, b""
+        if not self._base64:
+            return message[0], message[1:]
+        channel, text = message[0] - ord("0"), message[1:].translate(None, b"\r\n")
+        try:
+            if len(text) % 4:
+                raise binascii.Error("illegal base64 data")
+            return channel, base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            log.error("Unable to write frame (%d bytes) to %d: %s", len(message) - 1, channel, error)
+            return -1, b""
+
+    async def read(self) -> bytes:
+        return await self._incoming.get()
+
+    async def write(self, channel: int, data: bytes) -> None:
+        for start in range(0, max(len(data), 1), COPIED):
+            piece = data[start : start + COPIED]
+            if self._base64:
+                coded = bytes([ord("0") + channel]) + base64.b64encode(piece)
+                await self._socket.send(coded, Opcode.TEXT)
+            else:
+                await self._socket.send(bytes([channel]) + piece)
+
+    async def finish(self, status: Object) -> None:
+        if not self._text_errors:
+            await self.write(ERROR, orjson.dumps(status))
+        elif status.get("status") != "Success":
+            await self.write(ERROR, str(status.get("message", "")).encode())
+        await self._socket.close()
+
+
+class SpdyChannels:
+    """One stream per channel, opened by the client."""
+
+    def __init__(self, streams: Mapping[int, spdy.Stream], protocol: str) -> None:
+        self._streams = streams
+        self._text_errors = not protocol.startswith("v4.")
+
+    async def read(self) -> bytes:
+        stream = self._streams.get(STDIN)
+        if stream is None:
+            await asyncio.Event().wait()  # waits for ever: there is no such stream
+            return b""
+        return await stream.read()
+
+    async def write(self, channel: int, data: bytes) -> None:
+        stream = self._streams.get(channel)
+        if stream is not None and data:
+            await stream.write(data)
+
+    async def finish(self, status: Object) -> None:
+        error = self._streams[ERROR]
+        if not self._text_errors:
+            await error.write(orjson.dumps(status))
+        elif status.get("status") != "Success":
+            await error.write(str(status.get("message", "")).encode())
+        for stream in self._streams.values():
+            await stream.close()
+
+
+async def accept_streams(connection: spdy.Connection, expected: int) -> dict[int, spdy.Stream] | None:
+    """Returns the channels that the client opens; None if it goes before all are open."""
+    found: dict[int, spdy.Stream] = {}
+    while len(found) < expected:
+        stream = await connection.accept()
+        if stream is None:
+            return None
+        found[_NAMES.get(stream.headers.get("streamtype", ""), -1)] = stream
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """The streams that a session has."""
+
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+    @classmethod
+    def of(cls, stdin: bool, stdout: bool, stderr: bool, tty: bool) -> "StreamOptions":
+        """Returns the options; raises ServerError if there are no streams. A terminal has one output."""
+        if not (stdin or stdout or stderr):
+            raise ServerError(400, "you must specify at least 1 of stdin, stdout, stderr")
+        return cls(stdin, stdout, stderr and not tty, tty)
+
+
+async def execute(
+    view: NodeView,
+    container_process: ContainerProcess,
+    argv: list[str],
+    options: StreamOptions,
+    channels: Channels,
+) -> None:
+    """Runs a command, and reports its exit code."""
+    container_process.advance()
+    if not _is_there(container_process, argv):
+        await channels.finish(_internal(_not_started(argv)))
+        return
+    written: list[tuple[int, bytes]] = []
+
+    def writer(channel: int) -> "_Writer":
+        return _Writer(written, channel if not options.tty else STDOUT, tty=options.tty)
+
+    async def flush() -> None:
+        view.runtime.keep_files(container_process)
+        while written:
+            channel, data = written.pop(0)
+            await channels.write(channel, data)
+        container_process.advance()
+
+    terminal = _TerminalInput(channels) if options.tty and options.stdin else None
+
+    async def receive() -> bytes:
+        if not options.stdin:
+            return b""
+        return await (terminal.read() if terminal is not None else channels.read())
+
+    files = view.runtime.recording(container_process)
+    process = container_process.process(
+        LiveInput(), writer(STDOUT), writer(STDERR), tty=options.tty, files=files
+    )
+    try:
+        code = await drive(run_program(process, argv), container_process.clock, receive, flush)
+    except Interrupted:
+        code = 130
+    await channels.finish(exit_status(argv, code))
+
+
+def _is_there(container_process: ContainerProcess, argv: list[str]) -> bool:
+    if not argv:
+        return False
+    if container_process.setting.has(argv[0]):
+        return True
+    with contextlib.suppress(FileError):
+        found = container_process.files.look(argv[0]) if argv[0].startswith("/") else None
+        return found is not None and bool(found.data)
+    return False
+
+
+def _not_started(argv: list[str]) -> str:
+    name = argv[0] if argv else ""
+    why = "no such file or directory" if "/" in name else "executable file not found in $PATH"
+    if "/" in name:
+        why = f"stat {name}: {why}"
+    return (
+        "failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "
+        f'unable to start container process: exec: "{name}": {why}: unknown'
+    )
+
+
+def _internal(why: str) -> Object:
+    message = f"error executing command in container: {why}"
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {message}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": message}]},
+        "code": 500,
+    }
+
+
+def exit_status(argv: list[str], code: int) -> Object:
+    """Returns the Status of a command that has ended."""
+    if code == 0:
+        return SUCCESS
+    words = " ".join(argv)
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": "command terminated with non-zero exit code: "
+        f"error executing command [{words}], exit code {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+class _Writer:
+    """Collects what a command writes until it is sent."""
+
+    def __init__(self, written: list[tuple[int, bytes]], channel: int, *, tty: bool) -> None:
+        self._written = written
+        self._channel = channel
+        self._tty = tty
+
+    def __call__(self, data: bytes) -> None:
+        if self._tty:
+            data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        if data:
+            self._written.append((self._channel, data))
+
+
+class _TerminalInput:
+    """Gives completed lines to the program; echoes what is typed."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._terminal = Terminal()
+
+    async def read(self) -> bytes:
+        while not self._terminal.ended:
+            data = await self._channels.read()
+            if not data:
+                return b""
+            try:
+                lines = self._terminal.type(data)
+            finally:
+                shown = self._terminal.shown()
+                if shown:
+                    await self._channels.write(STDOUT, shown)
+            if lines:
+                return lines
+        return b""
+
+
+async def attach(container_process: ContainerProcess, options: StreamOptions, channels: Channels) -> None:
+    """Shows what the container's program writes from now on, and gives it what is sent, until it ends."""
+    container_process.advance()
+    written: list[tuple[int, bytes]] = []
+
+    def listen(stream: str, data: bytes) -> None:
+        channel = STDERR if stream == "stderr" else STDOUT
+        if options.stdout if channel == STDOUT else options.stderr:
+            written.append((channel, data))
+
+    feeding = (
+        asyncio.create_task(_feed(container_process, channels))
+        if options.stdin and container_process.setting.stdin
+        else None
+    )
+    if container_process.simulation is not None:
+        container_process.simulation.listeners.append(listen)
+    try:
+        while True:
+            running = container_process.running
+            container_process.advance()
+            while written:
+                await channels.write(*written.pop(0))
+            if not running:
+                break
+            await container_process.changed()
+    finally:
+        if container_process.simulation is not None:
+            container_process.simulation.listeners.remove(listen)
+        if feeding is not None:
+            feeding.cancel()
+    await channels.finish(SUCCESS)
+
+
+async def _feed(container_process: ContainerProcess, channels: Channels) -> None:
+    terminal = _TerminalInput(channels) if container_process.setting.tty else None
+    while True:
+        try:
+            data = await (terminal.read() if terminal is not None else channels.read())
+        except Interrupted:
+            continue
+        if data:
+            container_process.feed(data)
+            continue
+        if container_process.container.stdin_once:
+            container_process.feed(b"")
+        return
+
+
+Session = Callable[[Channels], Coroutine[Any, Any, None]]
+
+
+async def over_websocket(
+    request: web.BaseRequest, options: StreamOptions, session: Session, protocol: str
+) -> web.StreamResponse:
+    async def talk(pipe: Pipe) -> None:
+        socket = WebSocket(pipe)
+        channels = WebSocketChannels(socket, protocol, options.stdin)
+        # Shows the client that the connection is up (createWebSocketStreams).
+        first = STDOUT if options.stdout else STDERR if options.stderr else ERROR
+        await channels.write(first, b"")
+        reading = asyncio.create_task(channels.run(), name="remote command input")
+        await _until_gone(session(channels), reading)
+        await socket.close(PROTOCOL_ERROR)
+
+    return await hand_over(request, websocket_headers(request, protocol), talk)
+
+
+async def over_spdy(
+    request: web.BaseRequest, options: StreamOptions, session: Session, protocol: str
+) -> web.StreamResponse:
+    resizes = options.tty and protocol.startswith(("v3.", "v4."))
+    expected = 1 + options.stdin + options.stdout + options.stderr + resizes
+
+    async def talk(pipe: Pipe) -> None:
+        connection = spdy.Connection(pipe)
+        reading = asyncio.create_task(connection.run(), name="remote command streams")
+        try:
+            async with asyncio.timeout(30):
+                streams = await accept_streams(connection, expected)
+            if streams is not None and ERROR in streams:
+                await _until_gone(session(SpdyChannels(streams, protocol)), reading)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    return await hand_over(request, [("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)], talk)
+
+
+async def _until_gone(session: Coroutine[Any, Any, None], reading: asyncio.Task[None]) -> None:
+    """Runs the session until it ends or the client goes."""
+    running = asyncio.create_task(session, name="remote command")
+    try:
+        await asyncio.wait({running, reading}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            await running
+    finally:
+        for task in (running, reading):
+            task.cancel()
+        await asyncio.gather(running, reading, return_exceptions=True)
+
+
+def is_websocket(request: web.BaseRequest) -> bool:
+    return "websocket" in request.headers.get("Upgrade", "").lower()
+
+
+def offered_protocols(request: web.BaseRequest, header: str) -> list[str]:
+    values = request.headers.getall(header, [])
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def chosen_protocol(offered: list[str], known: tuple[str, ...]) -> str:
+    """Returns the first protocol that the client offers and the server knows; raises 403 if there is none."""
+    found = next((name for name in offered if name in known), "")
+    if offered and not found:
+        names = " ".join(f'"{name}"' for name in offered)
+        raise ServerError(403, f"unable to upgrade: unable to negotiate protocol: client supports [{names}]")
+    return found
+
+
+def shown_headers(request: web.BaseRequest) -> str:
+    return " ".join(f"{name}:[{value}]" for name, value in request.headers.items())
+
+
+def websocket_headers(request: web.BaseRequest, protocol: str) -> list[tuple[str, str]]:
+    """Returns the headers of the 101 that opens a WebSocket."""
+    accepted = accept_key(request.headers.get("Sec-WebSocket-Key", ""))
+    headers = [("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accepted)]
+    return [*headers, ("Sec-WebSocket-Protocol", protocol)] if protocol else headers

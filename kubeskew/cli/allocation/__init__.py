@@ -1,1 +1,0 @@
-"""Reads and answers the cases of `kubeskew allocate`."""

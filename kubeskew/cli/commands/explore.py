@@ -1,0 +1,279 @@
+"""`kubeskew explore`: many seeded simulations of cells with faults, and what was wrong in them.
+
+Progress is shown by a bar on a terminal, else by a line every few seconds.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubeskew.apimachinery.clock import SystemClock, deadline
+from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.process.component import bugs_option
+from kubeskew.cli import completion, live
+from kubeskew.cli.commands.options import interrupted_by_sigterm, output_option, print_json, show_progress
+from kubeskew.cli.commands.run_flags import check_dask_alone, dask_options, dask_pool
+from kubeskew.cli.terminal import echo
+from kubeskew.cluster.failures import EndedEarlyError, UserError
+from kubeskew.conformance.dealing.forked import ForkedPool
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.invariants.findings import FINDINGS, KnownFinding
+from kubeskew.conformance.resumption import digest_of_package
+from kubeskew.conformance.scenario import Cell
+from kubeskew.simulation.explore import selection
+from kubeskew.simulation.explore.classes import read_entries
+from kubeskew.simulation.explore.exploration import Budget, Exploration, Pace, Watcher
+from kubeskew.simulation.explore.jobs import RunJob
+from kubeskew.simulation.explore.laboratory import Simulations
+from kubeskew.simulation.explore.report import Header, Kept, as_html, as_text, holds_another_report
+from kubeskew.simulation.faults.plan import Kind
+
+_SECONDS = 5.0  # between two lines
+DEFAULT_SEEDS = 100
+_SEED = re.compile(r"(\d+)(?:@([0-9a-f]+))?")
+_KINDS = tuple(kind.value for kind in Kind)
+
+
+class PlainLines:
+    """Prints what is found, and every few seconds how far it has come."""
+
+    def __init__(self, due: Callable[[], Callable[[], bool]] = lambda: deadline(_SECONDS)) -> None:
+        """Begins to wait for the first line; `due` begins to wait, and returns what says that it is time."""
+        self._due = due
+        self._is_time = due()
+
+    def say(self, text: str) -> None:
+        """Prints a line."""
+        show_progress(text)
+
+    def pace(self, pace: Pace) -> None:
+        """Prints a line if it is time."""
+        if self._is_time():
+            show_progress(pace.text)
+            self._is_time = self._due()
+
+
+class Bar:
+    """Has one bar drawn, with the rate and what was found so far; findings stay as lines above it."""
+
+    def __init__(self, screen: live.Screen) -> None:
+        """Begins without a bar."""
+        self._screen = screen
+
+    def say(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self._screen.line(text)
+
+    def pace(self, pace: Pace) -> None:
+        """Draws the bar."""
+        self._screen.whole(pace.wanted, pace.text, pace.done)
+
+
+@contextmanager
+def pace_shown() -> Iterator[Watcher]:
+    """Gives what shows an exploration."""
+    if not live.is_terminal():
+        yield PlainLines()
+        return
+    with live.screen() as screen:
+        yield Bar(screen)
+
+
+@click.command()
+@click.argument(
+    "scenarios",
+    nargs=-1,
+    required=True,
+    metavar="SCENARIO|CELL|FINDING...",
+    shell_complete=completion.scenarios,
+)
+@click.option("--seeds", type=int, metavar="N", help="So many runs, over all cells [default: 100].")
+@click.option("--seconds", type=float, metavar="S", help="Explore for so long.")
+@click.option(
+    "--seed", metavar="S", help="Repeat one run of each cell, to the byte; S@BUILD as findings write it."
+)
+@click.option(
+    "--faults", metavar="KIND,...", help=f"Draw faults of these kinds only: {', '.join(_KINDS)}; or none."
+)
+@bugs_option
+@click.option(
+    "--until", metavar="REGEXP", help="End with the first finding whose `[class] invariant: message` has it."
+)
+@click.option("--no-minimize", is_flag=True, help="Leave findings as they were drawn.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep runs and findings here as they come, and go on with those that are there.",
+)
+@click.option(
+    "--known",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=FINDINGS,
+    show_default="conformance/findings.yaml",
+    help="The file that says what findings are known.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=None,
+    show_default="one per core",
+    help="Runs side by side.",
+)
+@dask_options
+@output_option
+def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) -> int:
+    """Run cells many times in simulations, each time with other faults, and look for what is wrong.
+
+    A seed decides the faults of a run and all else in it. After each, the invariants (`kubeskew check`) and
+    the scenario's own steps are judged. A finding is made smaller, as few faults as it takes, and told beside
+    the same run without them. Exits 1 if a finding is a defect, or unknown.
+
+    \b
+    kubeskew explore kep-5004/upgrade-downgrade --seeds 200
+    kubeskew explore kep-5004/upgrade-downgrade/explicit/1.35-1.36-1.35 --seconds 60
+    kubeskew explore 'kep-4815/*' --seeds 1000 --dask tcp://127.0.0.1:8786 --report report/explore
+    kubeskew explore 'kep-4815/*' --faults crash,lost-answer --report report/explore
+    kubeskew explore kep-5004/quota/1.35 --seed 17
+    kubeskew explore dra/churn/1.33 --bugs k8s-132334=off
+    kubeskew explore report/explore/findings/I09-1a2b3c4d.json
+    kubeskew explore my-scenario.yaml --seeds 50 -o json
+    """
+    check_dask_alone(flags["dask"], flags["jobs"])
+    try:
+        entries = read_entries(known)
+        findings = [name for name in scenarios if name.endswith(".json")]
+        if findings:
+            _check_alone(scenarios, flags)
+            return _show(_replay(Path(scenarios[0]), entries), output)
+        kinds, cells = _kinds(flags["faults"]), selection.cells_named(scenarios, flags["bugs"])
+        budget = _budget(flags, len(cells))
+        return _explore(cells, kinds, entries, budget, {**flags, "output": output}, ", ".join(scenarios))
+    except ScenarioError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"--report {flags['report']}: {error.strerror}: {error.filename}") from error
+
+
+def _explore(
+    cells: Sequence[Cell],
+    kinds: Sequence[Kind],
+    entries: Sequence[KnownFinding],
+    budget: Budget,
+    flags: dict[str, Any],
+    title: str,
+) -> int:
+    """Explores, shows and reports what was found; of an interrupted exploration what it has found so far."""
+    origins = [selection.origin_of(cell) for cell in cells]
+    kept = None
+    if flags["report"] is not None and holds_another_report(flags["report"]):
+        raise UserError(
+            f"--report {flags['report']}: the report of a run or matrix is there, which would be lost: "
+            "name another directory"
+        )
+    if flags["report"] is not None:
+        digests = {origin.cell: origin.digest for origin in origins}
+        kept = Kept(flags["report"], Header(digest_of_package().hex(), digests, kinds, flags["bugs"]))
+    exploration = None
+    try:
+        with pace_shown() as watcher, interrupted_by_sigterm():
+            laboratory = Simulations(cells, kinds)
+            exploration = Exploration(origins, laboratory, entries, SystemClock(), watcher, kept)
+            here = nullcontext(ForkedPool(flags["jobs"] or os.cpu_count() or 1))
+            with dask_pool(flags["dask"], cells) if flags["dask"] else here as pool:
+                exploration.explore(pool, budget)
+    except (KeyboardInterrupt, EndedEarlyError):
+        if exploration is not None:
+            _show(exploration, flags["output"])
+        raise
+    finally:
+        if kept is not None and exploration is not None:
+            report = exploration.as_json()
+            kept.finish(report, as_html(report, title))
+    return _show(exploration, flags["output"])
+
+
+def _replay(path: Path, entries: Sequence[KnownFinding]) -> Exploration:
+    """Runs a finding again, as it was made smaller."""
+    finding, cell = selection.finding_to_replay(path)
+    with pace_shown() as watcher:
+        exploration = Exploration([finding.origin], Simulations([cell], ()), entries, SystemClock(), watcher)
+        job = RunJob(0, finding.seed, plan=finding.plan, steps=finding.steps)
+        exploration.explore(ForkedPool(1), Budget(only=[job], minimize=False))
+    show_progress(selection.compared_with_finding(finding, exploration))
+    return exploration
+
+
+def _check_alone(scenarios: Sequence[str], flags: dict[str, Any]) -> None:
+    """Raises UserError for what cannot stand beside a finding, whose file says it all."""
+    if len(scenarios) > 1:
+        raise UserError("name one finding's file, and nothing beside it")
+    for flag in ("seeds", "seconds", "seed", "faults", "bugs", "until", "report", "dask"):
+        if flags[flag] not in (None, {}):
+            raise UserError(f"--{flag}: a finding's file says what is run; leave it out")
+
+
+def _budget(flags: dict[str, Any], cells: int) -> Budget:
+    seeds, seconds, seed = flags["seeds"], flags["seconds"], flags["seed"]
+    if seeds is not None and seeds < 1:
+        raise UserError(f"--seeds {seeds}: there is nothing to run; give 1 or more")
+    if seconds is not None and not seconds > 0:
+        raise UserError(f"--seconds {seconds:g}: there is no time to run anything; give more than 0")
+    if seed is not None and (seeds is not None or seconds is not None):
+        raise UserError("--seed repeats one run: leave out --seeds and --seconds")
+    if seeds is None and seconds is None:
+        seeds = DEFAULT_SEEDS
+    only = [RunJob(cell, _seed(seed)) for cell in range(cells)] if seed is not None else ()
+    return Budget(seeds, seconds, only, _pattern(flags["until"]), not flags["no_minimize"])
+
+
+def _pattern(text: str | None) -> str:
+    """Returns a regular expression. Raises UserError if it is none."""
+    try:
+        return re.compile(text or "").pattern
+    except re.error as error:
+        raise UserError(f"--until: {text!r} is no regular expression: {error}") from error
+
+
+def _seed(text: str) -> int:
+    """Returns the seed of `S` or `S@BUILD`. Raises UserError if the build is another one than this."""
+    found = _SEED.fullmatch(text)
+    if not found:
+        raise UserError(f"--seed: expected a number such as 7, or 7@BUILD, found {text!r}")
+    build = digest_of_package().hex()
+    if found[2] and not build.startswith(found[2]):
+        raise UserError(
+            f"--seed {text}: recorded at build {found[2]}, this is {build[: len(found[2])]}, where the seed"
+            f" is another run: check out that commit, or give --seed {found[1]} to run it here"
+        )
+    return int(found[1])
+
+
+def _kinds(text: str | None) -> tuple[Kind, ...]:
+    """Returns the kinds of faults that may be drawn. Raises UserError."""
+    if text is None:
+        return tuple(Kind)
+    names = [name.strip() for name in text.split(",")]
+    if names == ["none"]:
+        return ()
+    for name in names:
+        if name not in _KINDS:
+            hint = did_you_mean(name, _KINDS)
+            raise UserError(f"--faults: there is no kind {name}; there are {', '.join(_KINDS)}{hint}")
+    return tuple(kind for kind in Kind if kind.value in names)
+
+
+def _show(exploration: Exploration, output: str) -> int:
+    report = exploration.as_json()
+    if output == "json":
+        print_json(report)
+    else:
+        for finding in report["findings"]:
+            echo("\n".join(as_text(finding)))
+            echo("")
+        echo(exploration.summary)
+    return 1 if exploration.failed else 0

@@ -1,0 +1,191 @@
+"""The results of scenarios: tables and JSON, `--compare` with a record, `--prr` for a review."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubeskew.apimachinery.gates import all_gates, known_gate
+from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.cli.commands.cell_runs import checked
+from kubeskew.cli.commands.options import print_json, print_table
+from kubeskew.cli.commands.run_flags import RunFlags
+from kubeskew.cli.terminal import echo
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.conformance import matrix as matrices
+from kubeskew.conformance import outcomes
+from kubeskew.conformance.matrix import Selection
+from kubeskew.conformance.matrix_runs import OUTCOMES
+from kubeskew.conformance.outcomes import Outcome
+from kubeskew.conformance.report import Repeating, Run
+from kubeskew.conformance.reporting.annotations import annotations, error
+from kubeskew.conformance.reporting.junit import remarks
+from kubeskew.conformance.reporting.page import is_simulated
+from kubeskew.conformance.results import FAILED, NOT_RUN
+from kubeskew.conformance.review import as_markdown
+
+F = Callable[..., Any]
+_DIFFERS = {"title": "differs from the recorded outcome"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewFlags:
+    """Holds the file to write, and the gates whose defaults count though no scenario sets them."""
+
+    file: Path | None
+    gates: Sequence[str]
+
+    def check(self) -> None:
+        """Raises UserError for what cannot be written, and for gates that no release has."""
+        if self.gates and not self.file:
+            raise UserError("--prr-gate is of the file that --prr writes: name it, or leave out --prr-gate")
+        for name in self.gates:
+            if not known_gate(name):
+                hint = did_you_mean(name, all_gates())
+                raise UserError(f"--prr-gate {name}: no release has such a gate{hint}")
+        if self.file and not self.file.parent.is_dir():
+            raise UserError(f"--prr {self.file}: there is no directory {self.file.parent}")
+
+    def write(self, run: Run, selection: Selection) -> None:
+        """Writes the evidence, if it is asked for.
+
+        Of the gates, and of those that a header of the scenarios sets, the defaults of releases count.
+        """
+        if self.file is None:
+            return
+        if run.repeating is None:
+            raise AssertionError("a run of the command line can be repeated")
+        text = as_markdown(run, version("kubeskew"), run.repeating, [*self.gates, *selection.gates()])
+        try:
+            self.file.write_text(text)
+        except OSError as error:
+            raise ClusterError(f"cannot write {self.file}: {error.strerror}") from error
+
+
+def review_options(command: F) -> F:
+    """Adds the flags of a review."""
+    for option in (
+        click.option(
+            "--prr-gate",
+            "prr_gates",
+            multiple=True,
+            metavar="GATE",
+            help="With --prr: a gate whose default counts, too, though no scenario sets it; repeatable.",
+        ),
+        click.option(
+            "--prr",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Write Markdown for a production-readiness review here: "
+            "what the run shows of rollouts and gates.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def compare_options(command: F) -> F:
+    """Adds the flag, and the file of recorded outcomes."""
+    for option in (
+        click.option(
+            "--outcomes",
+            "recorded",
+            type=click.Path(path_type=Path, dir_okay=False),
+            default=outcomes.RECORD,
+            show_default="conformance/outcomes.json",
+            help="The file of recorded outcomes.",
+        ),
+        click.option(
+            "--compare", is_flag=True, help="Fail if a step's outcome is another than the recorded one."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_record(asked: RunFlags, used: bool) -> None:
+    """Raises UserError where the record is `used` for clusters that it says nothing of."""
+    if asked.bugs and used:
+        raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
+
+
+def read_outcomes(path: Path) -> Mapping[str, Outcome]:
+    """Returns the recorded outcomes. Raises UserError if they cannot be read."""
+    return checked(lambda: outcomes.read(path))
+
+
+def all_cells(selection: Selection, profile: str | None, asked: RunFlags) -> Sequence[str] | None:
+    """Returns the names of all cells there are, simulated or not, where all were asked for; else None."""
+    whole = profile == "full" and not asked.only and not asked.shard
+    return [cell.name for cell in selection.cells()] if whole else None
+
+
+def compared(before: Mapping[str, Outcome], run: Run, known: Sequence[str] | None) -> list[str]:
+    """Returns a line for each outcome that is another than the recorded one."""
+    return list(outcomes.differences(before, run.cells, known))
+
+
+def repeating(
+    selection: Selection, command: Sequence[str], bugs: Mapping[str, bool], flags: Sequence[str] = ()
+) -> Repeating:
+    """Returns what repeats a run and its cells; scenarios that come along go by their names."""
+    bundled = {str(file) for file in matrices.bundled().values()}
+    places = {
+        scenario.name: scenario.source for scenario in selection.scenarios if scenario.source not in bundled
+    }
+    switched = ",".join(f"{name}={'on' if there else 'off'}" for name, there in bugs.items())
+    return Repeating(command, places, [*flags, *(["--bugs", switched] if bugs else [])])
+
+
+def show_results(
+    report: Mapping[str, Any], output: str, directory: Path | None, differences: Sequence[str] | None
+) -> int:
+    """Prints a report; returns 1 if a cell failed or an outcome differs from the recorded one."""
+    if output == "json":
+        compared = {} if differences is None else {"differences": list(differences)}
+        print_json({**report, **compared})
+    else:
+        _print_results(report, directory)
+        for line in differences or ():
+            echo(f"differs from the record: {line}")
+        if differences is not None:
+            echo(f"{len(differences)} outcomes differ from the record")
+        if output == "github":
+            for line in (*annotations(report), *(error(each, _DIFFERS) for each in differences or ())):
+                click.echo(line)
+    return 1 if report[FAILED] or differences else 0
+
+
+def _print_results(report: Mapping[str, Any], directory: Path | None) -> None:
+    rows = [
+        {
+            "cell": cell["name"],
+            "result": OUTCOMES[cell["result"]],
+            "steps": f"{cell['stepsRun']} of {len(cell['steps'])}"
+            if cell["stepsNotRun"]
+            else cell["stepsRun"],
+            "seconds": f"{cell['seconds']:.1f}",
+        }
+        for cell in report["cells"]
+    ]
+    print_table(["CELL", "RESULT", "STEPS", "SECONDS"], rows)
+    for cell in report["cells"]:
+        lines = [f"failed: {cell['failure']}"] if not cell["passed"] else []
+        lines += remarks(cell)
+        if lines:
+            echo("\n  ".join([f"\n{cell['name']}", *lines]))
+    for sets in report["failingSets"]:
+        without = ", ".join("{" + ", ".join(members) + "}" for members in sets["without"])
+        echo(f"\n{sets['cells']}: {sets['step']}: fails without {without}")
+    known = f"{report['expected']} fail as upstream, " if report["expected"] else ""
+    left = f"{report[NOT_RUN]} not run, " if report[NOT_RUN] else ""
+    counts = f"{report['passed']} passed, {known}{left}{report[FAILED]} failed"
+    clock = " of virtual time" if is_simulated(report) else ""
+    echo(f"\n{counts}; the cells took {report['seconds']:.1f} s{clock}")
+    steps = sum(len(cell["steps"]) for cell in report["cells"])
+    echo(f"Steps: {steps - report['steps'][NOT_RUN]} run, {report['steps'][NOT_RUN]} not run")
+    if directory:
+        echo(f"Report: {directory / 'index.html'}")

@@ -1,0 +1,215 @@
+"""Decides a change before it is made: which components, to what, and whether upstream supports each step."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeskew.apimachinery.gates import FeatureGates, all_gates, known_gate
+from kubeskew.apimachinery.known_bugs import known_bugs
+from kubeskew.apimachinery.known_names import (
+    CONTROLLER,
+    DRIVER,
+    METRICS_SERVER,
+    UNVERSIONED,
+    all_names,
+    did_you_mean,
+    kind_of,
+    meant,
+    names_of,
+)
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster import skew
+from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.controlplane import static_pods
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.state import Process, State
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Holds the version and gates that a component is to have, and its known bugs that are switched."""
+
+    version: Version
+    gates: Mapping[str, bool]
+    bugs: Mapping[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, process: Process) -> "Target":
+        """Returns what the process has."""
+        return cls(Version.parse(process.version), process.gates, process.bugs)
+
+    def is_met(self, process: Process) -> bool:
+        return self == Target.of(process)
+
+
+def initial_target(spec: ClusterSpec, name: str) -> Target:
+    override = _override(spec, name)
+    gates = {**spec.gates, **override.get("gates", {})}
+    bugs = {**spec.bugs, **override.get("bugs", {})}
+    own = {id_: on for id_, on in bugs.items() if known_bugs()[id_].is_of(kind_of(name))}
+    return Target(override.get("version", spec.version), gates, own)
+
+
+def initial_server(spec: ClusterSpec, name: str) -> str:
+    """Returns the API server that a component is to speak to, or `any`; empty for the first."""
+    server: str = _override(spec, name).get("server", "")
+    return server
+
+
+def _override(spec: ClusterSpec, name: str) -> Mapping[str, Any]:
+    """Returns what the spec says of a component by the narrowest name that says it."""
+    override: dict[str, Any] = {}
+    for each in names_of(name):
+        override |= {key: value for key, value in spec.overrides.get(each, {}).items() if value != ""}
+    return override
+
+
+def release(text: str) -> Version:
+    """Returns the version that a text names. Raises UserError, which says what to do, if it names none."""
+    try:
+        return Version.parse(text)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def check_gates(name: str, target: Target) -> None:
+    """Raises UserError, naming the component, if its version does not know or has locked a gate."""
+    try:
+        FeatureGates(target.version, target.gates).validate()
+    except ValueError as error:
+        misspelt = next((gate for gate in target.gates if not known_gate(gate)), None)
+        hint = did_you_mean(misspelt, all_gates()) if misspelt else ""
+        raise UserError(f"{name} at {target.version}: {error}{hint}") from error
+
+
+def changed_gates(gates: Mapping[str, bool], changes: Mapping[str, bool | None]) -> dict[str, bool]:
+    """Returns the gates set by hand after a change; None unsets one."""
+    merged = {**gates, **changes}
+    return {gate: on for gate, on in merged.items() if on is not None}
+
+
+def check_direction(state: State, names: Iterable[str], to: Version, *, downgrade: bool) -> None:
+    """Raises UserError if going to `to` is the other direction for any of the components."""
+    for name in names:
+        current = Version.parse(state.components()[name].version)
+        if (to > current) if downgrade else (to < current):
+            verb = "upgrade" if downgrade else "downgrade"
+            raise UserError(f"{name} is at {current}: to go to {to}, use `kubeskew {verb}`")
+
+
+def check_portable(targets: Mapping[str, Target]) -> None:
+    """Raises UserError if a gate set by hand cannot be taken along to the target version."""
+    for name, target in targets.items():
+        try:
+            check_gates(name, target)
+        except UserError as error:
+            raise UserError(
+                f"{error}. It was set by hand: change that first with `kubeskew gates GATE=VALUE`, "
+                "or unset it with `kubeskew gates GATE-`"
+            ) from error
+
+
+def check_steps(state: State, targets: Mapping[str, Target]) -> None:
+    """Raises UserError if any step on the way is a skew that upstream does not support."""
+    versions = {name: Version.parse(process.version) for name, process in state.components().items()}
+    before = set(skew.violations(versions))
+    for name, target in targets.items():
+        versions[name] = target.version
+        new = [text for text in skew.violations(versions) if text not in before]
+        if new and name == last_of_kind(name, targets):
+            raise UserError(
+                f"unsupported version skew on the way: {'; '.join(new)}. "
+                "Go one minor at a time, or use --force (in Python force=True) to do what reality would do"
+            )
+
+
+def last_of_kind(name: str, targets: Mapping[str, Target]) -> str:
+    """Returns the last of the components that change with `name`: nodes move at once, others one by one."""
+    if kind_of(name) != "kubelet":
+        return name
+    return [other for other in targets if kind_of(other) == "kubelet"][-1]
+
+
+def select(state: State, names: Iterable[str]) -> list[str]:
+    """Returns the components that `names` mean (component_names.py), or everything if there are none."""
+    components = state.components()
+    wanted = list(names)
+    if not wanted:
+        return list(components)
+    chosen: list[str] = []
+    for name in wanted:
+        found = meant(name, components)
+        if not found:
+            hint = did_you_mean(name, all_names(components))
+            raise UserError(f"there is no component {name}; components are: {', '.join(components)}{hint}")
+        chosen += [each for each in found if each not in chosen]
+    return chosen
+
+
+def versioned(state: State, names: Iterable[str]) -> list[str]:
+    """Selects, as `select`, the components that have a Kubernetes version. Raises UserError if another one is
+    named."""
+    named = [name for name in names if kind_of(name) in UNVERSIONED]
+    if named:
+        raise UserError(
+            f"{named[0]} has no Kubernetes version and no feature gates: drivers and the metrics server stay "
+            f"as they are while the cluster changes; `upgrade` and `downgrade` take {DRIVER}/NAME, "
+            f"{CONTROLLER}/NAME and {METRICS_SERVER}, which go to the libraries of that release"
+        )
+    return [name for name in select(state, names) if kind_of(name) not in UNVERSIONED]
+
+
+def movable(state: State, names: Iterable[str]) -> list[str]:
+    """Selects, as `versioned`, what can go to another version; what has no Kubernetes version and is named
+    goes to the libraries of that release."""
+    wanted = list(names)
+    built = [name for name in wanted if kind_of(name) in UNVERSIONED]
+    others = [name for name in wanted if name not in built]
+    chosen = versioned(state, others) if others or not wanted else []
+    return [*chosen, *(select(state, built) if built else ())]
+
+
+def describe(process: Process, target: Target) -> str:
+    """Returns `1.35 → 1.36`, or what else changes."""
+    if process.version != str(target.version):
+        return f"{process.version} → {target.version}"
+    changed = {gate: on for gate, on in target.gates.items() if process.gates.get(gate) != on}
+    if changed:
+        return ", ".join(f"{gate}={str(on).lower()}" for gate, on in changed.items())
+    return f"restarting at {process.version}"
+
+
+def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
+    """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
+
+    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like,
+    metrics, servers, port.
+    Where the log is stands elsewhere.
+    """
+    found = []
+    for name in versioned(state, ()):
+        process = state.components()[name]
+        target = initial_target(spec, name)
+        if "version" in given and Version.parse(process.version) != target.version:
+            found.append(f"{name} is at {process.version}, not {target.version}")
+        if "gates" in given and any(process.gates.get(gate) != on for gate, on in target.gates.items()):
+            found.append(f"{name} has other feature gates")
+        if "bugs" in given and process.bugs != target.bugs:
+            found.append(f"{name} has other known bugs switched")
+        server = initial_server(spec, name)
+        if "nodes" in given and state.servers.get(name, "") != server:
+            found.append(f"{name} speaks to another API server than {server or 'the first'}")
+    if "nodes" in given and state.nodes != {node.name: node.as_json() for node in spec.nodes}:
+        found.append("its nodes are not those of the file")
+    if "count" in given and len(state.nodes) != len(spec.nodes):
+        found.append(f"it has {len(state.nodes)} nodes, not {len(spec.nodes)}")
+    if "metrics" in given and spec.metrics_server != bool(state.of_kind(METRICS_SERVER)):
+        found.append(f"it has {'no' if spec.metrics_server else 'a'} metrics server")
+    if "like" in given and not static_pods.nodes(state):
+        found.append(f"it is not like {spec.like}")
+    servers = state.of_kind("apiserver")
+    if "servers" in given and len(servers) != spec.servers:
+        found.append(f"it has {len(servers)} API servers, not {spec.servers}")
+    if "port" in given and spec.port not in (0, servers[0].port):
+        found.append(f"its port is {servers[0].port}, not {spec.port}")
+    return found

@@ -1,0 +1,314 @@
+"""The keys of a cluster file, by where they stand, with what they mean and the JSON Schema of their values.
+
+`config.py` reads no other keys than these. `docs/cluster-file.md` and `docs/schemas/cluster.schema.json` are
+made of them (`make schemas`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubeskew.apimachinery.gates import all_gates
+from kubeskew.apimachinery.known_bugs import known_bugs
+from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, METRICS_SERVER, PLUGIN
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, SUPPORTED
+from kubeskew.kubelet.drivers.profiles import PROFILES
+from kubeskew.kubelet.drivers.settings import APIS, FLAGS
+from kubeskew.kubelet.node.config import POLICIES, RESERVED
+
+Schema = dict[str, Any]
+
+ANY_SERVER = "any"
+LIKE = ("kind",)
+MOST_SERVERS = 9
+MOST_VERBOSE = 10
+STORAGE_PATTERN = "^(sqlite$|postgres(ql)?([+]asyncpg)?://)"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: what it means, the schema of its value, and an example in YAML."""
+
+    meaning: str
+    schema: Schema
+    example: str
+    required: bool = False
+
+
+Keys = Mapping[str, Key]
+
+
+def object_of(keys: Keys, **more: Any) -> Schema:
+    """Returns the schema of a mapping with these keys and no others."""
+    required = [name for name, key in keys.items() if key.required]
+    return {
+        "type": "object",
+        "properties": {name: {"description": key.meaning, **key.schema} for name, key in keys.items()},
+        "additionalProperties": False,
+        **({"required": required} if required else {}),
+        **more,
+    }
+
+
+def nullable(schema: Schema) -> Schema:
+    """Returns a schema that takes null, too, which is read as what is left out."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def list_of(items: Schema) -> Schema:
+    """Returns the schema of a list, or of null."""
+    return {"type": ["array", "null"], "items": items}
+
+
+TEXT: Schema = {"type": "string"}
+BOOLEAN: Schema = {"type": "boolean"}
+AMOUNTS: Schema = {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number"]}}
+VERSION: Schema = {"$ref": "#/$defs/version"}
+GATES: Schema = {"$ref": "#/$defs/featureGates"}
+BUGS: Schema = {"$ref": "#/$defs/bugs"}
+COMPONENT: Schema = {"$ref": "#/$defs/component"}
+# The kinds of components that every cluster has.
+KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
+
+
+def definitions() -> Schema:
+    """Returns the schemas that keys refer to, which hold every gate, bug and release."""
+    minors = "|".join(str(each.minor) for each in SUPPORTED if not each.preview)
+    return {
+        "version": {
+            "anyOf": [
+                {"enum": [str(version) for version in SUPPORTED]},
+                {"type": "string", "pattern": rf"^v?1\.({minors})(\.[0-9]+)?$"},
+            ]
+        },
+        "featureGates": {
+            "type": ["object", "null"],
+            "properties": dict.fromkeys(sorted(all_gates()), BOOLEAN),
+            "additionalProperties": False,
+        },
+        "bugs": {
+            "type": ["object", "null"],
+            "properties": {
+                name: {"description": f"{bug.title} ({bug.component})", "type": "boolean"}
+                for name, bug in known_bugs().items()
+            },
+            "additionalProperties": False,
+        },
+        "component": {
+            "anyOf": [
+                {"enum": [*KINDS, DRIVER, PLUGIN, CONTROLLER, METRICS_SERVER]},
+                {"type": "string", "pattern": rf"^apiserver-[1-{MOST_SERVERS}]$"},
+                {"type": "string", "pattern": rf"^(kubelet|{DRIVER}|{PLUGIN}|{CONTROLLER})/.+$"},
+            ]
+        },
+    }
+
+
+COMPONENT_KEYS: Keys = {
+    "version": Key("Its version, in place of the cluster's.", VERSION, 'version: "1.34"'),
+    "featureGates": Key(
+        "Its gates, beside the cluster's.", GATES, "featureGates: {DRAExtendedResource: false}"
+    ),
+    "bugs": Key("Known bugs that it is to have or not.", BUGS, "bugs: {k8s-134773: off}"),
+    "server": Key(
+        f"The only API server that it speaks to. With {ANY_SERVER}, as without it, that is the first, and "
+        "another takes the place of one that is down. API servers have none.",
+        {"type": "string", "pattern": rf"^(apiserver(-[1-{MOST_SERVERS}])?|{ANY_SERVER})$"},
+        "server: apiserver-2",
+    ),
+}
+
+PLUGIN_KEYS: Keys = {
+    "resource": Key(
+        "The extended resource that it offers.",
+        {
+            "type": "string",
+            "pattern": "^.+/.+$",
+            "not": {"pattern": "^deviceclass[.]resource[.]kubernetes[.]io/"},
+        },
+        "resource: example.com/gpu",
+        required=True,
+    ),
+    "devices": Key("How many devices; 1 if it is left out.", {"type": "integer", "minimum": 0}, "devices: 2"),
+    "deviceName": Key("What their names begin with.", TEXT, "deviceName: gpu"),
+}
+
+CONTROLLER_SCHEMA: Schema = {
+    "type": ["boolean", "object", "null"],
+    "properties": {
+        **dict.fromkeys(FLAGS, BOOLEAN),
+        "userLimit": {"type": "integer", "minimum": -1, "not": {"const": 0}},
+        "semanticParameters": {
+            "type": ["boolean", "object"],
+            "properties": {"apiGroup": TEXT, "kind": TEXT},
+            "required": ["apiGroup", "kind"],
+            "additionalProperties": False,
+        },
+    },
+    "additionalProperties": False,
+}
+
+DRIVER_KEYS: Keys = {
+    "name": Key(
+        "The driver's name, as in a DeviceClass.",
+        {**TEXT, "minLength": 1},
+        "name: gpu.example.com",
+        required=True,
+    ),
+    "devices": Key("How many devices, all alike.", {"type": "integer", "minimum": 0}, "devices: 8"),
+    "deviceName": Key("What their names begin with.", TEXT, "deviceName: gpu"),
+    "attributes": Key(
+        "Attributes of each device.", {"type": ["object", "null"]}, "attributes: {model: a, cores: 4}"
+    ),
+    "capacity": Key("The capacity of each device.", {"type": ["object", "null"]}, "capacity: {memory: 40Gi}"),
+    "profile": Key(
+        "Devices as a product has them, in place of `devices`.",
+        {"enum": [name for name in PROFILES if name]},
+        "profile: a100-mig",
+    ),
+    "resources": Key(
+        "Pools written out as in resource.k8s.io/v1: `slices`; at 1.29+kep4381 `nodeResources`.",
+        {"type": ["object", "null"]},
+        "resources: {slices: [{devices: [{name: gpu-0}]}]}",
+    ),
+    "pluginAPIs": Key(
+        "The versions of the kubelet's DRA interface that it speaks; all if it is left out.",
+        {"type": ["array", "null"], "items": {"enum": sorted(APIS)}},
+        "pluginAPIs: [v1beta1]",
+    ),
+    "syncDelay": Key(
+        "How long its library waits until it looks at what happened to its slices, upstream 30s; the same on "
+        "all nodes. Its mutation cache lasts twice as long. If it is left out, it looks at once.",
+        {"type": "string", "pattern": r"^[0-9]+([.][0-9]+)?(ms|s|m)$"},
+        "syncDelay: 30s",
+    ),
+    "controller": Key(
+        "A controller that allocates claims, up to 1.31 (classic DRA): true, or its settings.",
+        CONTROLLER_SCHEMA,
+        "controller: {shareable: true, nodeLocal: false}",
+    ),
+}
+
+NODE_KEYS: Keys = {
+    "name": Key(
+        "The node's name; with `count`, what the names begin with.",
+        {"type": ["string", "null"]},
+        "name: gpu-node",
+    ),
+    "count": Key("So many nodes, numbered.", {"type": "integer", "minimum": 0}, "count: 100"),
+    "labels": Key(
+        "Labels of the Node.",
+        {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}},
+        "labels: {zone: a}",
+    ),
+    "taints": Key(
+        "Taints of the Node.", list_of({"type": "object"}), "taints: [{key: a, value: b, effect: NoSchedule}]"
+    ),
+    "capacity": Key(
+        "What it has; 8 CPUs, 32Gi, 110 pods and 100Gi of storage unless said otherwise.",
+        AMOUNTS,
+        'capacity: {cpu: "8", memory: 32Gi, pods: "110"}',
+    ),
+    "drivers": Key(
+        "DRA drivers on it.",
+        list_of(object_of(DRIVER_KEYS)),
+        "drivers: [{name: gpu.example.com, devices: 8}]",
+    ),
+    "devicePlugins": Key(
+        "Device plugins on it.",
+        list_of(object_of(PLUGIN_KEYS)),
+        "devicePlugins: [{resource: example.com/gpu, devices: 2}]",
+    ),
+    "cpuManagerPolicy": Key(
+        "`static` gives Guaranteed pods CPUs of their own.",
+        {"enum": [*POLICIES["cpuManagerPolicy"]]},
+        "cpuManagerPolicy: static",
+    ),
+    "memoryManagerPolicy": Key(
+        "`Static` gives Guaranteed pods memory of their own.",
+        {"enum": [*POLICIES["memoryManagerPolicy"]]},
+        "memoryManagerPolicy: Static",
+    ),
+    "topologyManagerScope": Key(
+        "`pod` gives Guaranteed pods that ask for resources as a whole these as a whole, where the gate "
+        "PodLevelResourceManagers is on; the policy is best-effort.",
+        {"enum": [*POLICIES["topologyManagerScope"]]},
+        "topologyManagerScope: pod",
+    ),
+    "kubeReserved": Key(
+        "What is not for pods; with a static policy, by default as much as that needs.",
+        {
+            "type": "object",
+            "properties": {key: {"type": ["string", "number"]} for key in RESERVED},
+            "additionalProperties": False,
+        },
+        'kubeReserved: {cpu: "1", memory: 1Gi}',
+    ),
+}
+
+CLUSTER_KEYS: Keys = {
+    "version": Key(
+        "The release of every component, its newest patch unless one is named; "
+        f"{DEFAULT_VERSION} if it is left out.",
+        VERSION,
+        'version: "1.35"',
+    ),
+    "featureGates": Key(
+        "Feature gates of every component.", GATES, "featureGates: {DRAExtendedResource: true}"
+    ),
+    "bugs": Key(
+        "Known bugs of upstream's to be without, or to have at any version.", BUGS, "bugs: {k8s-134773: off}"
+    ),
+    "runtimeConfig": Key(
+        "API versions that are served or not, as the API server's flag has them. "
+        "A server gets those that its release knows.",
+        {"type": ["object", "null"], "additionalProperties": BOOLEAN},
+        "runtimeConfig: {resource.k8s.io/v1beta2: true}",
+    ),
+    "like": Key(
+        "With what kind makes beside the nodes: a control-plane node whose static pods show the components, "
+        "CoreDNS, kube-proxy, kindnet, the StorageClass `standard`; a metrics server, too. Not together "
+        "with `ha`.",
+        {"enum": [*LIKE, None]},
+        "like: kind",
+    ),
+    "metricsServer": Key(
+        "A metrics server, for `kubectl top` and autoscalers; with `like: kind` there is one unless this is "
+        "false.",
+        nullable(BOOLEAN),
+        "metricsServer: true",
+    ),
+    "ha": Key(
+        "How many API servers, which share a port beside their own: apiserver-1, apiserver-2, …; one, named "
+        "apiserver, if it is left out.",
+        {"type": "integer", "minimum": 1, "maximum": MOST_SERVERS},
+        "ha: 2",
+    ),
+    "storage": Key(
+        "Where the log is: `sqlite`, a file in the state directory, unless said otherwise; or an empty "
+        "database or schema of PostgreSQL, which the extra `postgres` is needed for.",
+        {"type": ["string", "null"], "pattern": STORAGE_PATTERN},
+        "storage: postgresql://kubeskew@db.example.com/kubeskew",
+    ),
+    "verbosity": Key(
+        "How much components log, as their flag -v; 0 if it is left out.",
+        {"type": "integer", "minimum": 0, "maximum": MOST_VERBOSE},
+        "verbosity: 5",
+    ),
+    "components": Key(
+        "What is otherwise for a kind of component (`scheduler`, `kubelet`) or for one (`apiserver-2`, "
+        "`kubelet/NODE`).",
+        {
+            "type": ["object", "null"],
+            "propertyNames": COMPONENT,
+            "properties": {kind: object_of(COMPONENT_KEYS) for kind in KINDS},
+            "additionalProperties": object_of(COMPONENT_KEYS),
+        },
+        'components: {scheduler: {version: "1.34"}}',
+    ),
+    "nodes": Key(
+        "The fake nodes; three without devices if it is left out.",
+        list_of(object_of(NODE_KEYS)),
+        "nodes: [{name: gpu-node}, {count: 2}]",
+    ),
+}

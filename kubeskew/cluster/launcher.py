@@ -1,0 +1,212 @@
+"""Starts each process of the cluster: its arguments, its files, its environment."""
+
+import json
+import os
+from collections.abc import Callable
+
+from kubeskew.apimachinery.catalogue.served_resources import known_of
+from kubeskew.apimachinery.known_bugs import bugs_flag
+from kubeskew.apimachinery.known_names import CONTROLLER, METRICS_SERVER
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster import drivers
+from kubeskew.cluster.controlplane import addons, static_pods
+from kubeskew.cluster.processes import Processes, environment
+from kubeskew.cluster.state import Process, State, StateDir, write_secret
+
+SERVICE_RANGE = "10.96.0.0/16"  # kind's default
+Builder = Callable[[StateDir, State, Process], list[str]]
+
+
+async def start(directory: StateDir, state: State, process: Process, processes: Processes) -> None:
+    """Starts `process` as it is recorded and notes its pid. The caller saves the record."""
+    if process.kind == "kubelet":
+        write_nodes_file(directory, state, process)
+    elif process.kind in {drivers.KIND, CONTROLLER}:
+        drivers.write_file(directory, state, process)
+    directory.faults.mkdir(mode=0o700, exist_ok=True)
+    process.pid, process.birth = await processes.start(
+        arguments(directory, state, process), directory.log(process.name), environment(os.environ)
+    )
+    process.wanted = True
+
+
+def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
+    """Returns the command line of a process, without the program."""
+    return _ARGUMENTS[process.kind](directory, state, process)
+
+
+def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
+    """Tells a kubelet process which nodes it hosts."""
+    nodes = []
+    for name in process.nodes:
+        entry = state.node_spec(name).as_json()
+        del entry["drivers"], entry["devicePlugins"]  # processes of their own
+        entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
+        if entry.pop("controlPlane", False):
+            entry["staticPods"] = static_pods.manifests(state)
+        if name in state.killed_nodes:
+            entry["killed"] = True
+        nodes.append(entry)
+    write_secret(directory.nodes_file(process.name), json.dumps({"nodes": nodes}, indent=1))
+
+
+def _common(directory: StateDir, state: State, process: Process) -> list[str]:
+    gates, bugs = process.feature_gates.flag(), bugs_flag(process.bugs)
+    return [
+        *("--emulated-version", process.version),
+        *(("--feature-gates", gates) if gates else ()),
+        *(("--bugs", bugs) if bugs else ()),
+        *("--secure-port", str(process.port)),
+        *("--faults-dir", str(directory.faults)),
+        *(("--v", str(state.verbosity)) if state.verbosity else ()),
+    ]
+
+
+def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]:
+    known = known_of(state.runtime_config, Version.parse(process.version))
+    runtime_config = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(known.items()))
+    return [
+        "apiserver",
+        *("--name", process.name),
+        *_storage(directory),
+        *("--tls-cert-file", str(directory.pki / "apiserver.crt")),
+        *("--tls-private-key-file", str(directory.pki / "apiserver.key")),
+        *("--client-ca-file", str(directory.ca)),
+        *("--token-auth-file", str(directory.pki / "tokens.csv")),
+        *_kubelet_client(directory),
+        *_front_proxy(directory),
+        *("--service-account-signing-key-file", str(directory.account_key)),
+        *("--service-cluster-ip-range", SERVICE_RANGE),
+        *(("--shared-port", str(state.shared_port)) if state.shared_port else ()),
+        *(("--runtime-config", runtime_config) if runtime_config else ()),
+        *addons.metrics_server_flags(state),
+        *_common(directory, state, process),
+    ]
+
+
+def _storage(directory: StateDir) -> list[str]:
+    """Returns the flag for the log; a URL with a password is not for everybody who lists processes."""
+    if directory.storage_file.exists():
+        return ["--storage-url-file", str(directory.storage_file)]
+    return ["--storage-url", directory.storage_url]
+
+
+def _kubelet_client(directory: StateDir) -> list[str]:
+    """Returns the API server's flags for reaching the kubelets; clusters made before they had servers have
+    no such files."""
+    if not (directory.pki / "apiserver-kubelet-client.crt").exists():
+        return []
+    return [
+        *("--kubelet-certificate-authority", str(directory.ca)),
+        *("--kubelet-client-certificate", str(directory.pki / "apiserver-kubelet-client.crt")),
+        *("--kubelet-client-key", str(directory.pki / "apiserver-kubelet-client.key")),
+    ]
+
+
+def _front_proxy(directory: StateDir) -> list[str]:
+    """Returns the flags of front proxies as kubeadm sets them; clusters made before there was an authority
+    of front proxies have no such files."""
+    if not (directory.pki / "front-proxy-ca.crt").exists():
+        return []
+    return [
+        *("--requestheader-client-ca-file", str(directory.pki / "front-proxy-ca.crt")),
+        *("--requestheader-allowed-names", "front-proxy-client"),
+        *("--requestheader-username-headers", "X-Remote-User"),
+        *("--requestheader-group-headers", "X-Remote-Group"),
+        *("--requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+        *("--proxy-client-cert-file", str(directory.pki / "front-proxy-client.crt")),
+        *("--proxy-client-key-file", str(directory.pki / "front-proxy-client.key")),
+    ]
+
+
+def _kubelet_server(directory: StateDir) -> list[str]:
+    if not (directory.pki / "kubelet.crt").exists():
+        return []
+    return [
+        *("--tls-cert-file", str(directory.pki / "kubelet.crt")),
+        *("--tls-private-key-file", str(directory.pki / "kubelet.key")),
+        *("--client-ca-file", str(directory.ca)),
+    ]
+
+
+def _scheduler(directory: StateDir, state: State, process: Process) -> list[str]:
+    return _with_kubeconfig("system:kube-scheduler", directory, state, process)
+
+
+def _controller_manager(directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        *_with_kubeconfig("system:kube-controller-manager", directory, state, process),
+        "--use-service-account-credentials",
+        *("--cluster-signing-cert-file", str(directory.ca)),
+        *("--cluster-signing-key-file", str(directory.pki / "ca.key")),
+        *("--service-account-private-key-file", str(directory.account_key)),
+    ]
+
+
+def _with_kubeconfig(user: str, directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        process.kind,
+        "--kubeconfig",
+        str(directory.component_kubeconfig(user)),
+        *_common(directory, state, process),
+    ]
+
+
+def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        "kubelet",
+        *("--kubeconfig", str(directory.component_kubeconfig(f"system:node:{process.nodes[0]}"))),
+        *("--nodes-file", str(directory.nodes_file(process.name))),
+        *("--root-dir", str(directory.kubelet_root())),
+        *(("--runtime-dir", state.runtime_dir) if state.runtime_dir else ()),
+        *_kubelet_server(directory),
+        *_common(directory, state, process),
+    ]
+
+
+def _driver(directory: StateDir, state: State, process: Process) -> list[str]:
+    name = drivers.name_of(process)
+    delay = drivers.sync_delay(state.nodes, name)
+    return [
+        "driver",
+        *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
+        *(("--sync-delay", str(delay)) if delay is not None else ()),
+        *_driver_files(directory, process),
+        *_common(directory, state, process),
+    ]
+
+
+def _driver_controller(directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        "driver-controller",
+        *("--driver-name", drivers.name_of(process)),
+        *_driver_files(directory, process),
+        *_common(directory, state, process),
+    ]
+
+
+def _metrics_server(directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        *_with_kubeconfig(addons.METRICS_SERVER_USER, directory, state, process),
+        *("--api-address", addons.METRICS_API_ADDRESS),
+        *("--tls-cert-file", str(directory.pki / "metrics-server.crt")),
+        *("--tls-private-key-file", str(directory.pki / "metrics-server.key")),
+    ]
+
+
+def _driver_files(directory: StateDir, process: Process) -> list[str]:
+    return [
+        *("--kubeconfig", str(directory.component_kubeconfig(drivers.user_of(process)))),
+        *("--driver-file", str(directory.nodes_file(process.name))),
+    ]
+
+
+_ARGUMENTS: dict[str, Builder] = {
+    "apiserver": _apiserver,
+    "controller-manager": _controller_manager,
+    "scheduler": _scheduler,
+    "kubelet": _kubelet,
+    drivers.KIND: _driver,
+    CONTROLLER: _driver_controller,
+    METRICS_SERVER: _metrics_server,
+}

@@ -1,1 +1,0 @@
-"""The scheduler's configuration file: `kubescheduler.config.k8s.io/v1`, KubeSchedulerConfiguration."""

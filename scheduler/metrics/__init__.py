@@ -1,1 +1,0 @@
-"""The scheduler's metrics, with upstream's names."""

@@ -1,1 +1,0 @@
-"""The semantic models, one per file: how parameters match attributes, and what an allocation takes."""

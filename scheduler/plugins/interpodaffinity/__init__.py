@@ -1,1 +1,0 @@
-"""The InterPodAffinity plugin and its queueing hints."""

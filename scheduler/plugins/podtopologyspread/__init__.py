@@ -1,1 +1,0 @@
-"""The PodTopologySpread plugin and its constraints."""

@@ -1,1 +1,0 @@
-"""Chooses victims so that a pod of higher priority fits, and evicts them."""
