@@ -1,7 +1,7 @@
 """Duties of a server apart from answers to requests: one task per duty, and what wakes it.
 
 A write that was refused (the database is full, a webhook does not answer) comes with no change that would
-wake anybody up: without this it would not be tried again before the server starts again.
+wake its duty, so that wakes again after a while.
 """
 
 import asyncio

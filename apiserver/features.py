@@ -314,7 +314,7 @@ def _aggregated_versions(gates: FeatureGates) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HookFeatures:
-    """Holds the decisions about the names of post-start hooks; sources in hooks.py."""
+    """Holds the decisions about the names of post-start hooks; sources in health_checks.py."""
 
     system_namespaces: bool = since(28)
     local_availability: bool = since(31)  # local and remote APIServices are looked after apart

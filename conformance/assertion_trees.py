@@ -2,7 +2,7 @@
 
 Maps are subsets, lists have the same length and match item by item, scalars are equal; a key in parentheses
 is a JMESPath expression of the object (`(length(spec.containers))`), whose value must match;
-`chainsaw/expressions.py` says what else a key may be.
+`conformance/chainsaw.py` says what else a key may be.
 """
 
 from collections.abc import Iterator, Mapping

@@ -155,7 +155,7 @@ class CellResult:
     log_hash: str = ""  # of a simulation: of its log, to the byte
     record: Record | None = None  # what the log says, for comparing; not part of the report
     divergence: Divergence | None = None
-    digest: str = ""  # of what it came from (resuming.py), if it was run to its end
+    digest: str = ""  # of what it came from (resumption.py), if it was run to its end
 
     def verdict(self, step: StepResult) -> StepVerdict:
         """Returns whether the step did what the file says of it."""

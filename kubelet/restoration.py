@@ -14,7 +14,7 @@ from kubeskew.kubelet.allocation import StateFile, state_files
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState, format_set
 from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
-from kubeskew.kubelet.deviceplugins import pod_devices as device_checkpoint
+from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.dra import checkpoint as claim_checkpoint
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.features import checkpoint_for
@@ -29,7 +29,7 @@ from kubeskew.kubelet.resourcemanagers.pod_level import POD_SCOPE, NodeAmounts
 Kept = Mapping[str, bytes]  # files by their path below the kubelet's directory
 Contents = dict[str, Any]  # plain values; `entries` are those of pods or claims
 _HERE = Path()
-_DEVICES = f"{device_checkpoint.DIRECTORY}/{device_checkpoint.FILE_NAME}"
+_DEVICES = f"{pod_devices.DIRECTORY}/{pod_devices.FILE_NAME}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def _tried(file: str, read: Callable[[], Contents]) -> Restored:
         return Restored(file, read())
     except CheckpointError as error:
         return Restored(file, {}, refused=str(error), exit_code=error.exit_code)
-    except device_checkpoint.UnreadableCheckpointError as error:
-        return Restored(file, {}, given_up=device_checkpoint.UNREADABLE.format(error=error))
+    except pod_devices.UnreadableCheckpointError as error:
+        return Restored(file, {}, given_up=pod_devices.UNREADABLE.format(error=error))
 
 
 def _claims(features: KubeletFeatures, files: StateFiles) -> Contents:
@@ -148,7 +148,7 @@ def _managed(manager: CPUManager | MemoryManager) -> Contents:
 
 
 def _devices(files: StateFiles) -> Contents:
-    found = device_checkpoint.read_checkpoint(files, _HERE / device_checkpoint.DIRECTORY)
+    found = pod_devices.read_checkpoint(files, _HERE / pod_devices.DIRECTORY)
     allocations, resources = found or ((), [])
     entries = {f"{pod}/{container}/{name}": sorted(each.ids) for pod, container, name, each in allocations}
     return {"resources": resources, "entries": entries}

@@ -1,7 +1,7 @@
 """Makes the families that every component has: its process, build, gates and number of families.
 
-By what a component claims to have been built is the same at `/version`. There are no families of Go's runtime
-(`go_*`), as there is none. Sources, 1.36:
+`/version` says the same of a component's build. There are no families of Go's runtime (`go_*`), because there
+is none. Sources, 1.36:
 component-base/metrics/{version.go,registry.go,processstarttime.go}, prometheus/features/metrics.go,
 client_golang/prometheus/process_collector_procfsenabled.go.
 """

@@ -1,6 +1,6 @@
 """Validation of CustomResourceDefinitions: their names, versions, conversion, subresources and columns.
 
-Field paths and printed values of its errors are those of this form.
+Field paths and printed values of errors are those of the internal version, to which v1 is converted first.
 
 Sources: apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go and types.go, 1.36;
 apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go (validateCustomResourceConversion) and

@@ -1,7 +1,8 @@
 """The authorizers of one server, asked in order: masters first, components that announce themselves last.
 
-Upstream has no such path, hence no role for it. As the node authorizer, this goes by the user's name, so that
-a component can announce its start before the roles of a new cluster are written. Roles decide who reads.
+Components announce themselves at COMPONENTS_PATH, which upstream does not have, hence no role for it. The
+authorizer of announcements goes by the user's name, as that of nodes does, so that a component can announce
+its start before the roles of a new cluster are written. Roles decide who reads.
 
 Source: k8s.io/apiserver/pkg/authorization/union/union.go and authorizerfactory/builtin.go, 1.36.
 """

@@ -1,9 +1,8 @@
 """Caches over stored objects: parsed and derived values, and keys of objects that changed.
 
-Nothing else is forgotten: what a key stands for must never change, as with revisions, digests and immutable
-values.
-
-Any change to an object of their resources, of this server or another, makes the value be forgotten.
+A cache of two generations forgets what was not used for long, and nothing else: what a key stands for must
+never change, as with revisions, digests and immutable values. A value derived from stored objects is
+forgotten at any change to an object of their resources, of this server or another.
 """
 
 import logging

@@ -10,29 +10,20 @@ from kubeskew.apiserver.aggregation.registered import AggregationServices
 from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
 from kubeskew.apiserver.deprecations import deprecation_warning, removed_release
 from kubeskew.apiserver.handlers import (
-    create as handlers_create,
-)
-from kubeskew.apiserver.handlers import (
-    delete as handlers_delete,
-)
-from kubeskew.apiserver.handlers import get, list_objects
-from kubeskew.apiserver.handlers import (
-    patch as handlers_patch,
-)
-from kubeskew.apiserver.handlers import (
-    update as handlers_update,
-)
-from kubeskew.apiserver.handlers import (
-    watch as handlers_watch,
+    create,
+    delete,
+    get,
+    list_objects,
+    patch,
+    update,
+    watch,
 )
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry import reviews as reviewing
-from kubeskew.apiserver.registry.autoscaling import scale as scaling
-from kubeskew.apiserver.registry.core import componentstatus as component_statuses
-from kubeskew.apiserver.registry.core import proxy as proxying
-from kubeskew.apiserver.registry.core import serviceaccount
+from kubeskew.apiserver.registry.autoscaling import scale
+from kubeskew.apiserver.registry.core import componentstatus, proxy, serviceaccount
 from kubeskew.apiserver.registry.core.pod import binding, connect, eviction, log
 from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
 from kubeskew.apiserver.registry.reviews import REVIEWS
@@ -43,19 +34,19 @@ ResourceHandler = Callable[[Request, Scope], Awaitable[Response]]
 _VERBS: dict[str, ResourceHandler] = {
     "get": get.get,
     "list": list_objects.list_objects,
-    "watch": handlers_watch.watch,
-    "create": handlers_create.create,
-    "update": handlers_update.update,
-    "patch": handlers_patch.patch,
-    "delete": handlers_delete.delete,
-    "deletecollection": handlers_delete.delete_collection,
+    "watch": watch.watch,
+    "create": create.create,
+    "update": update.update,
+    "patch": patch.patch,
+    "delete": delete.delete,
+    "deletecollection": delete.delete_collection,
 }
 _CONNECTED = ("exec", "attach", "portforward")
 # Subresources whose body is not the object itself.
 _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
-    ("scale", "get"): scaling.get,
-    ("scale", "update"): scaling.update,
-    ("scale", "patch"): scaling.patch,
+    ("scale", "get"): scale.get,
+    ("scale", "update"): scale.update,
+    ("scale", "patch"): scale.patch,
     ("binding", "create"): binding.bind,
     ("eviction", "create"): eviction.evict,
     ("log", "get"): log.log,
@@ -124,9 +115,9 @@ class Dispatcher:
 
     async def _proxied(self, request: Request, scope: Scope) -> Response:
         """Proxies to the backend of an object, by any method that upstream has a route for."""
-        if request.method not in proxying.METHODS:
+        if request.method not in proxy.METHODS:
             raise _refused(request.info, scope.resource)
-        return await proxying.proxy(request, scope)
+        return await proxy.proxy(request, scope)
 
     async def _unknown(self, request: Request) -> Response:
         """Below a group and version that is served, a Status; below others plain text, as upstream's mux."""
@@ -202,8 +193,8 @@ class Dispatcher:
             raise _refused(info, resource)
         if resource.storage_resource in REVIEWS:
             return reviewing.post_review
-        if resource.storage_resource == component_statuses.RESOURCE:
-            return component_statuses.get if info.verb == "get" else component_statuses.list_objects
+        if resource.storage_resource == componentstatus.RESOURCE:
+            return componentstatus.get if info.verb == "get" else componentstatus.list_objects
         return _VERBS[info.verb]
 
     def _of_subresource(self, info: RequestInfo, resource: Resource) -> ResourceHandler:

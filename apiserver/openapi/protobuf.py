@@ -2,9 +2,8 @@
 
 Vendor extensions, enums and the like travel as YAML text; JSON is YAML.
 
-Field numbers: gnostic's OpenAPIv2.proto. Only what `v2` makes is encoded.
-
-Field numbers: gnostic's OpenAPIv3.proto. Only what `v3` makes is encoded.
+Field numbers are those of gnostic's OpenAPIv2.proto and OpenAPIv3.proto. Only what our documents have is
+encoded.
 """
 
 import struct

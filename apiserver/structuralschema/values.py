@@ -328,8 +328,7 @@ def _multiple(factor: float) -> Bound:
         if used <= 0:
             text = f"factor MultipleOf declared for {dotted(path)} must be positive: {float_text(used)}"
             return ValidationError(text, ErrorType.INVALID, dotted(path), used, text)
-        quotient = 1 / used * value if used < 1 else value / used
-        if value % used == 0 if whole else is_whole(quotient):
+        if value % used == 0 if whole else is_whole(1 / used * value if used < 1 else value / used):
             return None
         return validation_errors.invalid(path, value, f"in body should be a multiple of {float_text(used)}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kubeskew.kubelet.checkpoints import checkpoint_manager as checksums
+from kubeskew.kubelet.checkpoints import checkpoint_manager
 from kubeskew.kubelet.checkpoints.checkpoint_manager import SpewText, items, mapping, string, struct
 
 Fields = Mapping[str, Any]
@@ -34,7 +34,7 @@ def checksum(version: str, entries: Sequence[Fields], form: EntryForm) -> int:
         ),
         "Checksum": SpewText("checksum.Checksum", "0"),
     }
-    return checksums.checksum(struct("*state.DRAManagerCheckpoint", fields))
+    return checkpoint_manager.checksum(struct("*state.DRAManagerCheckpoint", fields))
 
 
 def _printed_entry(entry: Fields, form: EntryForm) -> SpewText:

@@ -25,7 +25,6 @@ from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import ContainerProcess
 from kubeskew.kubelet.containers.network import HTTPRequest
 from kubeskew.kubelet.server import portforward, remotecommand
-from kubeskew.kubelet.server import remotecommand as wire
 from kubeskew.kubelet.server.access import Access
 from kubeskew.kubelet.server.logs import LogOptions, container_logs
 from kubeskew.kubelet.server.metrics import CONTENT_TYPE, cadvisor_metrics, probe_metrics, resource_metrics
@@ -135,7 +134,7 @@ class Routes:
     ) -> web.StreamResponse:
         if is_websocket(request):
             protocol = chosen_protocol(
-                offered_protocols(request, "Sec-WebSocket-Protocol"), wire.WEBSOCKET_PROTOCOLS
+                offered_protocols(request, "Sec-WebSocket-Protocol"), remotecommand.WEBSOCKET_PROTOCOLS
             )
             return await over_websocket(request, options, session, protocol)
         if "spdy/3.1" not in request.headers.get("Upgrade", "").lower():
@@ -143,7 +142,7 @@ class Routes:
                 400, f"unable to upgrade: missing upgrade headers in request: {shown_headers(request)}"
             )
         protocol = chosen_protocol(
-            offered_protocols(request, "X-Stream-Protocol-Version"), wire.SPDY_PROTOCOLS
+            offered_protocols(request, "X-Stream-Protocol-Version"), remotecommand.SPDY_PROTOCOLS
         )
         return await over_spdy(request, options, session, protocol or "channel.k8s.io")
 

@@ -17,8 +17,8 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
 from kubeskew.apiserver.storage.sql_log import LogReader
-from kubeskew.cluster.branches import unkept
 from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.revisions import unkept
 from kubeskew.conformance.chainsaw import seconds
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.evidence.rows import Row, rows

@@ -27,9 +27,8 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.durable_files import flush
 from kubeskew.apimachinery.gates import parse_overrides
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.storage.factory import Reader
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError, StorageError
-from kubeskew.apiserver.storage.records import EMPTY_REVISION, FORKED, REWOUND, STORE, Branch, ComponentEvent
+from kubeskew.apiserver.storage.records import FORKED, REWOUND, STORE, Branch, ComponentEvent
 from kubeskew.cluster import creation
 from kubeskew.cluster.change_plan import Target
 from kubeskew.cluster.failures import ClusterError, UserError
@@ -37,6 +36,7 @@ from kubeskew.cluster.kubelet_files import kubelet_files_at, restore_kubelet_fil
 from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.ports import Ports
 from kubeskew.cluster.probes import Probes
+from kubeskew.cluster.revisions import check_kept, unkept
 from kubeskew.cluster.state import Process, State, StateDir, write_secret, write_secrets
 
 _LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
@@ -47,24 +47,6 @@ _PARTS = ("data", "kubelet", "faults", "state.json")  # what is exchanged, in th
 _PLAN = "plan.json"
 
 Progress = Callable[[str], None]
-
-
-async def check_kept(reader: Reader, revision: int) -> None:
-    """Raises UserError if the log does not have the state at `revision`."""
-    newest, horizon = await reader.revision(), max(await reader.horizon(), EMPTY_REVISION)
-    if revision > newest:
-        raise unkept(FutureRevisionError(revision, newest))
-    if revision < horizon:
-        raise unkept(CompactedError(revision, horizon))
-
-
-def unkept(error: CompactedError | FutureRevisionError) -> UserError:
-    """Returns the refusal of a revision that the log does not have."""
-    if isinstance(error, FutureRevisionError):
-        return UserError(f"revision {error.asked} has not been written yet: the newest is {error.current}")
-    if error.horizon == EMPTY_REVISION:
-        return UserError(f"revision {error.asked} is before the first, {EMPTY_REVISION}")
-    return UserError(f"revision {error.asked} is compacted: the log begins after revision {error.horizon}")
 
 
 def state_at(state: State, timeline: Sequence[ComponentEvent], revision: int, ports: Ports) -> State:

@@ -131,7 +131,7 @@ def last_of_kind(name: str, targets: Mapping[str, Target]) -> str:
 
 
 def select(state: State, names: Iterable[str]) -> list[str]:
-    """Returns the components that `names` mean (component_names.py), or everything if there are none."""
+    """Returns the components that `names` mean (known_names.py), or everything if there are none."""
     components = state.components()
     wanted = list(names)
     if not wanted:

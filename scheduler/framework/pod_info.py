@@ -142,7 +142,7 @@ def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
 def pod_requests(spec: Mapping[str, Any], resized: Resized = _NONE) -> Amounts:
     """Computes what the pod needs at once, with pod-level requests and overhead.
 
-    `resized`: of containers that are being resized (resized_pods.py).
+    `resized`: of containers that are being resized (`resized` of `scheduler/event_handlers.py`).
     """
     total = _at_once(spec, "requests", resized)
     total.update(amounts((spec.get("resources") or {}).get("requests")))
@@ -199,7 +199,7 @@ def _scored(spec: Mapping[str, Any], requests: Amounts, resized: Resized) -> Amo
 class PodInfo:
     """A pod and what follows from its spec. The object is shared with the informer: read-only.
 
-    `resized`: of its containers that are being resized (resized_pods.py).
+    `resized`: of its containers that are being resized (`resized` of `scheduler/event_handlers.py`).
     """
 
     def __init__(self, pod: Object, resized: Resized = _NONE) -> None:

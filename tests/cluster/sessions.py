@@ -22,6 +22,8 @@ Session = Mapping[str, Any]
 Outcome = dict[str, Any]  # exit, stdout, stderr
 
 _WITHIN_SECONDS = 20.0
+# `kubectl wait` fails, instead of waiting, at an object whose `conditions` are still null.
+_TOO_EARLY = ".status.conditions accessor error: <nil> is of the type <nil>"
 _PARTS = {"full": ("exit", "stdout", "stderr"), "stdout": ("exit", "stdout"), "exit": ("exit",)}
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"  # the alphabet of generated names
 _HASH = rf"[{_SAFE}]{{8,10}}"
@@ -94,7 +96,8 @@ class Replayer:
         while True:
             outcome = self._run(command, run, folder)
             come = wanted.search(outcome["stdout"]) and outcome["exit"] == command["expect"]["exit"]
-            if "until" not in command or come:
+            too_early = _TOO_EARLY in outcome["stderr"]
+            if not too_early and ("until" not in command or come):
                 break
             if time.monotonic() > deadline:
                 outcome["stderr"] += f"\nnever came to {wanted.pattern}"

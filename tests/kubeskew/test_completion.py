@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from kubeskew.cli.commands.manual import SHELLS, VARIABLE
+from kubeskew.cli.commands.shells import SHELLS, VARIABLE
 from kubeskew.cli.main import cli, main
 
 

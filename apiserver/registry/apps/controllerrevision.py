@@ -8,7 +8,7 @@ from kubeskew.apimachinery.field import FieldError, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext
-from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, kind_name
 
 
@@ -18,7 +18,7 @@ class ControllerRevisionStrategy(BuiltIn):
     update_checks = (Check.METADATA, *UPDATE_AS_NEW)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = list(workload_validation.not_negative(obj, "", "revision"))
+        errors = list(workloads.not_negative(obj, "", "revision"))
         checks_object = ctx.features.workloads.revision_data_is_object
         data = obj.get("data")
         if data is None:
@@ -30,7 +30,7 @@ class ControllerRevisionStrategy(BuiltIn):
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if not ctx.features.workloads.revision_data_is_object:
             return self.validate(new, ctx)
-        return list(workload_validation.not_negative(new, "", "revision"))
+        return list(workloads.not_negative(new, "", "revision"))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if new.get("data") != old.get("data"):

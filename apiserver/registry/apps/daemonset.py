@@ -8,8 +8,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import Check, Checks, StrategyContext
-from kubeskew.apiserver.registry.shared import workloads as workload_status
-from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
 from kubeskew.apiserver.registry.shared.workloads import (
     CHECKED_TWICE,
@@ -33,9 +32,7 @@ def default_daemon_set(obj: Object, ctx: DefaultingContext) -> None:
 
 class DaemonSetStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(
-            workload_status.daemon_set_status_errors(new.get("status") or {}, old.get("status") or {})
-        )
+        return list(workloads.daemon_set_status_errors(new.get("status") or {}, old.get("status") or {}))
 
 
 class DaemonSetStrategy(SelectingStrategy):
@@ -43,7 +40,7 @@ class DaemonSetStrategy(SelectingStrategy):
 
     status = DaemonSetStatus
     update_checks = (Check.METADATA_CHANGE, Check.CHANGE, Check.STRUCTURE, Check.OWN_RULES)
-    spec_errors = staticmethod(workload_validation.daemon_set_errors)
+    spec_errors = staticmethod(workloads.daemon_set_errors)
     blank = {"metadata": {"annotations": {"deprecated.daemonset.template.generation": "0"}}}
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:

@@ -10,8 +10,7 @@ from kubeskew.apiserver.apply.managedfields.scale_handler import ScalePaths
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import LabelsKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import workloads as workload_status
-from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
 from kubeskew.apiserver.registry.shared.workloads import HISTORY, SelectingStrategy, default_rolling_update
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject, containers, ready_replicas
@@ -28,16 +27,14 @@ def default_deployment(obj: Object, ctx: DefaultingContext) -> None:
 
 class DeploymentStatus(LabelsKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(
-            workload_status.deployment_status_errors(new.get("status") or {}, old.get("status") or {})
-        )
+        return list(workloads.deployment_status_errors(new.get("status") or {}, old.get("status") or {}))
 
 
 class DeploymentStrategy(SelectingStrategy):
     """Deployments: annotations count like the spec, because replica sets get copies of them."""
 
     status = DeploymentStatus
-    spec_errors = staticmethod(workload_validation.deployment_errors)
+    spec_errors = staticmethod(workloads.deployment_errors)
     scale = ScalePaths()
     blank = {"spec": {"replicas": 0}}  # no pointer in upstream's internal struct
 

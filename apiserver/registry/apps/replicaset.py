@@ -7,7 +7,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields.scale_handler import ScalePaths
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill_null, struct
 from kubeskew.apiserver.registry.generic.strategy import Checks, StrategyContext
-from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
 from kubeskew.apiserver.registry.shared.workloads import CHECKED_TWICE, ReplicaStatus, SelectingStrategy
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject, template_cells
@@ -21,7 +21,7 @@ def default_replica_set(obj: Object, ctx: DefaultingContext) -> None:
 
 class ReplicaSetStrategy(SelectingStrategy):
     status = ReplicaStatus
-    spec_errors = staticmethod(workload_validation.replica_set_errors)
+    spec_errors = staticmethod(workloads.replica_set_errors)
     scale = ScalePaths()
     blank = {"spec": {"replicas": 0}}  # no pointer in upstream's internal struct
 

@@ -17,9 +17,7 @@ from kubeskew.apiserver.apply.managedfields.scale_handler import ScalePaths
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared import workloads as workload_status
-from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared import selectors, workloads
 from kubeskew.apiserver.registry.shared.internal_values import update_strategy
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions, template_options
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
@@ -86,17 +84,15 @@ def stateful_set_errors(spec: Object, options: PodOptions, of_set: SetOptions) -
         for position, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             at = index("spec.volumeClaimTemplates", position)
             errors += volumes_claims.claim_errors(claim.get("spec") or {}, child(at, "spec"))
-    errors += workload_validation.not_negative(spec, "spec", "replicas", "minReadySeconds")
+    errors += workloads.not_negative(spec, "spec", "replicas", "minReadySeconds")
     ordinals = spec.get("ordinals") or {}
-    errors += workload_validation.not_negative(
-        {"ordinals.start": ordinals.get("start")}, "spec", "ordinals.start"
-    )
+    errors += workloads.not_negative({"ordinals.start": ordinals.get("start")}, "spec", "ordinals.start")
     service = spec.get("serviceName") or ""
     if of_set.service_name and service:
         errors += [invalid("spec.serviceName", service, text) for text in names.dns1123_label(service)]
-    errors += workload_validation.selector_errors(spec, "statefulset")
+    errors += workloads.selector_errors(spec, "statefulset")
     errors += _template_errors(spec, options, of_set)
-    errors += workload_validation.restart_errors(spec, "StatefulSet")
+    errors += workloads.restart_errors(spec, "StatefulSet")
     return errors
 
 
@@ -127,24 +123,24 @@ def _policy_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def _rolling_errors(rolling: Object, path: str) -> Iterator[FieldError]:
-    yield from workload_validation.not_negative(rolling, path, "partition")
+    yield from workloads.not_negative(rolling, path, "partition")
     most, at = rolling.get("maxUnavailable"), child(path, "maxUnavailable")
     if most is None:
         return
-    yield from workload_validation.amount_or_percent(most, at)
-    if workload_validation.amount(most) == 0:
+    yield from workloads.amount_or_percent(most, at)
+    if workloads.amount(most) == 0:
         yield invalid(at, most, _ZERO_TEXT)
-    yield from workload_validation.at_most_all(most, at)
+    yield from workloads.at_most_all(most, at)
 
 
 def _template_errors(spec: Object, options: PodOptions, of_set: SetOptions) -> Iterator[FieldError]:
-    selector, labels = spec.get("selector"), workload_validation.template_labels(spec)
-    fits = workload_validation.matches(selector, labels)
+    selector, labels = spec.get("selector"), workloads.template_labels(spec)
+    fits = workloads.matches(selector, labels)
     if fits is None:
         yield invalid("spec.selector", selector, "")
         return
     if not fits and not selectors.takes_all(selector):
-        yield invalid("spec.template.metadata.labels", labels or None, workload_validation.NOT_MATCHING)
+        yield invalid("spec.template.metadata.labels", labels or None, workloads.NOT_MATCHING)
     template = spec.get("template") or {}
     if of_set.pod_template:
         yield from template_errors(_as_of_pods(template, spec), "spec.template", options)
@@ -195,9 +191,7 @@ def update_errors(new: Object, old: Object, features: WorkloadFeatures) -> list[
 
 class StatefulSetStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(
-            workload_status.stateful_set_status_errors(new.get("status") or {}, old.get("status") or {})
-        )
+        return list(workloads.stateful_set_status_errors(new.get("status") or {}, old.get("status") or {}))
 
 
 class StatefulSetStrategy(WorkloadStrategy):

@@ -7,7 +7,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields.scale_handler import ScalePaths
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, fill_null, struct
 from kubeskew.apiserver.registry.generic.strategy import Checks, StrategyContext
-from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
 from kubeskew.apiserver.registry.shared.workloads import CHECKED_TWICE, ReplicaStatus, WorkloadStrategy
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject, containers, labels
@@ -29,7 +29,7 @@ class ReplicationControllerStrategy(WorkloadStrategy):
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"
-    spec_errors = staticmethod(workload_validation.replication_controller_errors)
+    spec_errors = staticmethod(workloads.replication_controller_errors)
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
         return CHECKED_TWICE if ctx.features.workloads.controllers_twice else self.update_checks

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, struct
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext
-from kubeskew.apiserver.registry.resource import classic as classic_validation
+from kubeskew.apiserver.registry.resource import classic
 from kubeskew.apiserver.registry.resource.resourceclaim.strategy import (
     ClaimStrategy,
     classic_claim_cells,
@@ -42,7 +42,7 @@ class ClaimTemplateStrategy(ClaimStrategy):
         return errors + super()._errors(obj, ctx, stored=stored)
 
     def _classic_errors(self, obj: Object) -> list[FieldError]:
-        return list(classic_validation.template_errors(obj.get("spec") or {}))
+        return list(classic.template_errors(obj.get("spec") or {}))
 
 
 def resource_claim_template_cells(subject: Subject) -> Cells:

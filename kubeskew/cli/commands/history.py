@@ -20,8 +20,8 @@ from kubeskew.cli.commands.options import (
 )
 from kubeskew.cli.events import resource_of
 from kubeskew.cli.terminal import echo
-from kubeskew.cluster.branches import check_kept
 from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.revisions import check_kept
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.changes import changes, patch
 from kubeskew.conformance.evidence.log import Logged, Write

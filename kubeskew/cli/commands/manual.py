@@ -1,4 +1,4 @@
-"""The commands about the command line: `help` and `man`, `completion` of a shell, `schema` of files.
+"""The commands about the command line: `help` and `man`.
 
 Manual pages and help are made of what `--help` says.
 """
@@ -9,14 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
 
 from kubeskew.cli import completion
 from kubeskew.cluster.failures import UserError
 
 VERBATIM = "\b"  # click's mark of a paragraph whose lines are kept
-SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_KUBESKEW_COMPLETE"  # which click looks for, from the name of the program
 
 
 @click.command("help")
@@ -122,40 +119,3 @@ def _plain(text: str) -> str:
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     escaped = "".join(each if each.isascii() else f"\\[u{ord(each):04X}]" for each in escaped)
     return f"\\&{escaped}" if escaped.startswith(".") else escaped
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
-@click.pass_context
-def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands, components, gates, releases, scenarios and cells.
-
-    \b
-    source <(kubeskew completion bash)                                         # in ~/.bashrc
-    source <(kubeskew completion zsh)                                          # in ~/.zshrc, after compinit
-    kubeskew completion fish > ~/.config/fish/completions/kubeskew.fish
-    """
-    made = get_completion_class(shell)
-    if made is None:
-        raise UserError(f"there is no completion for {shell}")
-    root = ctx.find_root()
-    click.echo(made(root.command, {}, "kubeskew", VARIABLE).source())
-
-
-@click.command()
-@click.argument("kind", type=click.Choice(("cluster", "scenario")))
-def schema(kind: str) -> None:
-    """Print the JSON Schema of cluster files, or of scenarios.
-
-    An editor completes and checks a file whose first line names it, by a path relative to the file:
-
-    \b
-    # yaml-language-server: $schema=cluster.schema.json
-
-    \b
-    kubeskew schema cluster > cluster.schema.json
-    kubeskew schema scenario > scenario.schema.json
-    """
-    from kubeskew.cli.schemas import as_text  # which imports all operations of scenarios
-
-    click.echo(as_text(kind), nl=False)

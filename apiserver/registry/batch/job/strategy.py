@@ -8,11 +8,10 @@ from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.job import status_validation, validation
-from kubeskew.apiserver.registry.batch.job import validation as job_validation
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext
-from kubeskew.apiserver.registry.shared import workloads as workload_validation
+from kubeskew.apiserver.registry.shared import workloads
 from kubeskew.apiserver.registry.shared.pod_options import template_options
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import host_name_warnings, template_warnings
@@ -73,8 +72,7 @@ def default_job(obj: Object, ctx: DefaultingContext) -> None:
 
 class JobStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        workloads = ctx.features.workloads
-        return list(status_validation.status_errors(new, old, workloads))
+        return list(status_validation.status_errors(new, old, ctx.features.workloads))
 
 
 class JobStrategy(WithGeneration):
@@ -93,7 +91,7 @@ class JobStrategy(WithGeneration):
         super().prepare_for_create(obj, ctx)
         spec, metadata = obj["spec"], obj["metadata"]
         if ctx.features.workloads.marks_tracked_jobs:
-            metadata["annotations"] = {**(metadata.get("annotations") or {}), job_validation.TRACKING: ""}
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), validation.TRACKING: ""}
         if spec.get("manualSelector"):
             return
         prefixes = ("", _PREFIX) if ctx.features.workloads.prefixed_job_labels else ("",)
@@ -110,22 +108,22 @@ class JobStrategy(WithGeneration):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         prefixed = ctx.features.workloads.prefixed_job_labels
-        return job_validation.job_errors(obj, template_options(ctx), prefixed=prefixed)
+        return validation.job_errors(obj, template_options(ctx), prefixed=prefixed)
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         options = template_options(ctx, new["spec"], old["spec"])
-        labels = workload_validation.template_labels(old["spec"])
+        labels = workloads.template_labels(old["spec"])
         prefixed = ctx.features.workloads.prefixed_job_labels and all(
-            job_validation.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME)
+            validation.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME)
         )
-        markable = not ctx.features.workloads.marks_tracked_jobs or job_validation.is_marked(old)
-        return job_validation.job_errors(new, options, prefixed=prefixed, markable=markable)
+        markable = not ctx.features.workloads.marks_tracked_jobs or validation.is_marked(old)
+        return validation.job_errors(new, options, prefixed=prefixed, markable=markable)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """Returns the spec's errors once more, as ValidateJobSpecUpdate begins with them."""
         options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         return [
-            *job_validation.spec_errors(spec, options),
+            *validation.spec_errors(spec, options),
             *validation.change_errors(spec, old["spec"], _allowed(old, ctx)),
         ]
 

@@ -12,7 +12,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.core.service import allocation, validation
-from kubeskew.apiserver.registry.core.service import validation as service_validation
 from kubeskew.apiserver.registry.core.service.allocation import KIND, NODE_PORT_TYPES, Allocation, node_ports
 from kubeskew.apiserver.registry.core.service.validation import is_external, needs_health_check
 from kubeskew.apiserver.registry.core.service.warnings import service_warnings, status_warnings
@@ -187,7 +186,7 @@ class ServiceStrategy(BuiltIn):
         return True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return service_validation.service_errors(obj, None, ctx.features.services)
+        return validation.service_errors(obj, None, ctx.features.services)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         before, after = old["spec"], new["spec"]
@@ -195,7 +194,7 @@ class ServiceStrategy(BuiltIn):
             *validation.address_change_errors(after, before),
             *validation.class_errors(after, before),
             *validation.health_port_errors(after, before),
-            *service_validation.service_errors(new, old, ctx.features.services),
+            *validation.service_errors(new, old, ctx.features.services),
         ]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

@@ -20,7 +20,7 @@ from kubeskew.apiserver.registry.generic.strategy import (
     Checks,
     StrategyContext,
 )
-from kubeskew.apiserver.registry.resource import classic as classic_validation
+from kubeskew.apiserver.registry.resource import classic
 from kubeskew.apiserver.registry.resource.classic import ClassicStatus
 from kubeskew.apiserver.registry.resource.devices import as_v1, is_classic
 from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
@@ -110,7 +110,7 @@ class ClaimStatusStrategy(ClassicStatus):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if is_classic(ctx):
-            return list(classic_validation.claim_status_errors(new, old))
+            return list(classic.claim_status_errors(new, old))
         claim = as_v1(new, ctx)
         errors: list[FieldError] = []
         if not may_administer(new, ctx):
@@ -120,7 +120,7 @@ class ClaimStatusStrategy(ClassicStatus):
         errors += status_validation.claim_status_errors(claim, old, ctx.features.devices)
         if ctx.features.devices.checks_deallocation:
             status, before = new.get("status") or {}, old.get("status") or {}
-            errors += classic_validation.deallocation_errors(status, before)
+            errors += classic.deallocation_errors(status, before)
         return errors
 
 
@@ -188,7 +188,7 @@ class ClaimStrategy(BuiltIn):
         )
 
     def _classic_errors(self, obj: Object) -> list[FieldError]:
-        return list(classic_validation.claim_errors(obj.get("spec") or {}, "spec"))
+        return list(classic.claim_errors(obj.get("spec") or {}, "spec"))
 
 
 def resource_claim_cells(subject: Subject) -> Cells:

@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.generic.builtin import BuiltIn, HandwrittenVali
 from kubeskew.apiserver.registry.generic.strategy import ONCE_AS_NEW, Checks, StrategyContext
 from kubeskew.apiserver.registry.resource import classic
 from kubeskew.apiserver.registry.resource.devices import as_v1, is_classic, slice_change_errors
-from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
+from kubeskew.apiserver.registry.resource.resourceslice import validation
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 
@@ -59,14 +59,10 @@ class SliceStrategy(BuiltIn):
         if rules.wrapper:
             listed = (obj.get("spec") or {}).get("devices") or []
             bare = [place for place, device in enumerate(listed) if device.get("basic") is None]
-        return resourceslice_validation.slice_errors(as_v1(obj, ctx).get("spec") or {}, before, rules, bare)
+        return validation.slice_errors(as_v1(obj, ctx).get("spec") or {}, before, rules, bare)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return (
-            []
-            if not ctx.features.devices.slice_warnings
-            else resourceslice_validation.warnings(obj.get("spec") or {})
-        )
+        return [] if not ctx.features.devices.slice_warnings else validation.warnings(obj.get("spec") or {})
 
     def fields(self, obj: Object) -> dict[str, str]:
         found = super().fields(obj)

@@ -39,7 +39,6 @@ from kubeskew.apiserver.registry.shared.inline_claims import claim_template_erro
 from kubeskew.apiserver.registry.shared.internal_values import pod_claim
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import containers, scheduling, security
-from kubeskew.apiserver.registry.shared.podtemplate import security as pod_annotations
 from kubeskew.apiserver.registry.shared.podtemplate.containers import (
     PodFacts,
     ephemeral_errors,
@@ -387,10 +386,10 @@ def template_errors(template: Object, path: str, options: PodOptions) -> list[Fi
     errors = object_meta.validate_labels(labels, child(path, "labels"))
     if annotations:
         errors += object_meta.validate_annotations(annotations, at)
-        errors += pod_annotations.annotation_errors(annotations, spec, at)
+        errors += security.annotation_errors(annotations, spec, at)
     errors += pod_spec_errors(spec, inside, options)
     if annotations:
-        errors += pod_annotations.mismatch_errors(annotations, spec, inside)
+        errors += security.mismatch_errors(annotations, spec, inside)
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         errors.append(forbidden(child(inside, "ephemeralContainers"), text))

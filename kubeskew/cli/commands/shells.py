@@ -1,0 +1,46 @@
+"""The commands that shells and editors read: `completion` and `schema`. Shells run them as they start."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from kubeskew.cluster.failures import UserError
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_KUBESKEW_COMPLETE"  # which click looks for, from the name of the program
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print what makes a shell complete commands, components, gates, releases, scenarios and cells.
+
+    \b
+    source <(kubeskew completion bash)                                         # in ~/.bashrc
+    source <(kubeskew completion zsh)                                          # in ~/.zshrc, after compinit
+    kubeskew completion fish > ~/.config/fish/completions/kubeskew.fish
+    """
+    made = get_completion_class(shell)
+    if made is None:
+        raise UserError(f"there is no completion for {shell}")
+    root = ctx.find_root()
+    click.echo(made(root.command, {}, "kubeskew", VARIABLE).source())
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(("cluster", "scenario")))
+def schema(kind: str) -> None:
+    """Print the JSON Schema of cluster files, or of scenarios.
+
+    An editor completes and checks a file whose first line names it, by a path relative to the file:
+
+    \b
+    # yaml-language-server: $schema=cluster.schema.json
+
+    \b
+    kubeskew schema cluster > cluster.schema.json
+    kubeskew schema scenario > scenario.schema.json
+    """
+    from kubeskew.cli.schemas import as_text  # which imports all operations of scenarios
+
+    click.echo(as_text(kind), nl=False)
