@@ -1,7 +1,7 @@
 """The faults of one component that is a client: around its transports, and on the log's time line.
 
-`FaultyTransport` stands between the client and the API server. The component announces what fires
-as it announces its start. Before a crash it does so at once and waits for the answer, while nothing else of the
+`FaultyTransport` stands between the client and the API server. The component announces what fires as it
+announces its start. Before a crash it does so at once and waits for the answer, while nothing else of the
 process runs; so the crash comes exactly where it is meant to.
 """
 

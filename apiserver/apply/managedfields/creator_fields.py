@@ -1,9 +1,9 @@
 """The one entry of a new object that nobody managed before: its creator owns everything it sets.
 
 A new object is compared with a blank one of its Go type, so its creator owns what a struct holds, but not
-the struct. Custom resources have no Go type: nothing is there before them. The result is computed without the sets
-in between, because creates are what a server does most. Each schema that is met becomes a function once: it
-knows the elements of its fields and what is below.
+the struct. Custom resources have no Go type: nothing is there before them. The result is computed without the
+sets in between, because creates are what a server does most. Each schema that is met becomes a function once:
+it knows the elements of its fields and what is below.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go (the live object is a new one of the kind) and
 k8s.io/apimachinery/pkg/runtime/converter.go (omitempty omits no struct), 1.36.
