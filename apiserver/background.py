@@ -35,8 +35,8 @@ class Wakeups:
     def __init__(self, meter: QueueMeter | None = None) -> None:
         self._changed = asyncio.Event()
         self._meter = meter
-        self._names: list[str] = []  # of objects that have changed since the last `begin`
-        self._looked_at: list[str] = []
+        self._names: dict[str, None] = {}  # of objects that have changed since the last `begin`, in order
+        self._looked_at: dict[str, None] = {}
         self.failed = False  # since the last `begin`
         self._retry_seconds = FIRST_RETRY_SECONDS
 
@@ -45,11 +45,10 @@ class Wakeups:
         self._changed.set()
 
     def changed(self, key: Named) -> None:
-        """Notes that an object has changed."""
-        if self._meter is not None:
+        """Notes that an object has changed; one that waits for a look already is no new item."""
+        if self._meter is not None and key.name not in self._names:
             self._meter.added(key.name)
-            if key.name not in self._names:
-                self._names.append(key.name)
+            self._names[key.name] = None
         self._changed.set()
 
     def fail(self) -> None:
@@ -62,7 +61,7 @@ class Wakeups:
         """Begins a look: changes from now on wake the next one."""
         self._changed.clear()
         self.failed = False
-        self._looked_at, self._names = self._names, []
+        self._looked_at, self._names = self._names, {}
         for name in self._looked_at:
             if self._meter is not None:
                 self._meter.begun(name)
@@ -72,7 +71,7 @@ class Wakeups:
         for name in self._looked_at:
             if self._meter is not None:
                 self._meter.ended(name)
-        self._looked_at = []
+        self._looked_at = {}
         if self.failed:
             seconds = min(self._retry_seconds, seconds or MAX_RETRY_SECONDS)
             self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)

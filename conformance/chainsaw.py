@@ -137,7 +137,7 @@ def named_files(where: str, name: str) -> list[Path]:
     folder = folder_of(where)
     try:
         found = sorted(folder.glob(name)) if _WILD & {*name} else [folder / name]
-    except (NotImplementedError, ValueError) as error:  # an absolute pattern, or ** beside something else
+    except (NotImplementedError, ValueError) as error:  # an absolute pattern, or ** within a name
         raise ScenarioError(f"{where}.file: {name} is no pattern beside the scenario: {error}") from error
     found = [path for path in found if path.is_file()]
     if not found:

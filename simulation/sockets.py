@@ -39,7 +39,7 @@ class MemorySockets:
     def at(self, path: str) -> "MemoryService | None":
         """Returns the server that listens at a path."""
         try:
-            found = os.stat(path)  # noqa: PTH116 - asked often
+            found = os.stat(path)  # noqa: PTH116 - at each connection: no Path objects
         except OSError:
             return None
         server = self.listening.get((found.st_dev, found.st_ino))
@@ -79,7 +79,7 @@ class MemoryService:
         if len(str(socket).encode()) > _PATH_BYTES_MAX:
             raise OSError(errno.EINVAL, f"listen unix {socket}: invalid argument")
         os.mknod(socket, stat.S_IFSOCK | 0o600)
-        found = os.stat(socket)  # noqa: PTH116 - as above
+        found = os.stat(socket)  # noqa: PTH116 - at each connection: no Path objects
         self._files.append((found.st_dev, found.st_ino))
         self._sockets.listening[self._files[-1]] = self
 

@@ -33,13 +33,13 @@ class Occupancy:
     Seconds are those of a monotonic clock. A state that lasted for no time at all counts, too.
     """
 
-    __slots__ = ("_alone", "_beside", "_since", "running", "waiting")
+    __slots__ = ("_queued", "_since", "_unqueued", "running", "waiting")
 
     def __init__(self, now: float) -> None:
         self.running = self.waiting = 0
         self._since = now
-        self._alone = [0.0]  # seconds in which nothing waited, by what ran
-        self._beside: dict[Usage, float] = {}  # seconds in which something waited
+        self._unqueued = [0.0]  # seconds in which nothing waited, by what ran
+        self._queued: dict[Usage, float] = {}  # seconds in which something waited
 
     def begin(self, now: float) -> None:
         """Notes that one more runs. This and `end` are what each request costs."""
@@ -47,11 +47,11 @@ class Occupancy:
         if self.waiting:
             self._pass(now)
         elif now > self._since:
-            self._alone[running] += now - self._since
+            self._unqueued[running] += now - self._since
             self._since = now
         self.running = running = running + 1
-        if running == len(self._alone):
-            self._alone.append(0.0)
+        if running == len(self._unqueued):
+            self._unqueued.append(0.0)
 
     def end(self, now: float) -> None:
         """Notes that one fewer runs."""
@@ -59,7 +59,7 @@ class Occupancy:
         if self.waiting:
             self._pass(now)
         elif now > self._since:
-            self._alone[running] += now - self._since
+            self._unqueued[running] += now - self._since
             self._since = now
         self.running = running - 1
 
@@ -68,7 +68,7 @@ class Occupancy:
         self._pass(now)
         self.waiting += change
         if self.waiting:
-            self._beside.setdefault((self.running, self.waiting), 0.0)
+            self._queued.setdefault((self.running, self.waiting), 0.0)
 
     def _pass(self, now: float) -> None:
         """Adds the time that has passed to what there was."""
@@ -77,20 +77,20 @@ class Occupancy:
         lasted, self._since = now - self._since, now
         if self.waiting:
             usage = self.running, self.waiting
-            self._beside[usage] = self._beside.get(usage, 0.0) + lasted
+            self._queued[usage] = self._queued.get(usage, 0.0) + lasted
         else:
-            self._alone[self.running] += lasted
+            self._unqueued[self.running] += lasted
 
     def until(self, now: float) -> Mapping[Usage, float]:
         """Returns the seconds of each state up to now."""
         self._pass(now)
-        return {(running, 0): seconds for running, seconds in enumerate(self._alone)} | self._beside
+        return {(running, 0): seconds for running, seconds in enumerate(self._unqueued)} | self._queued
 
     def restart(self, now: float) -> Mapping[Usage, float]:
         """Returns the seconds of each state up to now, and sums up anew."""
         ended = self.until(now)
-        self._alone = [0.0] * (self.running + 1)
-        self._beside = {(self.running, self.waiting): 0.0} if self.waiting else {}
+        self._unqueued = [0.0] * (self.running + 1)
+        self._queued = {(self.running, self.waiting): 0.0} if self.waiting else {}
         return ended
 
 

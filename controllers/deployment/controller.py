@@ -326,18 +326,17 @@ class Rollout:
     async def _sync_revision(self, *, create: bool) -> None:
         number = replica_sets.next_revision(self.old)
         if self.new is not None:
-            await self._update_new(number)
+            await self._update_new(self.new, number)
         elif create:
             await self._create_new(number)
 
-    async def _update_new(self, number: int) -> None:
-        assert self.new is not None  # noqa: S101 - for the type checker
-        annotations = replica_sets.annotations_of_new(self.deployment, self.new, number)
-        spec, metadata = self.new["spec"], self.new["metadata"]
+    async def _update_new(self, new: Object, number: int) -> None:
+        annotations = replica_sets.annotations_of_new(self.deployment, new, number)
+        spec, metadata = new["spec"], new["metadata"]
         wait = self.deployment["spec"].get("minReadySeconds") or 0
         if annotations != (metadata.get("annotations") or {}) or (spec.get("minReadySeconds") or 0) != wait:
             changed = {
-                **self.new,
+                **new,
                 "metadata": {**metadata, "annotations": annotations},
                 "spec": {**spec, "minReadySeconds": wait},
             }
@@ -345,9 +344,9 @@ class Rollout:
             return
         condition = None
         if has_deadline(self.deployment) and not _has_progressing(self.deployment):
-            message = f'Found new replica set "{_name(self.new)}"'
+            message = f'Found new replica set "{_name(new)}"'
             condition = self._progressing("True", "FoundNewReplicaSet", message)
-        await self._note(replica_sets.revision(self.new), condition)
+        await self._note(replica_sets.revision(new), condition)
 
     async def _create_new(self, number: int) -> None:
         wanted = replica_sets.new_replica_set(

@@ -43,6 +43,13 @@ class Container:
     def running(self, now: datetime) -> bool:
         return self.ends_at is None or self.ends_at > now
 
+    @property
+    def ended_at(self) -> datetime:
+        """Returns when a container that does not run ended. Raises ValueError if it has no end."""
+        if self.ends_at is None:
+            raise ValueError(f"container {self.id} runs until it is stopped")
+        return self.ends_at
+
     def used(self, now: datetime) -> float:
         """Returns the core seconds that it has used up to a moment in which it runs."""
         seconds = (now - (self.metered_at or self.started_at + _STARTING)).total_seconds()

@@ -201,16 +201,14 @@ class ContainerStarter:
             if waiting is not None:
                 held_back[spec["name"]] = waiting
                 continue
-            assert ended.ends_at is not None  # noqa: S101 - it ended
-            self._services.backoff.restarted(_key(pod, spec), ended.ends_at)
+            self._services.backoff.restarted(_key(pod, spec), ended.ended_at)
             started |= await self._start(pod, sandbox, spec, held_back)
         return started, held_back
 
     def _back_off(self, pod: Object, spec: Object, ended: Container) -> WaitingReason | None:
         """Returns why the container may not run again yet."""
-        assert ended.ends_at is not None  # noqa: S101 - it ended
         backoff, key = self._services.backoff, _key(pod, spec)
-        until = backoff.waits_until(key, ended.ends_at)
+        until = backoff.waits_until(key, ended.ended_at)
         if until is None:
             return None
         self._try_again_at(until)

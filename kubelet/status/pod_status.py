@@ -96,13 +96,12 @@ def state_of(container: Container, now: datetime) -> Object:
     """Returns `{"running": …}` or `{"terminated": …}`."""
     if container.running(now):
         return {"running": {"startedAt": timestamp(container.started_at)}}
-    assert container.ends_at is not None  # noqa: S101 - what does not run has ended
     ended: Object = {
         "exitCode": container.exit_code,
         "reason": container.reason or ("Completed" if container.exit_code == 0 else "Error"),
         # containerd records no start if there was none
         "startedAt": timestamp(container.started_at) if not container.message else "1970-01-01T00:00:00Z",
-        "finishedAt": timestamp(container.ends_at),
+        "finishedAt": timestamp(container.ended_at),
         "containerID": container.container_id,
     }
     if container.message:

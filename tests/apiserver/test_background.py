@@ -3,9 +3,13 @@
 import asyncio
 
 import pytest
+from loop_clock import LoopClock
+from prometheus_client import CollectorRegistry
 
+from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 from kubeskew.apiserver import background
-from kubeskew.apiserver.background import Background
+from kubeskew.apiserver.background import Background, Wakeups
+from kubeskew.apiserver.storage.records import Key
 
 
 async def test_a_duty_that_fails_begins_again(
@@ -50,3 +54,24 @@ async def test_duties_end_with_the_server() -> None:
     await duties.stop()
 
     assert ended == [1]
+
+
+async def test_changed_objects_are_counted_as_items_of_a_queue() -> None:
+    """An object that changes before a look is one item of it; a look that fails is a retry."""
+    metrics = QueueMetrics(CollectorRegistry(), LoopClock())
+    meter = QueueMeter(metrics, "autoregister")
+    wakeups = Wakeups(meter)
+    for name in ("v1.", "v1.apps", "v1."):
+        wakeups.changed(Key("apiservices", "", name))
+    assert meter.depth == 2
+
+    wakeups.begin()
+    assert (meter.depth, len(meter.ages())) == (0, 2)
+    wakeups.fail()
+    wakeups.wake()
+    await wakeups.wait()
+
+    assert meter.ages() == []
+    assert metrics.adds.labels("autoregister").value == 2
+    assert metrics.retries.labels("autoregister").value == 1
+    assert metrics.worked.labels("autoregister").count == 2

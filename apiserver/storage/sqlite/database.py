@@ -171,7 +171,7 @@ def identity(name: str) -> _Identity:
     there is none.
     """
     try:
-        status = os.stat(name)  # noqa: PTH116 - twice a transaction
+        status = os.stat(name)  # noqa: PTH116 - twice a transaction: no Path objects
     except FileNotFoundError:
         return 0, 0
     return status.st_dev, status.st_ino

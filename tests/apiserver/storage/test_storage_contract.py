@@ -303,6 +303,16 @@ class TestStore:
         assert (store.cached_since("pods"), store.cached_since("widgets.example.com")) == (began, began + 3)
         assert store.horizon("widgets.example.com") == 0
 
+    async def test_fillings_of_a_cache_are_counted(self, store: CachedStore):
+        """A cache is filled with what is there: as the store begins, and whenever it is filled anew."""
+        await store.write(create(pod("p0")))
+        await store.write(create(pod("p1")))
+        assert store.fillings("pods") == (1, 0)
+
+        store.refill("pods")
+
+        assert store.fillings("pods") == (2, 2)
+
     async def test_the_horizon_moves_with_compaction_and_by_resource(self, store: CachedStore):
         """Older revisions are refused: after compaction for all, for a young resource before its birth."""
         for i in range(5):
