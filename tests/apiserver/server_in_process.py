@@ -88,15 +88,20 @@ class Caller:
                 yield event["type"], event["object"]
 
 
-async def open_server(minor: int | Version = 36, url: str = IN_MEMORY, **options: Any) -> APIServer:
-    """A server of release 1.`minor` over the store at `url`; close it with `close_server`."""
+async def open_server(
+    minor: int | Version = 36, url: str = IN_MEMORY, *, reuse: bool = True, **options: Any
+) -> APIServer:
+    """A server of release 1.`minor` over the store at `url`; close it with `close_server`.
+
+    With `reuse`, it may be given what an earlier one wrote at its start; its metrics then lack these requests.
+    """
     version = Version(minor) if isinstance(minor, int) else minor
     gates = FeatureGates(version, options.pop("gates", {}), options.pop("bugs", {}))
     environment = Environment(version, gates, SystemClock(), SeededEntropy(1))
     log = await SQLLog.open(url, environment.clock)
     store = await CachedStore.open(log, environment.clock)
     server = APIServer(ServerOptions(storage_url=url, **options), environment, store, log)
-    plain = (str(version), gates.flag(), gates.bugs) if url == IN_MEMORY and not options else None
+    plain = (str(version), gates.flag(), gates.bugs) if reuse and url == IN_MEMORY and not options else None
     if plain in _BEGINNINGS:
         await asyncio.gather(*(store.write(change) for change in _BEGINNINGS[plain]))
     await server.bootstrap()

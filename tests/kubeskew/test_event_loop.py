@@ -50,12 +50,24 @@ async def test_a_call_works_inside_of_another_loop(loop: EventLoop):
     assert await asyncio.to_thread(loop.run, doubled(2)) == 4
 
 
-def main_thread_waits() -> bool:
-    """Returns whether the main thread waits: a signal that comes just before is seen after the wait only."""
+async def main_thread_waits() -> bool:
+    """Returns whether the main thread waits for an answer, which a signal interrupts.
+
+    A thread that waits for the interpreter's lock sleeps, too, but not for 50 ms while nobody holds it: it would
+    look at the signal only after the wait for the answer that comes next.
+    """
     if sys.platform != "linux":
         return True
-    stat = Path(f"/proc/self/task/{threading.main_thread().native_id}/stat").read_text()
-    return stat.rpartition(")")[2].split()[0] == "S"
+    before = main_thread_status()
+    await asyncio.sleep(0.05)
+    return before[0] == "S" and main_thread_status() == before
+
+
+def main_thread_status() -> tuple[str, str]:
+    """Returns the state of the main thread, and how often it has gone to sleep."""
+    status = Path(f"/proc/self/task/{threading.main_thread().native_id}/status").read_text()
+    values = dict(line.split(":\t", 1) for line in status.splitlines())
+    return values["State"][0], values["voluntary_ctxt_switches"]
 
 
 def test_a_caller_that_is_interrupted_leaves_nothing_behind(loop: EventLoop):

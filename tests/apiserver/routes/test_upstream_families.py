@@ -28,10 +28,13 @@ async def scraped(api: Caller) -> dict[str, dict[str, float]]:
     return read(response.body.decode())
 
 
-async def test_a_fresh_server_shows_upstreams_families(api):
+async def test_a_fresh_server_shows_upstreams_families():
     """Shows dozens of them, with the labels and bounds of upstream's, and none without series."""
+    server = await open_server(reuse=False)
+    api = Caller(server, ADMIN)
     await api.get(MAPS)
     shown, known = await scraped(api), families(36)
+    await close_server(server)
 
     assert len(shown) >= 110
     assert "apiserver_flowcontrol_request_wait_duration_seconds" not in shown  # nobody exempt waits
@@ -160,7 +163,7 @@ async def test_verified_tokens_are_counted_by_whether_they_were_remembered(api):
 
 async def test_the_servers_own_requests_are_counted():
     """Counts what a server makes at its start as requests of its own, as upstream's over loopback are."""
-    server = await open_server(service_cluster_ip_range="10.97.0.0/16")
+    server = await open_server(reuse=False)
     shown = await scraped(Caller(server, ADMIN))
     await close_server(server)
 
