@@ -4,7 +4,7 @@ The table is `data/gates.json`, made by `hack/catalogue/generate_catalogue.py`. 
 component gets its `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -190,6 +190,16 @@ class FeatureGates:
     def known(self) -> list[str]:
         """Returns the names that the flag of this version accepts, sorted."""
         return [name for name in _table()["gates"] if self.knows(name)]
+
+    def states(self) -> Iterator[tuple[str, str, bool]]:
+        """Yields the names that the flag accepts, sorted, with the stage of each and whether it is on."""
+        for name in self.known():
+            spec = self.spec(name)
+            yield name, "GA" if spec is None else spec.stage, self.enabled(name)
+
+    def is_off(self, name: str) -> bool:
+        """A gate that the release no longer has is on for good; one that it lacks yet guards nothing."""
+        return self.spec(name) is not None and not self.enabled(name)
 
     def validate(self) -> None:
         """Raise GateError if this version's flag parser would refuse the overrides."""

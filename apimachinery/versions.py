@@ -1,8 +1,12 @@
 """Kubernetes releases that a component can be emulated at, and how they compare."""
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.(?P<patch>\d+))?(?:\+(?P<preview>[a-z0-9]+))?$")
 
@@ -90,4 +94,28 @@ class Version:
 DEFAULT_VERSION = Version(36)
 # Releases that `data/previews` and `data/gates.json` have beside those of the minors.
 PREVIEWS = (Version(25, "kep3063"), Version(29, "kep4381"))
-SUPPORTED = tuple(sorted([*PREVIEWS, *(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))]))
+# The newest patch of each minor, oldest first.
+MINORS = tuple(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
+SUPPORTED = tuple(sorted([*PREVIEWS, *MINORS]))
+
+
+def entry(table: Mapping[int, T], minor: int) -> T:
+    """The entry of the newest minor in the table that is not newer than `minor`; 0 stands for the oldest."""
+    return table[max(first for first in table if first <= minor)]
+
+
+def is_between(minor: int, first: int | None, last: int | None) -> bool:
+    """Both ends belong to the span; None is an open end."""
+    return (first is None or first <= minor) and (last is None or minor <= last)
+
+
+def changes_until(changes: Mapping[str, T], minor: int) -> Iterator[T]:
+    """Yields, oldest first, the changes of a data file that `minor` has; keys are releases such as `1.35`."""
+    minors = {int(release.partition(".")[2]): change for release, change in changes.items()}
+    return (minors[first] for first in sorted(minors) if first <= minor)
+
+
+def minors_between(one: Version, other: Version) -> list[Version]:
+    """The minors that lie between two versions, without those of both ends, oldest first."""
+    low, high = sorted((one.minor, other.minor))
+    return [version for version in MINORS if low < version.minor < high]

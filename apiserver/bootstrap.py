@@ -25,7 +25,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.local import built_in
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles, must_be_replaced, reconciled
 from kubeskew.apiserver.fairness import defaults
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http import request_info
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.options import ServerOptions
@@ -72,7 +72,7 @@ def data_of(options: ServerOptions, environment: Environment) -> dict[str, str]:
             "requestheader-extra-headers-prefix": options.requestheader_extra_headers_prefix,
             "requestheader-allowed-names": options.requestheader_allowed_names,
         }
-        if features_of(environment.gates).accounts.request_header_uid:
+        if Features.of(environment.gates).accounts.request_header_uid:
             lists["requestheader-uid-headers"] = options.requestheader_uid_headers
         data |= {name: json.dumps(list(values), separators=(",", ":")) for name, values in lists.items()}
     return data
@@ -121,7 +121,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
             *_objects(services, options, port),
             *_roles(services),
             *built_in(services),
-            *defaults.schemas(flow_control, services.environment.version.minor),
+            *defaults.schemas(flow_control, lease_locks_only=services.features.requests.lease_locks_only),
         ]
     )
     return first and rest
@@ -135,7 +135,7 @@ async def keep(services: Services, dispatch: Handler, options: ServerOptions, po
     priority and fairness' configuration (flowcontrol), 1.36.
     """
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
-    minor = services.environment.version.minor
+    leases = services.features.requests.lease_locks_only
     for turn in itertools.count(1):
         await services.environment.clock.sleep(KEEPING_SECONDS)
         objects = [*_service(services, options, port)]
@@ -143,7 +143,7 @@ async def keep(services: Services, dispatch: Handler, options: ServerOptions, po
             objects += [
                 *_namespaces(),
                 *defaults.levels(flow_control),
-                *defaults.schemas(flow_control, minor),
+                *defaults.schemas(flow_control, lease_locks_only=leases),
             ]
         for path, obj in objects:
             creation = _creation_of_missing(services, path, obj)

@@ -9,7 +9,7 @@ later. So it is with alphas, but for those of some releases that have no markers
 from typing import NamedTuple
 
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version, is_between
 from kubeskew.apiserver.apiextensions.resource import CustomResource
 
 
@@ -93,9 +93,9 @@ def deprecation_warning(resource: Resource, version: Version) -> str:
         return resource.warning
     api_version, kind = resource.api_version, resource.kind
     end = _KINDS.get((api_version, kind)) or _VERSIONS.get(api_version)
-    if end is None or version.minor < end.deprecated:
+    if end is None or not is_between(version.minor, end.deprecated, None):
         return ""
     gone = f", unavailable in v1.{end.removed}+" if end.removed else ""
-    named = end.instead and version.minor >= end.named_since
+    named = end.instead and is_between(version.minor, end.named_since, None)
     instead = f"; use {end.instead.format(kind=kind)}" if named else ""
     return f"{api_version} {kind} is deprecated in v1.{end.deprecated}+{gone}{instead}"

@@ -1,33 +1,36 @@
-"""Decides once, from a server's version and gates, what differs between releases and gates.
+"""The table of what differs between releases and gates in the API server.
 
-Every other module of the API server reads a named value from here and compares no minors itself (as plugins
-of kube-scheduler do with pkg/scheduler/framework/plugins/feature). A field's comment says what changes;
-`since`, `until`, `gate` and `of_minor` (feature_fields.py) say when. "From memory" marks what no source at
-hand confirms. Groups compare and hash by identity: there is one per set of gates.
+Every other module of the API server reads a named value from here and compares no minors itself. A field's
+comment says what changes, its rule when. "From memory" marks what no source at hand confirms.
 
 Not decided here: which resources and fields exist (the catalogue), what conversion and the types of a release
 are (libraries, which take the minor; those of CEL take a `Release`), and the roles that every cluster has (a
 table of their own).
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
-
 from kubeskew.apimachinery.cel.release import Release
-from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.dra_features import DRAFeatures
-from kubeskew.apiserver.feature_fields import (
-    build,
-    decided,
+from kubeskew.apimachinery.features import (
+    MINOR,
+    VERSION,
+    FeatureTable,
+    bug,
+    by_release,
+    choose,
+    fixed,
     gate,
-    known_bug,
+    has_flag,
+    has_gate,
+    made,
+    only,
+    part,
     preview,
-    repaired,
     since,
     unless_off,
     until,
 )
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.service_features import ServiceFeatures
 from kubeskew.apiserver.watch_cache_features import WatchCacheFeatures
@@ -35,36 +38,37 @@ from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 # Kinds whose changes were checked more than once until the release with the number: their strategy and
 # validation function called one another (pkg/registry/*/*/strategy.go, ValidateUpdate, 1.31 to 1.36).
-_CHECKED_ONCE_SINCE = {
-    "persistentvolumeclaims": 35, "volumeattachments.storage.k8s.io": 35,
-    "rolebindings.rbac.authorization.k8s.io": 35, "clusterrolebindings.rbac.authorization.k8s.io": 35,
-    "clusterroles.rbac.authorization.k8s.io": 35, "roles.rbac.authorization.k8s.io": 35,
-    "volumeattributesclasses.storage.k8s.io": 35, "networkpolicies.networking.k8s.io": 36,
-    "csinodes.storage.k8s.io": 36,
+_CHECKED_ONCE_IN_35 = {
+    "persistentvolumeclaims", "volumeattachments.storage.k8s.io", "rolebindings.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
+    "roles.rbac.authorization.k8s.io", "volumeattributesclasses.storage.k8s.io",
 }  # fmt: skip
+_CHECKED_ONCE_IN_36 = {"networkpolicies.networking.k8s.io", "csinodes.storage.k8s.io"}
+
+# The expressions of policies, webhooks and custom resources depend on this alone.
+EXPRESSIONS = made(Release, MINOR, misses_inner_networks=bug("k8s-130450"))
+
+# Upstream's internal types, as errors show them; since 1.34 differences are of lines.
+_INTERNAL = made(InternalTypes, MINOR, unified=since(34))
+
+# The end of the endpoint's beta version, once its gate exists, is "on".
+_AGGREGATED_BETA = gate("AggregatedDiscoveryEndpoint") & ~(
+    since(33) & has_gate("AggregatedDiscoveryRemoveBetaType") & gate("AggregatedDiscoveryRemoveBetaType")
+)
 
 
-def cel_release(gates: FeatureGates) -> Release:
-    """Returns what the expressions of policies, webhooks and custom resources depend on."""
-    return Release(gates.version.minor, misses_inner_networks=gates.bugs.present("k8s-130450"))
-
-
-def _internal_types(gates: FeatureGates) -> InternalTypes:
-    """Returns upstream's internal types, as errors show them; since 1.34 differences are of lines."""
-    return InternalTypes(gates.version.minor, unified=gates.version.minor >= 34)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PodFeatures:
+class PodFeatures(FeatureTable):
     """Holds the decisions about pods and pod templates: their rules, defaults, warnings and subresources.
 
     Source of most texts: pkg/apis/core/validation/validation.go and pkg/api/pod/{util,warnings}.go, 1.36.
     """
 
-    internal: InternalTypes = decided(_internal_types)
+    internal: InternalTypes = _INTERNAL
 
     # --- rules of specs; an old pod's use of a feature widens them (registry/shared/pod_options.py)
-    relaxed_env: bool = since(32, gate="RelaxedEnvironmentVariableValidation")  # names may be nearly anything
+    relaxed_env: bool = since(32) | gate(
+        "RelaxedEnvironmentVariableValidation"
+    )  # names may be nearly anything
     driver_required_alone: bool = since(35)  # of a missing CSI driver nothing else is said
     relaxed_dns: bool = gate("RelaxedDNSSearchValidation")  # search paths may have underscores
     zero_sleep: bool = gate("PodLifecycleSleepActionAllowZero")
@@ -79,15 +83,15 @@ class PodFeatures:
     host_network_users: bool = gate("UserNamespacesHostNetworkSupport")  # with user namespaces
     any_selinux_change: bool = gate("SELinuxMount")
     sidecars: bool = gate("SidecarContainers")
-    sidecar_resize: bool = since(33, gate="InPlacePodVerticalScaling")
+    sidecar_resize: bool = since(33) | gate("InPlacePodVerticalScaling")
     any_affinity_values: bool = until(32)  # required nodes may have label values that no label can have
 
     # --- rules and texts that no old pod changes
-    unknown_init_panics: bool = known_bug("k8s-124906")  # tables of pods do, at their statuses
-    marks_once_too_often: bool = known_bug("k8s-116554")  # evictions mark pods in a dry run, and before a 409
-    counts_alone: bool = known_bug("k8s-133097")  # why a budget refuses is told by numbers of pods
-    empty_budgets_select_none: bool = known_bug("k8s-119732")  # of the pods that are to be evicted
-    templates_without_image: bool = known_bug("k8s-135989")  # their image volumes need no reference
+    unknown_init_panics: bool = bug("k8s-124906")  # tables of pods do, at their statuses
+    marks_once_too_often: bool = bug("k8s-116554")  # evictions mark pods in a dry run, and before a 409
+    counts_alone: bool = bug("k8s-133097")  # why a budget refuses is told by numbers of pods
+    empty_budgets_select_none: bool = bug("k8s-119732")  # of the pods that are to be evicted
+    templates_without_image: bool = bug("k8s-135989")  # their image volumes need no reference
     image_mount_paths: bool = until(32)  # mounts of image volumes have no sub paths
     no_restart_of_init: bool = since(36)  # init containers that end may not ask to be restarted by a resize
     huge_page_names: bool = since(33)  # listed among the resources that a whole pod may have
@@ -100,28 +104,26 @@ class PodFeatures:
     host_users_wording: bool = since(34)  # texts name `hostUsers` instead of `pod.Spec.HostUsers`
     host_users_devices: bool = since(34)  # pods with users of their own have no block devices
     status_condition_path: bool = since(34)  # errors of conditions are at status, before at metadata
-    claim_status_path: bool = known_bug("k8s-137321")  # errors of the name of a status' claim are at `name`
+    claim_status_path: bool = bug("k8s-137321")  # errors of the name of a status' claim are at `name`
     status_user_path: bool = since(34)  # errors of a container status' user are at `user`, not the status
 
     # --- claims of pods
     # Where their sources stand: until 1.30 one level below the claim.
-    nested_claim_sources: bool = decided(
-        lambda gates: gates.version.minor <= 30 and gates.version.preview != "kep3063"
-    )
-    mirrors_may_claim: bool = known_bug("k8s-132151")  # pods that mirror static ones may name claims
+    nested_claim_sources: bool = until(30) & ~preview("kep3063")
+    mirrors_may_claim: bool = bug("k8s-132151")  # pods that mirror static ones may name claims
     inline_claim_templates: bool = preview("kep3063")  # instead of the name of a template
     # The names of claims and templates, but in 1.26 (116576).
-    claim_sources_checked: bool = decided(lambda gates: gates.version.minor != 26)
+    claim_sources_checked: bool = ~only(26)
     final_claim_names: bool = until(27)  # claims of templates are named after pod and claim
 
     # --- defaults and preparation
     lifts_grace: bool = since(27)  # a pod's negative grace period is read as 1
     # Host ports of templates: 1.28 left them alone; the gate brought the default back (from memory).
-    template_host_ports: bool = until(27, gate="DefaultHostNetworkHostPortsInPodTemplates")
+    template_host_ports: bool = until(27) | gate("DefaultHostNetworkHostPortsInPodTemplates")
     image_volumes: bool = gate("ImageVolume")  # they get a pull policy
     merged_affinity: bool = gate("MatchLabelKeysInPodAffinity")  # its matchLabelKeys become part of selectors
-    merged_constraints: bool = gate(
-        "MatchLabelKeysInPodTopologySpread", "MatchLabelKeysInPodTopologySpreadSelectorMerge"
+    merged_constraints: bool = gate("MatchLabelKeysInPodTopologySpread") & gate(
+        "MatchLabelKeysInPodTopologySpreadSelectorMerge"
     )
     app_armor_fields: bool = since(30)  # AppArmor has fields: annotations are copied into them and warned of
     generation: bool = since(33)  # pods count their generation
@@ -145,15 +147,10 @@ class PodFeatures:
     sources_repeat: bool = until(33)
 
     # --- resizes
-    resized_by_update: bool = gate("InPlacePodVerticalScaling", last=31)  # since by the subresource alone
-    proposes_resize: bool = gate("InPlacePodVerticalScaling", last=32)  # in `status.resize`
+    resized_by_update: bool = gate("InPlacePodVerticalScaling") & until(31)  # since by the subresource alone
+    proposes_resize: bool = gate("InPlacePodVerticalScaling") & until(32)  # in `status.resize`
     # A change of a pod's class has an error of its own.
-    update_keeps_qos: bool = decided(
-        lambda gates: (
-            29 <= gates.version.minor <= 31
-            or (gates.version.minor in (27, 28) and gates.enabled("InPlacePodVerticalScaling"))
-        )
-    )
+    update_keeps_qos: bool = since(27) & until(31) & (since(29) | gate("InPlacePodVerticalScaling"))
     pod_resize: bool = gate("InPlacePodLevelResourcesVerticalScaling")  # the pod's own resources may change
     init_resize: bool = gate("InPlacePodVerticalScalingInitContainers")  # those of all init containers may
     memory_shrinks: bool = since(34)  # a memory limit may shrink without a restart
@@ -165,40 +162,34 @@ class PodFeatures:
     authorizes_websockets: bool = gate("AuthorizePodWebsocketUpgradeCreatePermission")  # as "create", too
     disruption_condition: bool = gate("PodDisruptionConditions")  # evicted pods get DisruptionTarget
     observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions the server writes
-    dates_gating: bool = repaired("k8s-122636")  # the condition of a pod that is held back by gates
-    large_users: bool = repaired("k8s-138574")  # containers may have users of 32 bits in their status
-    checks_bound_node: bool = repaired("k8s-136776")  # the name of the node that a binding names
+    dates_gating: bool = fixed("k8s-122636")  # the condition of a pod that is held back by gates
+    large_users: bool = fixed("k8s-138574")  # containers may have users of 32 bits in their status
+    checks_bound_node: bool = fixed("k8s-136776")  # the name of the node that a binding names
     # Budgets may let pods that are not ready go. A release without the gate's name has it for good.
-    unhealthy_eviction: bool = decided(
-        lambda gates: (
-            not gates.knows("PDBUnhealthyPodEvictionPolicy") or gates.enabled("PDBUnhealthyPodEvictionPolicy")
-        )
-    )
+    unhealthy_eviction: bool = unless_off("PDBUnhealthyPodEvictionPolicy")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VolumeFeatures:
+class VolumeFeatures(FeatureTable):
     """Holds the decisions about claims, persistent volumes and CSI."""
 
-    internal: InternalTypes = decided(_internal_types)
+    internal: InternalTypes = _INTERNAL
     claim_shrinks: bool = gate("RecoverVolumeExpansionFailure")  # a failed expansion may be asked for less
     attributes_classes: bool = gate("VolumeAttributesClass")
     tokens_in_secrets: bool = gate("CSIServiceAccountTokenSecrets")  # drivers get them so, or are warned of
     immutable_classes: bool = since(36)  # the text for storage classes that change is that of other kinds
-    dates_phases: bool = since(31, gate="PersistentVolumeLastPhaseTransitionTime")  # of volumes
+    dates_phases: bool = since(31) | gate("PersistentVolumeLastPhaseTransitionTime")  # of volumes
     several_applied: bool = since(34)  # texts of allocated resources speak of several; more counts
     sources_across_namespaces: bool = gate("CrossNamespaceVolumeDataSource")
     any_data_source: bool = gate("AnyVolumeDataSource")
     removed_warnings: bool = since(28)  # persistent volumes of kinds that went (from memory)
     # The gate was on by default in 1.27, and its name is gone later: then the field has its default.
-    selinux_mounts: bool = since(27, gate="SELinuxMountReadWriteOncePod")
+    selinux_mounts: bool = since(27) | gate("SELinuxMountReadWriteOncePod")
     counts_change: bool = gate("MutableCSINodeAllocatableCount")
     any_affinity_values: bool = until(32)  # as of pods
     driver_required_alone: bool = since(35)  # of a missing CSI driver nothing else is said
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AccountFeatures:
+class AccountFeatures(FeatureTable):
     """Holds the decisions about service accounts and their tokens."""
 
     token_uid: bool = since(34)  # requests for tokens name the uid of the account
@@ -216,67 +207,58 @@ class AccountFeatures:
     enforcing_deprecated: bool = since(32)  # annotation kubernetes.io/enforce-mountable-secrets
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AdmissionFeatures:
+class AdmissionFeatures(FeatureTable):
     """Holds the decisions about admission and the objects that configure it."""
 
     policy_actions: bool = since(27)  # before, every binding denies
     parameter_selectors: bool = since(28)  # of policies; and what is done without any parameters
-    validating_policies: bool = unless_off("ValidatingAdmissionPolicy", minor=26)
-    mutating_policies: bool = unless_off("MutatingAdmissionPolicy", minor=32)
+    validating_policies: bool = since(26) & unless_off("ValidatingAdmissionPolicy")
+    mutating_policies: bool = since(32) & unless_off("MutatingAdmissionPolicy")
     mutates: bool = gate("MutatingAdmissionPolicy")
     longer_texts: bool = until(33)  # errors of policies name the field once more
     misspells_matching: bool = until(31)  # the path of a binding's matchResources
     # VolumeAttributesClasses begin with a finalizer.
-    protects_attributes_classes: bool = decided(
-        lambda gates: gates.version.minor >= 33 and gates.enabled("VolumeAttributesClass")
-    )
-    protects_pod_groups: bool = decided(  # so do PodGroups
-        lambda gates: gates.version.minor >= 36 and gates.enabled("GenericWorkload")
-    )
-    omits_empty_items: bool = known_bug("k8s-126146")  # lists of validating policies, and of their bindings
+    protects_attributes_classes: bool = since(33) & gate("VolumeAttributesClass")
+    protects_pod_groups: bool = since(36) & gate("GenericWorkload")  # so do PodGroups
+    omits_empty_items: bool = bug("k8s-126146")  # lists of validating policies, and of their bindings
     exempts_reviews: bool = gate("ExcludeAdmissionWebhookVirtualResources")  # from webhooks
     topology_labels: bool = gate("PodTopologyLabelsAdmission")  # pods get those of their node
-    mirrors_may_claim: bool = known_bug("k8s-132151")  # nodes may create pods that name resource claims
-    nodes_may_set_owners: bool = known_bug("k8s-133471")  # of their own objects, in an update
+    mirrors_may_claim: bool = bug("k8s-132151")  # nodes may create pods that name resource claims
+    nodes_may_set_owners: bool = bug("k8s-133471")  # of their own objects, in an update
     mirrors_refer_to_nothing: bool = since(
         34
     )  # nodes' pods: looks at volumes of all kinds, in words of its own
     checks_node_audiences: bool = gate("ServiceAccountNodeAudienceRestriction")
-    unknown_volumes_refuse: bool = known_bug("k8s-140607")  # nodes a token, whatever they are allowed
-    checks_kubelet_requests: bool = decided(
-        lambda gates: not gates.enabled("AllowInsecureKubeletCertificateSigningRequests")
-    )
-    pod_security_release: int = decided(lambda gates: gates.version.minor)  # of the standards
+    unknown_volumes_refuse: bool = bug("k8s-140607")  # nodes a token, whatever they are allowed
+    checks_kubelet_requests: bool = ~gate("AllowInsecureKubeletCertificateSigningRequests")
+    pod_security_release: int = MINOR  # of the standards
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestFeatures:
+class RequestFeatures(FeatureTable):
     """Holds the decisions about requests for any resource."""
 
     # Kinds whose changes are checked once, by the names of their resources.
-    checked_once: frozenset[str] = decided(
-        lambda gates: frozenset(
-            name for name, first in _CHECKED_ONCE_SINCE.items() if gates.version.minor >= first
-        )
+    checked_once: frozenset[str] = by_release(
+        {
+            0: frozenset(),
+            35: frozenset(_CHECKED_ONCE_IN_35),
+            36: frozenset(_CHECKED_ONCE_IN_35 | _CHECKED_ONCE_IN_36),
+        }
     )
     retries_names: bool = gate("RetryGenerateName")
     # A 404 comes before the uid's 409 (from memory; surely in 1.36).
     absence_before_uid: bool = since(34)
     # Answers name the objects that cannot be read, and deletions may ignore that.
-    unsafe_deletion: bool = decided(
-        lambda gates: (
-            gates.knows("AllowUnsafeMalformedObjectDeletion")
-            and gates.enabled("AllowUnsafeMalformedObjectDeletion")
-        )
+    unsafe_deletion: bool = has_flag("AllowUnsafeMalformedObjectDeletion") & gate(
+        "AllowUnsafeMalformedObjectDeletion"
     )
     readable_is_conflict: bool = since(37)  # to delete a readable object so
     unsafe_dry_runs: bool = since(37)  # of such deletions (134037)
     tells_first_unreadable: bool = since(37)  # failed lists tell the first error
-    watches_within_namespace: bool = known_bug("k8s-125145")  # of its path, though namespaces are in none
+    watches_within_namespace: bool = bug("k8s-125145")  # of its path, though namespaces are in none
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
-    ends_in_the_past: bool = known_bug("k8s-122646")  # a deletion may, once its grace is shortened
-    unreadable_options_are_bad: bool = repaired("k8s-133358")  # 400 instead of 500: the client's fault
+    ends_in_the_past: bool = bug("k8s-122646")  # a deletion may, once its grace is shortened
+    unreadable_options_are_bad: bool = fixed("k8s-133358")  # 400 instead of 500: the client's fault
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
     nobody_is_bad: bool = since(35)  # 400 instead of 500 for impersonation headers without a user
     components_are_found: bool = since(33)  # a component status that there is not: 404 instead of 500
@@ -287,33 +269,27 @@ class RequestFeatures:
     fairness: bool = unless_off("APIPriorityAndFairness")
     connect_verb: bool = since(27)  # of exec, logs and proxies in metrics (111988)
     # Versions of the aggregated discovery document, best first; may be empty.
-    aggregated_discovery: tuple[str, ...] = decided(lambda gates: _aggregated_versions(gates))
+    aggregated_discovery: tuple[str, ...] = choose(
+        _AGGREGATED_BETA,
+        by_release({0: ("v2beta1",), 30: ("v2", "v2beta1")}),
+        by_release({0: (), 30: ("v2",)}),
+    )
     condition_texts: bool = until(33)  # errors of conditions say that what is missing must be set
     names_level_type: bool = until(33)  # the text of exempt priority levels begins with "type"
     level_types_required: bool = since(36)  # an empty type of a level or its response is none
     handlers_required: bool = since(36)  # an empty handler of a runtime class is none
+    lease_locks_only: bool = since(34)  # flow schemas of leader election have no Endpoints and ConfigMaps
     exempt_levels: bool = since(28)  # exempt priority levels have shares
-    keeps_given_deletion: bool = known_bug("k8s-138908")  # of objects that an update or apply creates
-    refuses_duplicates: bool = known_bug("k8s-121575")  # no apply to objects whose lists repeat a key
-    whole_patches: bool = repaired("k8s-120327")  # JSON patches may replace and test the object as a whole
-    new_after_cleanup: bool = known_bug("k8s-137604")  # objects, once all of a deleted definition are gone
-    conversion_wants_metadata: bool = known_bug("k8s-117301")  # of a custom resource, by name only
-    applies_while_terminating: bool = known_bug("k8s-132467")  # objects of a definition that is being deleted
+    keeps_given_deletion: bool = bug("k8s-138908")  # of objects that an update or apply creates
+    refuses_duplicates: bool = bug("k8s-121575")  # no apply to objects whose lists repeat a key
+    whole_patches: bool = fixed("k8s-120327")  # JSON patches may replace and test the object as a whole
+    new_after_cleanup: bool = bug("k8s-137604")  # objects, once all of a deleted definition are gone
+    conversion_wants_metadata: bool = bug("k8s-117301")  # of a custom resource, by name only
+    applies_while_terminating: bool = bug("k8s-132467")  # objects of a definition that is being deleted
     ended_migrations_run_not: bool = until(35)  # of storage versions, as their conditions say
 
 
-def _aggregated_versions(gates: FeatureGates) -> tuple[str, ...]:
-    minor = gates.version.minor
-    offered = ["v2"] if minor >= 30 else []
-    endpoint = gates.enabled("AggregatedDiscoveryEndpoint")  # its end, once removed, is "on"
-    removed = gates.spec("AggregatedDiscoveryRemoveBetaType") is not None and minor >= 33
-    if endpoint and not (removed and gates.enabled("AggregatedDiscoveryRemoveBetaType")):
-        offered.append("v2beta1")
-    return tuple(offered)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HookFeatures:
+class HookFeatures(FeatureTable):
     """Holds the decisions about the names of post-start hooks; sources in health_checks.py."""
 
     system_namespaces: bool = since(28)
@@ -322,36 +298,34 @@ class HookFeatures:
     service_ranges: bool = gate("MultiCIDRServiceAllocator")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SchemaFeatures:
+class SchemaFeatures(FeatureTable):
     """Holds the decisions about the structural schemas of custom resources."""
 
     status_owns_metadata: bool = since(36)  # who writes a definition's status; before, the change alone
     # The types of embedded resources are those of the release.
-    version: Version = decided(lambda gates: gates.version)
-    expressions: Release = decided(cel_release)  # of Kubernetes' CEL libraries
+    version: Version = VERSION
+    expressions: Release = EXPRESSIONS  # of Kubernetes' CEL libraries
     ratcheting: bool = gate("CRDValidationRatcheting")
-    keeps_optional_old_self: bool = known_bug("k8s-122343")  # of rules, with that gate off
+    keeps_optional_old_self: bool = bug("k8s-122343")  # of rules, with that gate off
     name_formats: bool = since(34)  # k8s-short-name, k8s-long-name
     numeric_formats: bool = since(36)  # older releases ignore int32, int64, float and double
     format_warnings: bool = since(34)
-    warns_of_numbers: bool = known_bug("k8s-133901")  # of int32, int64, float and double, too
+    warns_of_numbers: bool = bug("k8s-133901")  # of int32, int64, float and double, too
     # A failed rule shows the value, if it is a scalar, instead of its type.
     shows_scalars: bool = since(35)
 
 
-def _shown_version(version: Version) -> str:
-    """Returns what documents say of the version: since 1.31 that which is emulated, a minor."""
-    emulating = version.minor >= 31
-    return f"1.{version.minor}" if emulating else version.git_version
+def _shown_version(version: Version, *, emulated: bool) -> str:
+    """Documents name the emulated minor since there is such a thing, before that the release."""
+    return f"1.{version.minor}" if emulated else version.git_version
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DocumentFeatures:
+class DocumentFeatures(FeatureTable):
     """Holds the decisions about OpenAPI documents."""
 
-    version: Version = decided(lambda gates: gates.version)
-    shown_version: str = decided(lambda gates: _shown_version(gates.version))  # in documents
+    version: Version = VERSION
+    emulates: bool = since(33)  # `/version` says what is emulated
+    shown_version: str = made(_shown_version, VERSION, emulated=since(31))  # in documents
     enums: bool = gate("OpenAPIEnums")  # fields list their values
     cbor: bool = gate("CBORServingAndStorage")  # media types of kube-apiserver's own resources
     element_defaults: bool = until(35)  # of v3: what lists and maps hold has Go's zero value as default
@@ -364,51 +338,31 @@ class DocumentFeatures:
     shard_selectors: bool = since(36)  # parameter shardSelector
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Features:
+class Features(FeatureTable):
     """Holds every decision of one server, by concern."""
 
-    expressions: Release  # of Kubernetes' CEL libraries
-    internal: InternalTypes
-    strict_addresses: bool  # gate StrictIPCIDRValidation: addresses and ranges in canonical form only
-    pods: PodFeatures
-    services: ServiceFeatures
-    volumes: VolumeFeatures
-    workloads: WorkloadFeatures
-    devices: DRAFeatures
-    accounts: AccountFeatures
-    admission: AdmissionFeatures
-    requests: RequestFeatures
-    reads: WatchCacheFeatures
-    schemas: SchemaFeatures
-    documents: DocumentFeatures
-    hooks: HookFeatures
+    expressions: Release = EXPRESSIONS
+    internal: InternalTypes = _INTERNAL
+    strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only
+    pods: PodFeatures = part(PodFeatures)
+    services: ServiceFeatures = part(ServiceFeatures)
+    volumes: VolumeFeatures = part(VolumeFeatures)
+    workloads: WorkloadFeatures = part(WorkloadFeatures)
+    devices: DRAFeatures = part(DRAFeatures)
+    accounts: AccountFeatures = part(AccountFeatures)
+    admission: AdmissionFeatures = part(AdmissionFeatures)
+    requests: RequestFeatures = part(RequestFeatures)
+    reads: WatchCacheFeatures = part(WatchCacheFeatures)
+    schemas: SchemaFeatures = part(SchemaFeatures)
+    documents: DocumentFeatures = part(DocumentFeatures)
+    hooks: HookFeatures = part(HookFeatures)
+
+
+_DRIVERS_ALONE = gate("DRAControlPlaneController") & ~gate("DynamicResourceAllocation")
 
 
 def gate_conflict(gates: FeatureGates) -> str:
-    """Returns why a server does not start with these gates, which its flag took; empty if it does."""
-    if gates.enabled("DRAControlPlaneController") and not gates.enabled("DynamicResourceAllocation"):
+    """Names the gates that keep a server from starting though its flag took them; empty if none do."""
+    if _DRIVERS_ALONE.value(gates):
         return "DRAControlPlaneController feature requires DynamicResourceAllocation feature to be enabled"
     return ""
-
-
-@lru_cache(maxsize=256)
-def features_of(gates: FeatureGates) -> Features:
-    """Returns the decisions for a server with these gates, which know their version."""
-    return Features(
-        expressions=cel_release(gates),
-        internal=_internal_types(gates),
-        strict_addresses=gates.enabled("StrictIPCIDRValidation"),
-        pods=build(PodFeatures, gates),
-        services=build(ServiceFeatures, gates),
-        volumes=build(VolumeFeatures, gates),
-        workloads=build(WorkloadFeatures, gates),
-        devices=build(DRAFeatures, gates),
-        accounts=build(AccountFeatures, gates),
-        admission=build(AdmissionFeatures, gates),
-        requests=build(RequestFeatures, gates),
-        reads=build(WatchCacheFeatures, gates),
-        schemas=build(SchemaFeatures, gates),
-        documents=build(DocumentFeatures, gates),
-        hooks=build(HookFeatures, gates),
-    )

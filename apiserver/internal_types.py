@@ -15,6 +15,7 @@ from typing import Any
 
 from kubeskew.apimachinery.go_formats import as_written
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.versions import entry
 
 _FILE = Path(__file__).with_name("internal_types.json")
 _ZEROS: Mapping[str, Any] = {"s": "", "b": False, "i": 0, "q": "0", "n": None, "e": {}, "l": {}, "m": {}}
@@ -162,7 +163,4 @@ def _document() -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _fields_of(minor: int) -> Mapping[str, list[list[str]]]:
     types: dict[str, list[list[Any]]] = _document()["types"]
-    return {
-        name: next((shape for first, shape in reversed(steps) if first <= minor), steps[0][1]) or []
-        for name, steps in types.items()
-    }
+    return {name: entry({0: steps[0][1], **dict(steps)}, minor) or [] for name, steps in types.items()}

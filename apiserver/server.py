@@ -33,7 +33,7 @@ from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Wakeups
 from kubeskew.apiserver.fairness.metrics import FlowMetrics
 from kubeskew.apiserver.faults import ServerFaults
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.filters.fairness import Fairness
 from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
 from kubeskew.apiserver.health_checks import HealthChecks
@@ -79,7 +79,7 @@ class APIServer:
         if options.faults_dir:
             directory = Path(options.faults_dir)
             self.faults = ServerFaults(directory, options.name, environment, event_log, machine.kill)
-        features = features_of(environment.gates)
+        features = Features.of(environment.gates)
         metrics = RequestMetrics(
             partial(is_served, table),
             connect_verb=features.requests.connect_verb,
@@ -278,7 +278,7 @@ def _authenticator(
     options: ServerOptions, keys: AccountKeys, store: Store, environment: Environment, metrics: TokenMetrics
 ) -> UnionAuthenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
-    features = features_of(environment.gates)
+    features = Features.of(environment.gates)
     accounts = AccountTokens(keys, store, environment.clock, features.accounts, metrics)
     tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
     authorities = Authorities(

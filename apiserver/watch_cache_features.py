@@ -22,12 +22,10 @@ etcd3/store.go, etcd3/watcher.go, interfaces.go), 1.25 to 1.36.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 from typing import NamedTuple
 
-from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apiserver.feature_fields import decided, gate, repaired, since, until
+from kubeskew.apimachinery.features import FeatureTable, fixed, gate, made, since, until
 
 _WITHOUT_CACHE = "events"  # pkg/kubeapiserver/default_storage_factory_builder.go
 
@@ -65,12 +63,12 @@ class Sources(NamedTuple):
     limited_single: Source
 
 
-def _lists(gates: FeatureGates) -> Mapping[Read, Sources]:
+def _lists(*, consistent: bool, snapshots: bool, limited_from_store: bool) -> Mapping[Read, Sources]:
+    """`limited_from_store`: all limited lists are read from the store, but those at revision 0."""
     cache, store = Source.CACHE, Source.STORE
-    newest = cache if gates.enabled("ConsistentListFromCache") else store
-    exact = cache if gates.enabled("ListFromCacheSnapshot") else store
-    old = gates.version.minor <= 30  # all limited lists are read from the store, but at revision 0
-    limited, limited_newest = (store, store) if old else (cache, newest)
+    newest = cache if consistent else store
+    exact = cache if snapshots else store
+    limited, limited_newest = (store, store) if limited_from_store else (cache, newest)
     continued_now = newest if exact is cache else store
     return {
         Read.NEWEST: Sources(newest, limited_newest, newest, limited_newest),
@@ -83,11 +81,15 @@ def _lists(gates: FeatureGates) -> Mapping[Read, Sources]:
     }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WatchCacheFeatures:
+class WatchCacheFeatures(FeatureTable):
     """Holds the decisions about reads: who answers them, and what there is to be told."""
 
-    lists: Mapping[Read, Sources] = decided(_lists)
+    lists: Mapping[Read, Sources] = made(
+        _lists,
+        consistent=gate("ConsistentListFromCache"),
+        snapshots=gate("ListFromCacheSnapshot"),
+        limited_from_store=until(30),
+    )
     # A watch without a revision, and without a wish about initial events.
     watches_from_store: bool = gate("WatchFromStorageWithoutResourceVersion")
     # `sendInitialEvents` may be given; legacy watches of what is there have it set, so that those that take
@@ -97,7 +99,7 @@ class WatchCacheFeatures:
     # without a selector are answered by the store; before, those that are content with any revision.
     refuses_unfilled: bool = gate("ResilientWatchCacheInitialization")
     tells_failure: bool = since(33)  # why it cannot be filled; clients wait longer and longer
-    tells_future_lists: bool = repaired("k8s-132374")  # 504, of exact lists that the store answers; else 500
+    tells_future_lists: bool = fixed("k8s-132374")  # 504, of exact lists that the store answers; else 500
     parse_failures: bool = until(32)  # a list that the cache answers gets 500 for what is no revision
     pages_deletions: bool = since(28)  # deletions of collections list in pages of 10,000: they have a limit
 

@@ -91,7 +91,7 @@ class Setup:
 
     def __init__(self, make: Callable[[str, int], Iterator[Object]], nodes: int, devices: int) -> None:
         gates = FeatureGates(DEFAULT_VERSION)
-        features = AllocatorFeatures.of(DEFAULT_VERSION, gates)
+        features = AllocatorFeatures.of(gates)
         classes, index = DeviceClasses(), SliceIndex(features)
         classes.set_class({"metadata": {"name": "gpu"}, "spec": {}})
         self.nodes = [Node(f"node-{i}", {}) for i in range(nodes)]

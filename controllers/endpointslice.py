@@ -38,7 +38,7 @@ class EndpointSliceController(ServiceController):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         environment = context.environment
-        self._features = EndpointsFeatures.of(environment.version, environment.gates)
+        self._features = EndpointsFeatures.of(environment.gates)
         self._slices = context.informer(ENDPOINT_SLICES)
         self._slices.add_index("service", lambda slice_: service_keys(slice_, _MANAGER))
         self._slices.add_handler(deleted=self._slice_deleted)

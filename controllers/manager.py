@@ -18,6 +18,7 @@ from kubeskew.apimachinery.client.rest import APIClient, Dial, dial, user_agent
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, Request, Response, Transport
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.features import Condition, always, gate, since
 from kubeskew.apimachinery.golang.known_fields import Decode, as_is, decoder
 from kubeskew.apimachinery.metrics.series import QueueMetrics
 from kubeskew.apimachinery.process.component import ComponentContext
@@ -99,45 +100,47 @@ log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-controller-manager"
 
-# All controllers, each with the gate that must be on, if any.
-CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
-    (AccountTokensController, ""),
-    (ServiceAccountController, ""),
-    (RootCAPublisher, ""),
-    (NamespaceController, ""),
-    (GarbageCollector, ""),
-    (DeploymentController, ""),
-    (ReplicaSetController, ""),
-    (ReplicationManager, ""),
-    (StatefulSetController, ""),
-    (DaemonSetController, ""),
-    (JobController, ""),
-    (CronJobController, ""),
-    (TTLAfterFinishedController, ""),
-    (HorizontalController, ""),
-    (DisruptionController, ""),
-    (PersistentVolumeController, ""),
-    (ClaimProtectionController, ""),
-    (VolumeProtectionController, ""),
-    (AttributesClassProtectionController, "VolumeAttributesClass"),
-    (PodGroupProtectionController, "GenericWorkload"),
-    (EphemeralVolumeController, ""),
-    (ResourceClaimController, "DynamicResourceAllocation"),
-    (DeviceTaintEvictionController, "DRADeviceTaints"),
-    (PoolStatusController, "DRAResourcePoolStatus"),
-    (ResourceQuotaController, ""),
-    (NodeLifecycleController, ""),
-    (TaintEvictionController, ""),
-    (NodeTTLController, ""),
-    (PodGarbageCollector, ""),
-    (EndpointsController, ""),
-    (EndpointSliceController, ""),
-    (EndpointSliceMirroringController, ""),
-    (RoleAggregationController, ""),
-    (ApprovingController, ""),
-    (SigningController, ""),
-    (CleaningController, ""),
-    (StorageVersionMigrationController, "StorageVersionMigrator"),
+_ALWAYS: Condition = always(True)
+
+# The controllers, in the order in which they start, with what each depends on.
+CONTROLLERS: Sequence[tuple[type[Controller], Condition]] = (
+    (AccountTokensController, _ALWAYS),
+    (ServiceAccountController, _ALWAYS),
+    (RootCAPublisher, _ALWAYS),
+    (NamespaceController, _ALWAYS),
+    (GarbageCollector, _ALWAYS),
+    (DeploymentController, _ALWAYS),
+    (ReplicaSetController, _ALWAYS),
+    (ReplicationManager, _ALWAYS),
+    (StatefulSetController, _ALWAYS),
+    (DaemonSetController, _ALWAYS),
+    (JobController, _ALWAYS),
+    (CronJobController, _ALWAYS),
+    (TTLAfterFinishedController, _ALWAYS),
+    (HorizontalController, _ALWAYS),
+    (DisruptionController, _ALWAYS),
+    (PersistentVolumeController, _ALWAYS),
+    (ClaimProtectionController, _ALWAYS),
+    (VolumeProtectionController, _ALWAYS),
+    (AttributesClassProtectionController, since(33) & gate("VolumeAttributesClass")),
+    (PodGroupProtectionController, since(36) & gate("GenericWorkload")),
+    (EphemeralVolumeController, _ALWAYS),
+    (ResourceClaimController, gate("DynamicResourceAllocation")),
+    (DeviceTaintEvictionController, gate("DRADeviceTaints")),
+    (PoolStatusController, gate("DRAResourcePoolStatus")),
+    (ResourceQuotaController, _ALWAYS),
+    (NodeLifecycleController, _ALWAYS),
+    (TaintEvictionController, _ALWAYS),
+    (NodeTTLController, _ALWAYS),
+    (PodGarbageCollector, _ALWAYS),
+    (EndpointsController, _ALWAYS),
+    (EndpointSliceController, _ALWAYS),
+    (EndpointSliceMirroringController, _ALWAYS),
+    (RoleAggregationController, _ALWAYS),
+    (ApprovingController, _ALWAYS),
+    (SigningController, _ALWAYS),
+    (CleaningController, _ALWAYS),
+    (StorageVersionMigrationController, gate("StorageVersionMigrator")),
 )
 
 # Older names that --controllers accepts, from before 1.28 (upstream, cmd/kube-controller-manager/names).
@@ -370,10 +373,8 @@ class Manager:
             controller(
                 replace(context, used=[], client=accounts.of(controller.name) if accounts else context.client)
             )
-            for controller, gate in CONTROLLERS
-            if is_enabled(controller.name, self._options.controllers)
-            and (not gate or environment.gates.enabled(gate))
-            and environment.version.minor >= controller.first_minor
+            for controller, condition in CONTROLLERS
+            if is_enabled(controller.name, self._options.controllers) and condition.value(environment.gates)
         ]
         informers.start()
         for controller in controllers:

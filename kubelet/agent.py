@@ -29,7 +29,7 @@ from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.deviceplugins.plugin_server import DevicePluginServer
 from kubeskew.kubelet.dra.node import NodeDRA
-from kubeskew.kubelet.features import KubeletFeatures, features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.journal import JournalledFiles
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig, NodeLayout
@@ -122,7 +122,7 @@ class NodeAgent:
         self._announce = announce
         clock = self._clock = environment.clock
         self._client = client
-        self._features = features_of(environment.version, environment.gates)
+        self._features = KubeletFeatures.of(environment.gates)
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._files = files = JournalledFiles(self._layout.node, client.newest_revision)
         self._runtime = FakeRuntime(self._layout.runtime, config.name, clock, environment.entropy, files)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.kubelet.allocation import StateFile, state_files
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState, format_set
@@ -17,7 +18,7 @@ from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
 from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.dra import checkpoint as claim_checkpoint
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import checkpoint_for
+from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import FilesInMemory, StateFiles
 from kubeskew.kubelet.node.config import NodeConfig
@@ -63,9 +64,7 @@ def resource_managers(
     return found
 
 
-def restored(
-    config: NodeConfig, features: KubeletFeatures, kept: Kept
-) -> tuple[list[Restored], dict[str, bytes]]:
+def restored(config: NodeConfig, gates: FeatureGates, kept: Kept) -> tuple[list[Restored], dict[str, bytes]]:
     """Returns what a kubelet makes of a node's files, in the order in which it reads them, and the files as
     it writes them.
 
@@ -73,16 +72,17 @@ def restored(
     none that could be refused; of those that no such kubelet reads nothing is told.
     """
     files = FilesInMemory(kept)
-    found = [_tried(*each) for each in _readers(config, features, files)]
+    found = [_tried(*each) for each in _readers(config, gates, files)]
     return [each for each in found if each.file in kept], files.contents
 
 
 _Reader = tuple[str, Callable[[], Contents]]  # a file, and what reads it and writes it anew
 
 
-def _readers(config: NodeConfig, features: KubeletFeatures, files: StateFiles) -> Iterator[_Reader]:
+def _readers(config: NodeConfig, gates: FeatureGates, files: StateFiles) -> Iterator[_Reader]:
+    features = KubeletFeatures.of(gates)
     if features.keeps_claims:
-        yield claim_checkpoint.FILE_NAME, partial(_claims, features, files)
+        yield claim_checkpoint.FILE_NAME, partial(_claims, gates, files)
     for file in state_files(_HERE, features, files):
         yield file.name, partial(_given, file)
     for manager in resource_managers(config, _HERE, features, files):
@@ -99,8 +99,8 @@ def _tried(file: str, read: Callable[[], Contents]) -> Restored:
         return Restored(file, {}, given_up=pod_devices.UNREADABLE.format(error=error))
 
 
-def _claims(features: KubeletFeatures, files: StateFiles) -> Contents:
-    file = checkpoint_for(features.version, _HERE, files)
+def _claims(gates: FeatureGates, files: StateFiles) -> Contents:
+    file = DRAFeatures.of(gates).checkpoint(_HERE, files)
     infos = file.load()
     file.store(infos)
     return {"entries": {f"{info.namespace}/{info.name}": _claim(info) for info in infos}}

@@ -5,39 +5,28 @@ pkg/kubelet/sysctl/safe_sysctls.go and allowlist.go, 1.26 to 1.36, on a kernel t
 
 from kubeskew.apimachinery.objects import Object
 
-_SINCE: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (
-        0,
-        (
-            "kernel.shm_rmid_forced",
-            "net.ipv4.ip_local_port_range",
-            "net.ipv4.tcp_syncookies",
-            "net.ipv4.ping_group_range",
-            "net.ipv4.ip_unprivileged_port_start",
-        ),
-    ),
-    (27, ("net.ipv4.ip_local_reserved_ports",)),
-    (
-        29,
-        (
-            "net.ipv4.tcp_keepalive_time",
-            "net.ipv4.tcp_fin_timeout",
-            "net.ipv4.tcp_keepalive_intvl",
-            "net.ipv4.tcp_keepalive_probes",
-        ),
-    ),
-    (32, ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")),
+_FIRST = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.ip_unprivileged_port_start",
+    }
 )
+_RESERVED_PORTS = _FIRST | {"net.ipv4.ip_local_reserved_ports"}
+_TCP_TIMES = _RESERVED_PORTS | {
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+}
+_TCP_MEMORY = _TCP_TIMES | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
 
-
-def safe_sysctls(minor: int) -> frozenset[str]:
-    """Returns the names that a release takes for safe."""
-    return frozenset(name for first, names in _SINCE if first <= minor for name in names)
-
-
-def namespace_names(minor: int) -> tuple[str, str]:
-    """Returns what a release calls the namespaces of IPC and network in its errors."""
-    return ("IPC", "Net") if minor >= 29 else ("ipc", "net")
+# By the minors that these lists came with.
+SAFE_SYSCTLS = {0: _FIRST, 27: _RESERVED_PORTS, 29: _TCP_TIMES, 32: _TCP_MEMORY}
+# The words of errors for the namespaces of IPC and network.
+NAMESPACE_NAMES = {0: ("ipc", "net"), 29: ("IPC", "Net")}
 
 
 def forbidden_sysctl(pod: Object, safe: frozenset[str], namespaces: tuple[str, str]) -> str:

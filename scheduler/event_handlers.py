@@ -15,8 +15,7 @@ from kubeskew.apimachinery.objects import Object, is_resync
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apimachinery.process.runtime import Panic, raised
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.resizing import ResizingFeatures
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import ResizingFeatures, SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.pod_info import (
     Amounts,

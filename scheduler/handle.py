@@ -9,7 +9,7 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.filters import NodeFilter, Nominator
 from kubeskew.scheduler.metrics import Metrics
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kubeskew.apimachinery.metrics.series import Counters, Histograms
 from kubeskew.scheduler.allocator.binding_conditions import conditional
 from kubeskew.scheduler.allocator.claims import allocation
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.status import Status
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class DynamicMetrics:
         if features.binding_metrics:
             self._time_binding(registry)
         self._semantic: tuple[Gauge, Gauge, Gauge] | None = None
-        if features.classic is not None and features.classic.semantic:
+        if features.semantic_parameters:
             self._count_semantic(registry)
 
     def _count_claims(self, registry: "CollectorRegistry", name: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.placement import PlacementFeatures
+from kubeskew.scheduler.features import PlacementFeatures
 from kubeskew.scheduler.framework.filters import NodeFilter
 from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo

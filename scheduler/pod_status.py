@@ -15,7 +15,7 @@ from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 _PAUSES_SECONDS = (0.01, 0.05, 0.25)  # client-go, retry.DefaultBackoff

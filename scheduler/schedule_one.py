@@ -18,7 +18,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.runtime import structured, tell
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.cooperative import in_turns
-from kubeskew.scheduler.features.placement import PlacementFeatures
+from kubeskew.scheduler.features import PlacementFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.filters import NodeFilter
 from kubeskew.scheduler.framework.interfaces import CycleState

@@ -20,13 +20,14 @@ from kubeskew.apimachinery.process.runtime import Panic, raised
 from kubeskew.scheduler import profiles, volumes
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.event_handlers import ClusterInformers
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import EventLabels
 from kubeskew.scheduler.framework.filters import NodeFilter, Nominator
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.metrics import Metrics
 from kubeskew.scheduler.plugins.dynamicresources.classic.dra_manager import ClassicState
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.dra_manager import DynamicState
 from kubeskew.scheduler.plugins.dynamicresources.drafted import DraftedState
 from kubeskew.scheduler.plugins.registry import PluginContext
@@ -58,7 +59,7 @@ class SchedulerService:
         """Raises ProfileError for invalid settings. Without `queues` pending pods are left alone."""
         settings = settings or SchedulerSettings()
         self._panic = panic
-        self._features = SchedulerFeatures.of(environment.version, environment.gates)
+        self._features = SchedulerFeatures.of(environment.gates)
         self.metrics = Metrics(registry, self._features)
         self._informers = InformerFactory(client, environment.clock, environment.entropy, trimmed=True)
         names = [profile.scheduler_name for profile in settings.profiles]
@@ -112,9 +113,9 @@ class SchedulerService:
         self._watch_sizes()
 
     def _dynamic_state(self, environment: Environment) -> AnyState:
-        classic = self._features.classic
-        if classic is None or classic.beside_devices:
+        if self._features.devices or not self._features.drivers_allocate:
             return DynamicState(environment, self._features)
+        classic = ClassicFeatures.of(environment.gates)
         if classic.drafted:
             return DraftedState(environment, self._features, classic)
         return ClassicState(environment, self._features, classic)

@@ -303,47 +303,43 @@ def test_imports_name_the_one_package(folder: str):
     assert found == []
 
 
-# Where components may look at minors and gates beside their features, and why.
-VERSION_TABLES = {
-    "apiserver/admission/podsecurity/evaluation.py",  # a level of the standards names a version of its own
-    "apiserver/authorization/default_roles.py",  # a table of roles with the minors and gates of each
-    "apiserver/bootstrap.py",  # the default flow schemas are such a table, too
-    "apiserver/deprecations.py",  # a table of versions of the API with the minors of their end
-    "apiserver/feature_fields.py",
-    "apiserver/dra_features.py",  # a part of features.py
-    "apiserver/watch_cache_features.py",  # a part of features.py
-    "apiserver/service_features.py",  # a part of features.py, as the next
-    "apiserver/workload_features.py",
-    "apiserver/openapi/facts.py",  # a table of what published documents say, by release
-    "apiserver/openapi/v3.py",  # the files that documents of a release are made of
-    "apiserver/registry/generic/disabled_fields.py",  # the catalogue names the gates of fields
-    "apiserver/routes/paths.py",  # /version shows the minor
-    "controllers/manager.py",  # the table of controllers with the gate of each
-    # Drivers have no gates: a release of their library, and the version of the server that they write to.
-    "kubelet/drivers/resourceslice_controller.py",
-    "kubelet/drivers/classic_services.py",
-    "kubelet/drivers/controller/example.py",
-    "kubelet/drivers/kubelet_plugin.py",
-    "kubelet/drivers/controller/host.py",
-    "kubelet/drivers/pools.py",
-    "kubelet/drivers/profiles.py",
-}
+# What may compare minors and ask for gates: the vocabulary of features, versions, gates and bugs themselves,
+# the catalogue, and the rules of skew.
+DECIDES_VERSIONS = (
+    "apimachinery/catalogue/",
+    "apimachinery/features.py",
+    "apimachinery/gates.py",
+    "apimachinery/known_bugs.py",
+    "apimachinery/versions.py",
+    "kubeskew/cluster/skew.py",
+)
+MINOR_OR_PREVIEW = re.compile(r"(?:^|[._])(?:minor|preview)$")
+ASKED = {"gates.enabled", "gates.knows", "gates.spec", "bugs.present", "bugs.mended"}
 
 
-def is_features(path: str) -> bool:
-    """Says whether a module is there to look at minors and gates."""
-    return path.endswith("/features.py") or path.startswith("scheduler/features/")
+def compares_versions(tree: ast.Module) -> bool:
+    """Says whether a module compares minors or previews, or asks whether a gate is on or a bug is there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            compared = [dotted(side) for side in (node.left, *node.comparators)]
+            membership = all(
+                isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn) for operator in node.ops
+            )
+            if not membership and any(map(MINOR_OR_PREVIEW.search, compared)):
+                return True
+        if isinstance(node, ast.Call) and any(dotted(node.func).endswith(name) for name in ASKED):
+            return True
+    return False
 
 
-def test_versions_and_gates_are_decided_in_one_place():
-    """Modules below a component's features read named decisions; they compare no minors and know no gates."""
-    asks = re.compile(r"\.(?:minor|preview)\b|gates\.(?:enabled|knows|spec)\(|bugs\.present\(")
-    components = ("apiserver/", "controllers/", "kubelet/", "scheduler/")
+def test_versions_and_gates_are_decided_in_tables_of_features():
+    """Modules read named decisions; they compare no minors, and ask for no gate and no known bug."""
     found = {
-        name_of(path) for path in MODULES
-        if name_of(path).startswith(components) and asks.search(path.read_text())
-    }  # fmt: skip
-    assert {name for name in found if not is_features(name)} == VERSION_TABLES
+        name_of(path)
+        for path in MODULES
+        if not name_of(path).startswith(DECIDES_VERSIONS) and compares_versions(ast.parse(path.read_text()))
+    }
+    assert found == set()
 
 
 # Groups that register another group's modules, and why.

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-_SHARING_SINCE, _LISTS_SINCE = 34, 36
+from kubeskew.apimachinery.versions import entry
+
+# The releases whose API has these fields, though a gate may keep them off.
+_SHARING = {0: False, 34: True}
+_LISTS = {0: False, 36: True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +27,11 @@ class DeviceFeatures:
     @property
     def knows_sharing(self) -> bool:
         """Returns whether devices say if they allow several allocations."""
-        return self.minor >= _SHARING_SINCE and (self.consumable_capacity or self.stored)
+        return entry(_SHARING, self.minor) and (self.consumable_capacity or self.stored)
 
     @property
     def knows_includes(self) -> bool:
-        return self.minor >= _LISTS_SINCE and (self.list_attributes or self.stored)
+        return entry(_LISTS, self.minor) and (self.list_attributes or self.stored)
 
     @property
     def dynamic_attributes(self) -> bool:
@@ -41,4 +45,4 @@ class DeviceFeatures:
 
     @property
     def _lists_ungated(self) -> bool:
-        return self.minor >= _LISTS_SINCE and self.lists_ungated
+        return entry(_LISTS, self.minor) and self.lists_ungated

@@ -8,13 +8,14 @@ Source: k8s.io/apiserver/pkg/cel/environment (base.go, environment.go), 1.36.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from kubeskew.apimachinery.cel import mutations, types
 from kubeskew.apimachinery.cel.authorizer import AUTHORIZER, AUTHORIZER_SELECTORS
 from kubeskew.apimachinery.cel.declarations import Declared, declared_of
 from kubeskew.apimachinery.cel.estimator import Overrides
+from kubeskew.apimachinery.cel.features import LanguageFeatures
 from kubeskew.apimachinery.cel.library import kubernetes, lists
 from kubeskew.apimachinery.cel.library.kubernetes import FORMATS
 from kubeskew.apimachinery.cel.library.network import MISSING_INNER_NETWORKS, NETWORKS
@@ -25,6 +26,8 @@ from kubeskew.apimachinery.cel.parser import macros
 from kubeskew.apimachinery.cel.parser.macros import Macros
 from kubeskew.apimachinery.cel.release import Release
 from kubeskew.apimachinery.cel.types import Type
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version, is_between
 
 LIMIT = 1_000_000  # per call, unless the caller says otherwise
 
@@ -54,10 +57,6 @@ LIBRARIES = (
 )
 BINDINGS = Library(0, (), macros.BINDINGS)
 JSON_PATCH = Library(0, kubernetes.JSON_PATCH)
-_OPTIONALS_SINCE = 28
-_VALIDATED_SINCE = 29
-_KEYWORDS_SINCE = 31
-_CROSS_TYPE_SINCE = 28
 _CROSS_TYPE = tuple(
     f"{word}_{left}_{other}"
     for word in ("less", "less_equals", "greater", "greater_equals")
@@ -85,19 +84,9 @@ class Environment:
         """Returns the type that a name stands for."""
         return self.named.get(name) or mutations.nested(name, self.named)
 
-    @property
-    def optionals(self) -> bool:
-        return self.minor >= _OPTIONALS_SINCE
-
-    @property
-    def keywords(self) -> bool:
-        """Returns whether fields that are named like reserved words can be selected by those names."""
-        return self.minor >= _KEYWORDS_SINCE
-
-    @property
-    def validated(self) -> bool:
-        """Returns whether literal durations, timestamps, patterns and formats are checked when compiling."""
-        return self.minor >= _VALIDATED_SINCE
+    @cached_property
+    def language(self) -> LanguageFeatures:
+        return LanguageFeatures.of(FeatureGates(Version(self.minor)))
 
     def extended(
         self,
@@ -144,12 +133,12 @@ def _base(release: Release) -> Environment:
     known: dict[Any, Any] = {}
     for library in LIBRARIES:
         # what a stored expression may use was never removed from it by a later library
-        if library.since <= minor and (library.until is None or minor < library.until):
+        if is_between(minor, library.since, None if library.until is None else library.until - 1):
             functions += library.functions
             known.update(library.macros)
     if release.misses_inner_networks:
         functions = [MISSING_INNER_NETWORKS.get(function.identity, function) for function in functions]
-    if minor < _CROSS_TYPE_SINCE:
+    if not LanguageFeatures.of(FeatureGates(Version(minor))).compares_types:
         functions = [function for function in functions if function.identity not in _CROSS_TYPE]
     return Environment(minor, {}, {**types.NAMED, **_NAMED}, Functions(functions), known)
 

@@ -18,7 +18,6 @@ from kubeskew.apimachinery.cel.types import ANY, Type
 
 _RECURSION = 12_000  # enough for an expression of the deepest nesting allowed
 _MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # limits per environment: expressions, and their characters
-_TOLD_SINCE = 31  # errors name the result's type since this minor
 _DEEP = 100  # expressions with fewer nodes cannot exceed Python's own limit
 
 
@@ -113,10 +112,10 @@ class Program:
 
 def _check(expression: str, environment: Environment) -> Checked:
     try:
-        root = parse(expression, environment.macros, optionals=environment.optionals)
+        root = parse(expression, environment.macros, optionals=environment.language.optionals)
         variables = {name: declared.type for name, declared in environment.variables.items()}
         checker = Checker(
-            variables, environment.functions, environment.named_type, keywords=environment.keywords
+            variables, environment.functions, environment.named_type, keywords=environment.language.keywords
         )
         checked = checker.check(root)
     except CompileError as error:
@@ -130,7 +129,7 @@ def _check(expression: str, environment: Environment) -> Checked:
 def _invalid(checked: Checked, environment: Environment) -> Iterator[Issue]:
     yield from checker.mixed_aggregates(checked)
     yield from checker.wrong_versions(checked)
-    if environment.validated:
+    if environment.language.validated:
         yield from checker.wrong_literals(checked)
         yield from checker.wrong_formats(checked)
 
@@ -164,6 +163,6 @@ def compile_expression(expression: str, environment: Environment, results: tuple
         raise CompileError(*program.args)
     if results and program.result not in (*results, ANY):
         wanted = str(results[0]) if len(results) == 1 else f"one of [{' '.join(map(str, results))}]"
-        got = f" but got {program.result}" if environment.minor >= _TOLD_SINCE else ""
+        got = f" but got {program.result}" if environment.language.shows_result_type else ""
         raise CompileError(f"must evaluate to {wanted}{got}")
     return program

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from kubeskew.apimachinery.errors import GroupResource
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version, entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,15 @@ CUSTOM_RESOURCE_DEFINITIONS = Ref(
 )
 
 # The version of resource.k8s.io that upstream's own components of a minor speak.
-_DRA_VERSIONS = {26: "v1alpha1", 27: "v1alpha2", 28: "v1alpha2", 29: "v1alpha2", 30: "v1alpha2",
-                 31: "v1alpha3", 32: "v1beta1", 33: "v1beta1"}  # fmt: skip
-_DRA_LATEST = "v1"
+_DRA_VERSIONS = {0: "v1", 26: "v1alpha1", 27: "v1alpha2", 31: "v1alpha3", 32: "v1beta1", 34: "v1"}
 # The group and version in which a preview release has claims and classes.
 _DRAFTS = {"kep3063": ("cdi.k8s.io", "v1alpha1")}
 
 
 _GROUP = "resource.k8s.io"
+_CLASSES = {0: ("resourceclasses", "ResourceClass"), 31: ("deviceclasses", "DeviceClass")}
+_SLICES = {"kep4381": ("noderesourceslices", "NodeResourceSlice")}
+_CONTEXTS = {0: ("podschedulings", "PodScheduling"), 27: ("podschedulingcontexts", "PodSchedulingContext")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +110,9 @@ class DRARefs:
 def dra_refs(version: Version) -> DRARefs:
     """Returns the DRA API versions that a component of release `version` uses: e.g. v1beta1 at 1.32 and
     1.33, v1 from 1.34 on."""
-    group, spoken = _DRAFTS.get(version.preview, (_GROUP, _DRA_VERSIONS.get(version.minor, _DRA_LATEST)))
-    classes = (
-        ("resourceclasses", "ResourceClass") if version.minor <= 30 else ("deviceclasses", "DeviceClass")
-    )
-    slices = ("resourceslices", "ResourceSlice")
-    if version.preview == "kep4381":
-        slices = ("noderesourceslices", "NodeResourceSlice")
+    group, spoken = _DRAFTS.get(version.preview, (_GROUP, entry(_DRA_VERSIONS, version.minor)))
+    classes = entry(_CLASSES, version.minor)
+    slices = _SLICES.get(version.preview, ("resourceslices", "ResourceSlice"))
     return DRARefs(
         version=spoken,
         claims=Ref(group, spoken, "resourceclaims", True, "ResourceClaim"),
@@ -133,9 +130,7 @@ def dra_refs(version: Version) -> DRARefs:
 
 def scheduling_context_ref(version: Version) -> Ref:
     """Returns what scheduler and drivers' controllers of classic DRA talk through, 1.26 to 1.31."""
-    plural, kind = ("podschedulings", "PodScheduling")
-    if version.minor >= 27:
-        plural, kind = ("podschedulingcontexts", "PodSchedulingContext")
+    plural, kind = entry(_CONTEXTS, version.minor)
     return Ref(_GROUP, dra_refs(version).version, plural, True, kind)
 
 
@@ -151,7 +146,7 @@ def parameters_refs(version: Version) -> tuple[Ref, Ref]:
 
 def taint_rules_ref(version: Version) -> Ref:
     """Taint rules in the version that the components of a release speak (1.33 and later)."""
-    spoken = "v1alpha3" if version.minor <= 35 else "v1beta2" if version.minor == 36 else "v1"
+    spoken = entry({0: "v1alpha3", 36: "v1beta2", 37: "v1"}, version.minor)
     return Ref(_GROUP, spoken, "devicetaintrules", False, "DeviceTaintRule")
 
 
@@ -162,11 +157,11 @@ POOL_STATUS_REQUESTS = Ref(
 
 def attributes_classes_ref(version: Version) -> Ref:
     """Classes of volume attributes in the version that the components of a release speak (1.33 and later)."""
-    spoken = "v1beta1" if version.minor <= 33 else "v1"
+    spoken = entry({0: "v1beta1", 34: "v1"}, version.minor)
     return Ref("storage.k8s.io", spoken, "volumeattributesclasses", False, "VolumeAttributesClass")
 
 
 def pod_groups_ref(version: Version) -> Ref:
     """Groups of pods in the version that the components of a release speak (1.36 and later)."""
-    spoken = "v1alpha2" if version.minor <= 36 else "v1beta1"
+    spoken = entry({0: "v1alpha2", 37: "v1beta1"}, version.minor)
     return Ref("scheduling.k8s.io", spoken, "podgroups", True, "PodGroup")

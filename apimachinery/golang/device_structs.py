@@ -15,6 +15,7 @@ from kubeskew.apimachinery.field import Unquoted, show
 from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.versions import changes_until, is_between
 
 _OLDEST, _JSON_SINCE, _OMITS_ZERO_TIME = 31, 34, 34
 _METADATA: Final = "metav1.ObjectMeta"
@@ -50,8 +51,8 @@ class DeviceStructs:
 
     def __init__(self, minor: int) -> None:
         self._minor = minor
-        self._as_json = minor >= _JSON_SINCE
-        self._shows_zero_time = minor < _OMITS_ZERO_TIME
+        self._as_json = is_between(minor, _JSON_SINCE, None)
+        self._shows_zero_time = not is_between(minor, _OMITS_ZERO_TIME, None)
 
     def shown(self, value: Any, type_: str) -> Unquoted:
         """Returns the text of a value in JSON's names, of the internal type `type_`, as an error shows it."""
@@ -65,9 +66,8 @@ class DeviceStructs:
         data = files("kubeskew.apimachinery.data").joinpath("device_structs.json")
         document = json.loads(data.read_bytes())
         types: dict[str, _Fields | str | None] = document["types"]
-        for changed, later in document["changes"].items():
-            if int(changed.partition(".")[2]) <= self._minor:
-                types |= later
+        for later in changes_until(document["changes"], self._minor):
+            types |= later
         return types
 
     # --- JSON ------------------------------------------------------------------------------------------

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.go_formats import float_text
 from kubeskew.apimachinery.metrics.series import Family, families, known_names
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version, entry
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 _PLAIN = "text/plain; version=0.0.4; charset=utf-8"
-_ESCAPING = ((33, "; escaping=underscores"), (31, "; escaping=values"))  # of names, by the first minor
+_ESCAPING = {0: "", 31: "; escaping=values", 33: "; escaping=underscores"}  # of names
 _UNMARKED = "timingratiohistogram"  # is registered past component-base, which writes the marks
 
 
 def content_type(version: Version) -> str:
     """Returns the media type of the text at a version."""
-    return _PLAIN + next((text for since, text in _ESCAPING if version.minor >= since), "")
+    return _PLAIN + entry(_ESCAPING, version.minor)
 
 
 def exposition(collected: "Iterable[Metric]", version: Version, *, checked: bool = True) -> bytes:

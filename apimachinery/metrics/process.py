@@ -111,10 +111,8 @@ class ProcessMetrics:
         enabled = GaugeMetricFamily(
             "kubernetes_feature_enabled", "Whether a gate is on.", labels=("name", "stage")
         )
-        for name in gates.known():
-            spec = gates.spec(name)
-            stage = "" if spec is None or spec.stage == "GA" else spec.stage.upper()
-            enabled.add_metric((name, stage), float(gates.enabled(name)))
+        for name, stage, on in gates.states():
+            enabled.add_metric((name, "" if stage == "GA" else stage.upper()), float(on))
         yield enabled
         compatible = GaugeMetricFamily(
             "version_info", "The versions that the component emulates.", labels=_VERSION_LABELS

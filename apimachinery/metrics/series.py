@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import orjson
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.versions import NEWEST_MINOR, OLDEST_MINOR, Version
+from kubeskew.apimachinery.versions import (
+    NEWEST_MINOR,
+    OLDEST_MINOR,
+    Version,
+    changes_until,
+    entry,
+    is_between,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
@@ -30,8 +37,8 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
 _FILE = Path(__file__).parents[1] / "data" / "metrics.json"
-_PERIODS_SINCE = 35  # a deprecated metric stays for so many minors as its stability says (133436)
-_KEPT_MINORS = {"STABLE": 3, "BETA": 1}
+# Minors for which a deprecated metric stays, by its stability since 1.35 (133436); "" is any other.
+_KEPT_MINORS: Mapping[int, Mapping[str, int]] = {0: {"": 1}, 35: {"STABLE": 3, "BETA": 1, "": 0}}
 _S = TypeVar("_S")
 _LABELS = ["name"]
 
@@ -62,11 +69,10 @@ def _table() -> dict[str, Any]:
 def _rows(minor: int) -> dict[str, Any]:
     table = _table()
     rows = dict(table["families"])
-    for release, change in table["changes"].items():
-        if int(release.partition(".")[2]) <= minor:
-            for name in change["gone"]:
-                del rows[name]
-            rows.update(change["new"])
+    for change in changes_until(table["changes"], minor):
+        for name in change["gone"]:
+            del rows[name]
+        rows.update(change["new"])
     return rows
 
 
@@ -116,9 +122,8 @@ def _hidden(family: Family, minor: int) -> bool:
     if not family.deprecated:
         return False
     deprecated = int(family.deprecated.split(".")[1])
-    if minor >= _PERIODS_SINCE:
-        return deprecated + _KEPT_MINORS.get(family.stability, 0) <= minor
-    return deprecated < minor
+    kept = entry(_KEPT_MINORS, minor)
+    return is_between(minor, deprecated + kept.get(family.stability, kept[""]), None)
 
 
 class NumberSeries:

@@ -27,12 +27,12 @@ from kubeskew.apimachinery.quota.evaluators import (
     is_extended_in_quota,
     is_implicit_in_quota,
 )
+from kubeskew.apimachinery.quota.features import ClaimUsageFeatures
 
 _CLAIMS, _STORAGE = "persistentvolumeclaims", "requests.storage"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 MAX_DEVICES = 32  # usage of a request for all devices
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-ADJUSTED_SINCE = 35  # claims count for extended resources (134210)
 
 
 class VolumeClaimEvaluator(Evaluator):
@@ -40,7 +40,7 @@ class VolumeClaimEvaluator(Evaluator):
 
     def __init__(self, gates: FeatureGates) -> None:
         super().__init__(GroupResource("", _CLAIMS), _CLAIMS, _STORAGE)
-        self._scoped = gates.enabled("VolumeAttributesClass")
+        self._scoped = ClaimUsageFeatures.of(gates).classes_of_volumes
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
         if subresource == "status":
@@ -102,22 +102,6 @@ def _whole(quantity: Quantity) -> Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimUsageFeatures:
-    """Named decisions of how claims are measured, by an API server as by a controller manager."""
-
-    adjusted: bool
-    # While a pod's status names no claim, every claim made for it counts as its own, not the first alone.
-    spares_all: bool
-
-    @classmethod
-    def of(cls, gates: FeatureGates) -> "ClaimUsageFeatures":
-        return cls(
-            adjusted=gates.version.minor >= ADJUSTED_SINCE and gates.enabled("DRAExtendedResource"),
-            spares_all=gates.bugs.present("k8s-135404"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceClasses:
     """Device classes: the explicit extended resource of each, and all extended resources that quotas of
     claims may limit."""
@@ -167,7 +151,9 @@ class ResourceClaimEvaluator(Evaluator):
 
     def _extended(self, name: str) -> bool:
         """Returns whether a quota's resource is an extended one that some class provides."""
-        if not self._features.adjusted or not (is_extended_in_quota(name) or is_implicit_in_quota(name)):
+        if not self._features.counts_extended or not (
+            is_extended_in_quota(name) or is_implicit_in_quota(name)
+        ):
             return False
         return name.removeprefix(REQUESTS) in self._facts.classes().resources
 
@@ -176,7 +162,7 @@ class ResourceClaimEvaluator(Evaluator):
         for request in ((obj.get("spec") or {}).get("devices") or {}).get("requests") or ():
             devices = add(devices, _devices(request))
         found = {self.names[0]: ONE, **devices}
-        if self._features.adjusted and devices:
+        if self._features.counts_extended and devices:
             found.update(self._extended_usage(devices, obj))
         return found
 

@@ -34,6 +34,7 @@ from kubeskew.apimachinery.quota.evaluators import (
     is_terminating,
     pod_in_scope,
 )
+from kubeskew.apimachinery.quota.features import PodUsageFeatures
 
 _POD_LEVEL = ("cpu", "memory")
 _HUGEPAGES = "hugepages-"
@@ -62,15 +63,6 @@ class PodResources:
     pod_level: bool = False
     pod_level_resize: bool = False
     overhead: bool = True
-
-    @classmethod
-    def of(cls, gates: FeatureGates) -> "PodResources":
-        """Returns the computation that quotas use at a version with these gates."""
-        return cls(
-            status=gates.enabled("InPlacePodVerticalScaling"),
-            pod_level=gates.enabled("PodLevelResources"),
-            pod_level_resize=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
-        )
 
     def requests(self, pod: Object) -> Amounts:
         total = self._aggregated(pod, "requests")
@@ -158,36 +150,18 @@ def is_pod_level(name: str) -> bool:
     return name in _POD_LEVEL or name.startswith(_HUGEPAGES)
 
 
-@dataclass(frozen=True, slots=True)
-class PodUsageFeatures:
-    """Named decisions of how pods are measured, by an API server as by a controller manager."""
-
-    resized_by_update: bool  # since 1.32 a subresource alone resizes pods
-    sees_scope_changes: bool  # a pod that gets a deadline, or loses it, changes from one scope to the other
-    # Implicit extended resources of device classes count, with or without the gate (134210). Before, a name
-    # of kubernetes.io that is none of the known ones is nobody's: no entry in a quota's `used`.
-    implicit_names: bool
-    # A change of what the statuses of containers say of resources has the quotas measured again.
-    resize_frees: bool
-
-    @classmethod
-    def of(cls, gates: FeatureGates) -> "PodUsageFeatures":
-        return cls(
-            resized_by_update=gates.version.minor <= 31 and gates.enabled("InPlacePodVerticalScaling"),
-            sees_scope_changes=gates.bugs.mended("k8s-130060"),
-            implicit_names=gates.version.minor >= 35,
-            resize_frees=gates.version.minor >= 32 and gates.enabled("InPlacePodVerticalScaling"),
-        )
-
-
 class PodEvaluator(Evaluator):
     """Measures pods: their resources count until they have ended; `count/pods` counts all of them."""
 
     def __init__(self, gates: FeatureGates, clock: Clock) -> None:
         super().__init__(GroupResource("", "pods"))
         self._clock = clock
-        self._resources = PodResources.of(gates)
-        self._features = PodUsageFeatures.of(gates)
+        self._features = features = PodUsageFeatures.of(gates)
+        self._resources = PodResources(
+            status=features.status,
+            pod_level=features.pod_level,
+            pod_level_resize=features.pod_level_resize,
+        )
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
         if subresource:

@@ -19,6 +19,7 @@ from kubeskew.apimachinery.quota.claims import (
     VolumeClaimEvaluator,
 )
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
+from kubeskew.apimachinery.quota.features import ClaimUsageFeatures
 from kubeskew.apimachinery.quota.pods import PodEvaluator
 
 _NODE_PORTS, _LOAD_BALANCERS = "services.nodeports", "services.loadbalancers"
@@ -69,7 +70,7 @@ class Evaluators:
     def __init__(self, gates: FeatureGates, clock: Clock, facts: ClaimFacts = _NO_FACTS) -> None:
         self.pods = PodEvaluator(gates, clock)
         known: list[Evaluator] = [self.pods, ServiceEvaluator(), VolumeClaimEvaluator(gates)]
-        if gates.enabled("DynamicResourceAllocation"):
+        if ClaimUsageFeatures.of(gates).devices:
             known.append(ResourceClaimEvaluator(gates, facts, self.pods.usage))
         known += [Evaluator(GroupResource("", name), name) for name in _ALIASED]
         self._known = {evaluator.resource: evaluator for evaluator in known}

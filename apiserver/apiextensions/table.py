@@ -14,7 +14,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.resource import STORED_AS, CustomResource, Definition
-from kubeskew.apiserver.features import SchemaFeatures, features_of
+from kubeskew.apiserver.features import Features, SchemaFeatures
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import known_object
@@ -186,4 +186,4 @@ class ComposedTable:
 def composed(builtin: Catalogue, store: Store, gates: FeatureGates) -> ComposedTable:
     """Returns the table of a server: what is built in, and what its store defines."""
     metadata = builtin.definitions()[OBJECT_META]
-    return ComposedTable(builtin, StoredDefinitions(store, metadata, features_of(gates).schemas))
+    return ComposedTable(builtin, StoredDefinitions(store, metadata, Features.of(gates).schemas))

@@ -15,7 +15,7 @@ from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.graph import Graph
 from kubeskew.apiserver.authorization.node import NodeAuthorizer, node_of
 from kubeskew.apiserver.authorization.rbac import Bindings, RBACAuthorizer, Rule
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.serviceaccount import USER_PREFIX
 from kubeskew.apiserver.storage.interfaces import Store
@@ -94,5 +94,5 @@ class Access(UnionAuthorizer):
     def __init__(self, store: Store, environment: Environment) -> None:
         rules = map(Rule.of, DefaultRoles(environment.version, environment.gates).rules_of("system:node"))
         self.rbac = RBACAuthorizer(Bindings(store))
-        node = NodeAuthorizer(Graph(store), features_of(environment.gates).accounts, tuple(rules))
+        node = NodeAuthorizer(Graph(store), Features.of(environment.gates).accounts, tuple(rules))
         super().__init__([node, self.rbac, AnnouncerAuthorizer()])

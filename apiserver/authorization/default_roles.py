@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from kubeskew.apimachinery.features import Condition, gate, preview, since, until
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
@@ -77,15 +78,10 @@ class DefaultRoles:
         return list(map(_clean, self._held(row.get("rules", []))))
 
     def _held(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        return (row for row in rows if "when" not in row or any(map(self._in, row["when"])))
-
-    def _in(self, period: dict[str, Any]) -> bool:
-        version, enabled = self._version, self._gates.enabled
         return (
-            period.get("since", 0) <= version.minor <= period.get("until", version.minor)
-            and period.get("preview", version.preview) == version.preview
-            and all(map(enabled, period.get("gates", ())))
-            and not any(map(enabled, period.get("without", ())))
+            row
+            for row in rows
+            if "when" not in row or any(_condition(span).value(self._gates) for span in row["when"])
         )
 
     def _binding(self, kind: str, row: dict[str, Any], role_kind: str) -> Object:
@@ -161,3 +157,17 @@ def _add_selectors(expected: Object, new: Object) -> None:
     ]
     if missing:
         new["aggregationRule"] = {"clusterRoleSelectors": [*present, *missing]}
+
+
+def _condition(span: dict[str, Any]) -> Condition:
+    """The condition of a row of the table: releases, a preview, gates that are on, gates that are off."""
+    found: Condition = since(span.get("since", 0))
+    if "until" in span:
+        found &= until(span["until"])
+    if "preview" in span:
+        found &= preview(span["preview"])
+    for name in span.get("gates", ()):
+        found &= gate(name)
+    for name in span.get("without", ()):
+        found &= ~gate(name)
+    return found

@@ -52,7 +52,6 @@ def _resources(verbs: list[str], group: str, resources: list[str], *, cluster: b
 
 _LOCKING = ["get", "create", "update"]
 _LEASES = _resources(_LOCKING, "coordination.k8s.io", ["leases"])
-_LEASES_ONLY = 34  # since this minor leader election locks are leases only
 # name, precedence, level, distinguisher, subjects, rules.
 _SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
     ("exempt", 1, "exempt", "", _groups("system:masters"), _EVERYTHING),
@@ -144,9 +143,9 @@ def levels(version: str) -> Iterator[tuple[str, Object]]:
         yield _made(version, "PriorityLevelConfiguration", name, {"type": "Limited", "limited": limited})
 
 
-def schemas(version: str, minor: int) -> Iterator[tuple[str, Object]]:
+def schemas(version: str, *, lease_locks_only: bool) -> Iterator[tuple[str, Object]]:
     """Yields the flow schemas of a release, with the path each is posted to; their levels must be there."""
-    old = _OLD_SCHEMAS if minor < _LEASES_ONLY else ()
+    old = () if lease_locks_only else _OLD_SCHEMAS
     for name, precedence, level, distinguisher, subjects, rules in (*_SCHEMAS, *old):
         spec: Object = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}
         if distinguisher:

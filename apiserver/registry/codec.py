@@ -35,7 +35,7 @@ from kubeskew.apiserver.apiextensions.conversion import (
 )
 from kubeskew.apiserver.apiextensions.resource import CustomResource
 from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.storage.encoding import arranged, encode, loads, sorted_bytes
 from kubeskew.apiserver.storage.records import Entry
@@ -92,7 +92,7 @@ class Codec:
         self._own: TwoGenerationCache[bytes, Form] = TwoGenerationCache(
             _WRITING, lambda value, _: len(value), _BYTES_MAX
         )
-        self._features = features_of(environment.gates)
+        self._features = Features.of(environment.gates)
         self._converter = Converter(client, environment.entropy)
         zeros = self._features.workloads.zero_metric_values
         self._converters = conversion.converters(zero_metric_values=zeros)

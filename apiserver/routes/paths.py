@@ -59,7 +59,6 @@ _PRODUCED = {
     CONFIGURATION: (media_types.JSON,),
     KEYS: (KEYS_TYPE,),
 }
-_EMULATING = 33  # the first minor that says what it emulates
 PathHandler = Callable[[Request], Awaitable[Response]]
 # Media types of OpenAPI below `application`, and what they are called in answers: older clients ask with an
 # `@`, which no media type may contain (kube-openapi, 1.36).
@@ -315,6 +314,6 @@ def version_document(services: RouteServices) -> dict[str, str]:
     return {
         "major": "1",
         "minor": minor,
-        **(emulating if version.minor >= _EMULATING else {}),
+        **(emulating if services.features.documents.emulates else {}),
         **build_information(version),
     }

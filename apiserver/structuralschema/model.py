@@ -13,12 +13,12 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
-from kubeskew.apiserver.features import SchemaFeatures, features_of
+from kubeskew.apiserver.features import Features, SchemaFeatures
 from kubeskew.apiserver.structuralschema.rule_programs import BUDGET, RuleNode, compile_rules, effort
 from kubeskew.apiserver.structuralschema.values import NodeCheck, compile_check
 
 # Features of the newest release, for schemas that keep every field: there the release makes no difference.
-NEWEST: Final = features_of(FeatureGates(DEFAULT_VERSION)).schemas
+NEWEST: Final = Features.of(FeatureGates(DEFAULT_VERSION)).schemas
 ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 

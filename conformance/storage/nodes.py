@@ -32,9 +32,9 @@ from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
 from kubeskew.kubelet.checkpoints.pod_allocations import PodsState
 from kubeskew.kubelet.dra import checkpoint
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import codec_for
+from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.dra.plugin import PreparedDevice
-from kubeskew.kubelet.features import KubeletFeatures, features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig, node_config
 from kubeskew.kubelet.resourcemanagers import cpu, memory
 from kubeskew.kubelet.restoration import Contents, Kept, Restored, restored
@@ -44,9 +44,9 @@ Refusal = tuple[str, str]  # the name of a file, and why it cannot be read
 
 def refused(pods: Sequence[Object], before: FeatureGates, after: FeatureGates) -> Iterator[Refusal]:
     """Yields the files of a node with these pods that its next kubelet cannot read, in a defined order."""
-    written, reads = (features_of(gates.version, gates) for gates in (before, after))
+    written, reads = (KubeletFeatures.of(gates) for gates in (before, after))
     for file, why in chain(
-        _claims(pods, written, reads),
+        _claims(pods, before, after),
         _cpus(written, reads),
         _memory(written, reads),
         _given(pods, written, reads),
@@ -55,8 +55,8 @@ def refused(pods: Sequence[Object], before: FeatureGates, after: FeatureGates) -
             yield file, why
 
 
-def _claims(pods: Sequence[Object], before: KubeletFeatures, after: KubeletFeatures) -> Iterator[Refusal]:
-    if not (before.dynamic_resources and after.dynamic_resources):
+def _claims(pods: Sequence[Object], before: FeatureGates, after: FeatureGates) -> Iterator[Refusal]:
+    if not all(KubeletFeatures.of(gates).dynamic_resources for gates in (before, after)):
         return
     infos = [
         ClaimInfo(
@@ -72,7 +72,7 @@ def _claims(pods: Sequence[Object], before: KubeletFeatures, after: KubeletFeatu
         for pod in pods
         if _has_claims(pod)
     ]
-    written, reads = codec_for(before.version), codec_for(after.version)
+    written, reads = DRAFeatures.of(before).codec, DRAFeatures.of(after).codec
     if not isinstance(written, checkpoint.NoCodec):
         yield checkpoint.FILE_NAME, _why(partial(reads.decode, written.encode(infos)))
 
@@ -203,17 +203,16 @@ def read_by(
 
     `revision` is the Node object's. A file that is refused is taken to have been deleted, with its pods.
     """
-    older, newer = (features_of(gates.version, gates) for gates in (before, after))
-    known, _ = restored(node.config, older, node.files)
-    found, files = restored(node.config, newer, node.files)
+    known, _ = restored(node.config, before, node.files)
+    found, files = restored(node.config, after, node.files)
     refused = {each.file for each in found if each.refused}
     if refused:
         left = {file: content for file, content in node.files.items() if file not in refused}
-        _, files = restored(node.config, newer, left)
+        _, files = restored(node.config, after, left)
     key = Key("nodes", "", node.config.name)
     findings = [
         AuditFinding(key, revision, *each)
-        for each in _told({each.file: each for each in known}, found, newer)
+        for each in _told({each.file: each for each in known}, found, KubeletFeatures.of(after))
         if each[0] in node.found
     ]
     return findings, replace(node, files=files)

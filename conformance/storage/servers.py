@@ -16,7 +16,7 @@ from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
 from kubeskew.apiserver.apiextensions.table import Snapshot
-from kubeskew.apiserver.features import SchemaFeatures, features_of
+from kubeskew.apiserver.features import Features, SchemaFeatures
 from kubeskew.apiserver.registry.codec import Codec, undecodable
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext, strategies_of
 from kubeskew.apiserver.registry.generic.update import complete_and_check
@@ -94,7 +94,7 @@ class StorageServer:
         self.version = settings.version
         self.gates = settings.gates
         builtin = catalogue_for(settings.version, settings.gates, settings.runtime_config)
-        metadata, self._features = builtin.definitions()[OBJECT_META], features_of(settings.gates)
+        metadata, self._features = builtin.definitions()[OBJECT_META], Features.of(settings.gates)
         self._definitions = _definitions(self._entries.values(), metadata, self._features.schemas)
         self._table = Snapshot(builtin, self._definitions.values(), 0)
         clock, entropy = SystemClock(), SeededEntropy(0)

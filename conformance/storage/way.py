@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, replace
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import NEWEST_MINOR, OLDEST_MINOR, Version
+from kubeskew.apimachinery.versions import Version, minors_between
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError, known_object
 from kubeskew.conformance.storage import audit
@@ -50,9 +50,7 @@ class StepFinding:
 def minors(present: Version, target: Version) -> list[Version]:
     """Returns the versions on the way to another one, one minor at a time, without the present one."""
     step = 1 if target > present else -1
-    between = [Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)]
-    low, high = sorted((present.minor, target.minor))
-    inner = [version for version in between if low < version.minor < high][::step]
+    inner = minors_between(present, target)[::step]
     return [*inner, target] if target != present else []
 
 

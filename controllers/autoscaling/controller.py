@@ -440,7 +440,7 @@ class HorizontalController(Controller):
         self._autoscalers = context.informer(HORIZONTAL_POD_AUTOSCALERS)
         self._autoscalers.add_handler(self.enqueue, self._changed, self._deleted)
         self._refs: dict[tuple[str, str], Ref] = {}
-        self._features = AutoscalerFeatures.of(self.environment.version, self.environment.gates)
+        self._features = AutoscalerFeatures.of(self.environment.gates)
         self._proposer = Proposer(self.client, context.informer(PODS), self.clock, self._features)
         self._histories: dict[Key, History] = {}
 

@@ -307,7 +307,7 @@ class DaemonSetController(PodOwnerController):
     default_workers = 2
 
     def __init__(self, context: ControllerContext) -> None:
-        features = DaemonSetFeatures.of(context.environment.version, context.environment.gates)
+        features = DaemonSetFeatures.of(context.environment.gates)
         super().__init__(
             context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
         )

@@ -1,29 +1,15 @@
 """The differences between releases and gates in how daemon sets are reconciled."""
 
-from dataclasses import dataclass
-
-from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.framework.features import owner_match, waits_for_own_writes, writes_empty_times
+from kubeskew.apimachinery.features import FeatureTable, bug
+from kubeskew.controllers.framework.features import WRITES_EMPTY_TIMES, indexed_owners, own_writes_awaited
 from kubeskew.controllers.framework.owner_references import OwnerMatch
 
-_INDEXED_SINCE = 33
 
-
-@dataclass(frozen=True, slots=True)
-class DaemonSetFeatures:
+class DaemonSetFeatures(FeatureTable):
     """Named decisions of the daemon set controller of one release and one set of gates."""
 
-    waits_for_own_writes: bool
-    writes_empty_times: bool  # revisions up to 1.33 have the template's creationTimestamp, as null
-    owner_match: OwnerMatch
-    forgives_old: bool  # old pods that are not available do not count for maxUnavailable
-
-    @classmethod
-    def of(cls, version: Version, gates: FeatureGates) -> "DaemonSetFeatures":
-        return cls(
-            waits_for_own_writes=waits_for_own_writes(gates, "StaleControllerConsistencyDaemonSet"),
-            writes_empty_times=writes_empty_times(version),
-            owner_match=owner_match(version, gates, _INDEXED_SINCE),
-            forgives_old=gates.bugs.present("k8s-123232"),
-        )
+    waits_for_own_writes: bool = own_writes_awaited("StaleControllerConsistencyDaemonSet")
+    # revisions up to 1.33 have the template's creationTimestamp, as null
+    writes_empty_times: bool = WRITES_EMPTY_TIMES
+    owner_match: OwnerMatch = indexed_owners(33)
+    forgives_old: bool = bug("k8s-123232")  # old pods that are not available do not count for maxUnavailable

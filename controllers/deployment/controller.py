@@ -532,7 +532,7 @@ class DeploymentController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = DeploymentFeatures.of(context.environment.version, context.environment.gates)
+        self._features = DeploymentFeatures.of(context.environment.gates)
         self._deployments = context.informer(DEPLOYMENTS)
         self._sets = context.informer(REPLICA_SETS)
         self._pods = context.informer(PODS)

@@ -77,11 +77,11 @@ class DeviceTaintEvictionController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         version, gates = context.environment.version, context.environment.gates
-        self._features = features = DeviceTaintFeatures.of(version, gates)
+        self._features = features = DeviceTaintFeatures.of(gates)
         self.queue_name = self.name if features.has_queue else None
         super().__init__(context)
         refs = dra_refs(version)
-        self._claim_features = ResourceClaimFeatures.of(version, gates)
+        self._claim_features = ResourceClaimFeatures.of(gates)
         self._disruption = DisruptionMarks.of(gates)
         self._due: dict[Work, Eviction] = {}
         self._evicted: dict[str, None] = {}  # uids of pods that are deleted or done, oldest first

@@ -1,16 +1,9 @@
 """The differences between releases in what the status of disruption budgets says."""
 
-from dataclasses import dataclass
-
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.features import FeatureTable, bug
 
 
-@dataclass(frozen=True, slots=True)
-class DisruptionFeatures:
+class DisruptionFeatures(FeatureTable):
     """Named decisions of the disruption controller."""
 
-    forgets_conditions: bool  # of others, and since when its own has been so
-
-    @classmethod
-    def of(cls, gates: FeatureGates) -> "DisruptionFeatures":
-        return cls(forgets_conditions=gates.bugs.present("k8s-122056"))
+    forgets_conditions: bool = bug("k8s-122056")  # of others, and since when its own has been so

@@ -38,7 +38,7 @@ class EndpointsController(ServiceController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = EndpointsFeatures.of(context.environment.version, context.environment.gates)
+        self._features = EndpointsFeatures.of(context.environment.gates)
         self._endpoints = context.informer(ENDPOINTS)
         self._endpoints.add_handler(deleted=self.enqueue)
         self._stale: dict[Key, str] = {}  # the resourceVersion of Endpoints that are known to be out of date

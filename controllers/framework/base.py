@@ -111,7 +111,6 @@ class Controller(ABC):
     # of its queue in metrics, None if upstream's has none; else its own less `-controller`, in underscores
     queue_name: str | None = ""
     default_workers: ClassVar[int] = 5
-    first_minor: ClassVar[int] = 0  # the release that brought it, if its gate is older
 
     def __init__(self, context: ControllerContext) -> None:
         self.environment = context.environment

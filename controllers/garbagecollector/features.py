@@ -1,16 +1,9 @@
 """The differences between releases of the garbage collector."""
 
-from dataclasses import dataclass
-
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.features import FeatureTable, fixed
 
 
-@dataclass(frozen=True, slots=True)
-class GarbageCollectorFeatures:
+class GarbageCollectorFeatures(FeatureTable):
     """Named decisions of one release."""
 
-    waits_for_all: bool  # nothing is collected while a resource cannot be listed
-
-    @classmethod
-    def of(cls, gates: FeatureGates) -> "GarbageCollectorFeatures":
-        return cls(waits_for_all=not gates.bugs.mended("k8s-125796"))
+    waits_for_all: bool = ~fixed("k8s-125796")  # nothing is collected while a resource cannot be listed

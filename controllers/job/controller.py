@@ -51,7 +51,7 @@ class JobController(PodOwnerController):
         self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer was removed
         self._backoff: dict[Key, Backoff] = {}
         self._ended: set[str] = set()  # uids of jobs that were written as ended, of which no event came yet
-        self._features = JobFeatures.of(context.environment.version, context.environment.gates)
+        self._features = JobFeatures.of(context.environment.gates)
         super().__init__(
             context,
             waits_for_own_writes=self._features.waits_for_own_writes,

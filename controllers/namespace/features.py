@@ -1,18 +1,9 @@
 """The differences between gates in how a namespace is emptied."""
 
-from dataclasses import dataclass
-
-from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.features import FeatureTable, gate
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceFeatures:
+class NamespaceFeatures(FeatureTable):
     """Named decisions of the namespace controller of one set of gates."""
 
-    ordered_deletion: bool  # pods go before everything else
-
-    @classmethod
-    def of(cls, gates: FeatureGates) -> "NamespaceFeatures":
-        return cls(
-            ordered_deletion=gates.enabled("OrderedNamespaceDeletion"),
-        )
+    ordered_deletion: bool = gate("OrderedNamespaceDeletion")  # pods go before everything else

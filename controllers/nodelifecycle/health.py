@@ -126,7 +126,7 @@ class NodeLifecycleController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._grace = NodeLifecycleFeatures.of(context.environment.version).grace_seconds
+        self._grace = NodeLifecycleFeatures.of(context.environment.gates).grace_seconds
         self._signs: dict[str, _NodeHealthData] = {}
         self._fallen: set[str] = set()  # nodes that stopped reporting; their pods are still to be marked
         self._nodes = context.informer(NODES)

@@ -296,7 +296,7 @@ class PoolStatusController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         version = context.environment.version
-        self._features = features = PoolStatusFeatures.of(version, context.environment.gates)
+        self._features = features = PoolStatusFeatures.of(context.environment.gates)
         refs = dra_refs(version)
         self._requests = context.informer(POOL_STATUS_REQUESTS)
         self._slices, self._claims = context.informer(refs.slices), context.informer(refs.claims)

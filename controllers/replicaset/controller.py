@@ -30,7 +30,7 @@ class ReplicaSetController(PodOwnerController):
 
     def __init__(self, context: ControllerContext, features: ReplicaSetFeatures | None = None) -> None:
         environment = context.environment
-        features = features or ReplicaSetFeatures.of(environment.version, environment.gates)
+        features = features or ReplicaSetFeatures.of(environment.gates)
         super().__init__(
             context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
         )
@@ -205,7 +205,7 @@ class ReplicationManager(ReplicaSetController):
 
     def __init__(self, context: ControllerContext) -> None:
         environment = context.environment
-        features = ReplicaSetFeatures.of(environment.version, environment.gates)
+        features = ReplicaSetFeatures.of(environment.gates)
         super().__init__(context, replace(features, terminating_replicas=False, waits_for_own_writes=False))
 
     def selector(self, obj: Object) -> LabelSelector:

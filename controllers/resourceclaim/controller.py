@@ -42,7 +42,7 @@ class ResourceClaimController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         version = context.environment.version
-        self._features = ResourceClaimFeatures.of(version, context.environment.gates)
+        self._features = ResourceClaimFeatures.of(context.environment.gates)
         self._refs = dra_refs(version)
         self._deleted: dict[str, None] = {}  # uids of pods seen deleted, oldest first
         self._pods = context.informer(PODS)

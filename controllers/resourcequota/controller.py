@@ -107,7 +107,7 @@ class ResourceQuotaController(Controller):
             ClaimFacts(stored.device_classes, stored.pods.get, stored.claims),
         )
         self._evaluators = Evaluators(gates, self.clock, facts)
-        if QuotaFeatures.of(self.environment.version, gates).counts_implicit_names:
+        if QuotaFeatures.of(gates).counts_implicit_names:
             stored.classes = context.informer(dra_refs(self.environment.version).device_classes)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:

@@ -289,7 +289,7 @@ class StatefulSetController(PodOwnerController):
 
     def __init__(self, context: ControllerContext) -> None:
         environment = context.environment
-        self._features = features = StatefulSetFeatures.of(environment.version, environment.gates)
+        self._features = features = StatefulSetFeatures.of(environment.gates)
         super().__init__(
             context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
         )

@@ -230,7 +230,7 @@ class StorageVersionMigrationController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._features = MigrationFeatures.of(context.environment.version, context.environment.gates)
+        self._features = MigrationFeatures.of(context.environment.gates)
         self._ref = self._features.ref
         self._monitors = context.monitors
         self._migrations = context.informer(self._ref)

@@ -149,7 +149,6 @@ class AttributesClassProtectionController(_Protection):
     name = "volumeattributesclass-protection-controller"
     component = "volumeattributesclass-protection-controller"
     queue_name = "vacprotection"
-    first_minor = 33
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:
@@ -202,7 +201,6 @@ class PodGroupProtectionController(_Protection):
     name = "podgroup-protection-controller"
     component = "podgroup-protection-controller"
     queue_name = "podgroupprotection"
-    first_minor = 36
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:

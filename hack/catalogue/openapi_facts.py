@@ -35,7 +35,7 @@ from kubeskew.apimachinery.catalogue.types import META, types_of
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.openapi.definitions import GVK, Renderer
 from kubeskew.apiserver.openapi.facts import NOTHING
 
@@ -102,7 +102,7 @@ class Release:
 
     def extensions(self, version: Version) -> dict[str, Any]:
         """Returns the extensions that the catalogue does not make."""
-        features = features_of(FeatureGates(version, _SETTINGS)).documents
+        features = Features.of(FeatureGates(version, _SETTINGS)).documents
         types = types_of(version)
         renderer = Renderer(True, types, features, NOTHING)
         found: dict[str, Any] = {}

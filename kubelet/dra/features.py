@@ -1,102 +1,111 @@
 """The differences between releases in DRA on a node: calls to drivers, checkpoint, error texts."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra import grpc_versions, texts
+from kubeskew.apimachinery.features import (
+    FeatureTable,
+    bug,
+    by_release,
+    choose,
+    made,
+    only,
+    preview,
+    since,
+    until,
+)
+from kubeskew.kubelet.dra import grpc_versions
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile, ClassicCodec, Codec, ModernCodec, NoCodec
 from kubeskew.kubelet.dra.classic_checksum import EntryForm
 from kubeskew.kubelet.dra.grpc_versions import HealthFeatures, ServiceFeatures
+from kubeskew.kubelet.dra.texts import CLASSIC, SINCE_34, SINCE_37, ErrorTexts
 from kubeskew.kubelet.files import StateFiles
 
-
-@dataclass(frozen=True, slots=True)
-class ClassicFeatures:
-    """Named decisions of the manager of one release up to 1.30."""
-
-    fixed_names: bool  # until 1.27 the name of a generated claim is that of pod and entry
-    batches: bool  # since 1.28 a driver is called once for all claims of a pod
-    checks_cached: bool  # since 1.28 a claim is read again for each pod that uses it
-    skips_unused: bool  # since 1.28 claims that no container uses are checked, not prepared
-    reads_to_unprepare: bool  # 1.27: a claim that is gone from the API cannot be unprepared
-    notes_late: bool  # a claim comes into the checkpoint after the call
-    handle_fields: frozenset[str]  # of a resource handle, which the release decodes; the rest is dropped
-
-    @classmethod
-    def of(cls, version: Version, *, notes_late: bool) -> "ClassicFeatures":
-        minor = version.minor
-        scheduled = {"structuredData"} if minor == 30 else set()
-        if version.preview == "kep4381":
-            scheduled = {"semanticData"}
-        return cls(
-            handle_fields=frozenset({"driverName", "data", *scheduled}),
-            fixed_names=minor <= 27,
-            batches=minor >= 28,
-            checks_cached=minor >= 28,
-            skips_unused=minor >= 28,
-            reads_to_unprepare=minor == 27,
-            notes_late=notes_late,
-        )
+_UNSUPPORTED = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
 
 
-def rules_for(gates: FeatureGates) -> ServiceFeatures:
-    """Returns the row of the table."""
-    minor, follows = gates.version.minor, not gates.bugs.present("k8s-132058")
-    if minor >= 34:
-        text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
-        taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"
-        return ServiceFeatures(
-            grpc_versions.first_known, text, text, taken, several=True, follows_connections=follows
-        )
-    choose: Callable[[Sequence[str]], str] = (
-        grpc_versions.newest_or_alpha if minor >= 32 else grpc_versions.alpha
-    )
-    if minor <= 30:
-        choose = grpc_versions.classic({26: "v1alpha1", 27: "v1alpha2"}.get(minor, "v1alpha3"))
-    return ServiceFeatures(
-        choose,
-        "invalid versions of plugin {name}: {error}",
-        "version check of plugin {name} failed: {error}",
-        "endpoint {endpoint} already registered for plugin {name}",
-        several=minor >= 33,
-        follows_connections=follows,
+class ClassicFeatures(FeatureTable):
+    """Decisions of the manager of a release up to 1.30."""
+
+    fixed_names: bool = until(27)  # the name of a generated claim is that of pod and entry
+    batches: bool = since(28)  # a driver is called once for all claims of a pod
+    checks_cached: bool = since(28)  # a claim is read again for each pod that uses it
+    skips_unused: bool = since(28)  # claims that no container uses are checked, not prepared
+    reads_to_unprepare: bool = only(27)  # a claim that is gone from the API cannot be unprepared
+    # A claim comes into the checkpoint when drivers have prepared it, not before.
+    notes_late: bool = bug("k8s-116411") | preview("kep4381")
+    # Of a resource handle, those that the release decodes; the rest is dropped.
+    handle_fields: frozenset[str] = choose(
+        preview("kep4381"),
+        frozenset({"driverName", "data", "semanticData"}),
+        choose(
+            only(30),
+            frozenset({"driverName", "data", "structuredData"}),
+            frozenset({"driverName", "data"}),
+        ),
     )
 
 
-def health_rules_for(version: Version) -> HealthFeatures | None:
-    """Returns the row of the table; None for kubelets that do not follow health."""
-    if version.minor < 34:
-        return None
-    newer = version.minor >= 37  # pull request 139477
-    versions = ("v1", "v1alpha1") if newer else ("v1alpha1",)
-    return HealthFeatures(versions, careful=newer, timeouts=version.minor >= 35, messages=version.minor >= 36)
+class DRAFeatures(FeatureTable):
+    """Decisions of the DRA manager of any release."""
 
+    services: ServiceFeatures = made(
+        ServiceFeatures,
+        choose=by_release(
+            {
+                0: grpc_versions.classic("v1alpha3"),  # of the preview: a guess, the draft names none
+                26: grpc_versions.classic("v1alpha1"),
+                27: grpc_versions.classic("v1alpha2"),
+                28: grpc_versions.classic("v1alpha3"),
+                31: grpc_versions.alpha,
+                32: grpc_versions.newest_or_alpha,
+                34: grpc_versions.first_known,
+            }
+        ),
+        invalid=by_release({0: "invalid versions of plugin {name}: {error}", 34: _UNSUPPORTED}),
+        failed=by_release({0: "version check of plugin {name} failed: {error}", 34: _UNSUPPORTED}),
+        taken=by_release(
+            {
+                0: "endpoint {endpoint} already registered for plugin {name}",
+                34: "endpoint {endpoint} already registered for DRA driver plugin {name}",
+            }
+        ),
+        several=since(33),
+        follows_connections=~bug("k8s-132058"),
+    )
+    # None for kubelets that do not follow health; 1.37 by pull request 139477.
+    health: HealthFeatures | None = by_release(
+        {
+            0: None,
+            34: HealthFeatures(("v1alpha1",), careful=False, timeouts=False, messages=False),
+            35: HealthFeatures(("v1alpha1",), careful=False, messages=False),
+            36: HealthFeatures(("v1alpha1",), careful=False),
+            37: HealthFeatures(("v1", "v1alpha1"), careful=True),
+        }
+    )
+    # The format that a kubelet reads and writes; for the preview a guess: the draft has none.
+    codec: Codec = choose(
+        preview("kep3063"),
+        ClassicCodec(EntryForm(handles=False, structured=False)),
+        by_release(
+            {
+                0: NoCodec(),
+                27: ClassicCodec(EntryForm(handles=False, structured=False)),
+                28: choose(
+                    preview("kep4381"),
+                    ClassicCodec(EntryForm(handles=True, structured=False, semantic=True)),
+                    ClassicCodec(EntryForm(handles=True, structured=False)),
+                ),
+                30: ClassicCodec(EntryForm(handles=True, structured=True)),
+                31: ModernCodec(share_ids=False, skips=False),
+                35: ModernCodec(share_ids=True, skips=False),
+                37: ModernCodec(share_ids=True, skips=True),
+            }
+        ),
+    )
+    texts: ErrorTexts = by_release({0: CLASSIC, 34: SINCE_34, 37: SINCE_37})
 
-def codec_for(version: Version) -> Codec:
-    """Returns the format that a kubelet of that release reads and writes."""
-    if version.preview == "kep3063":  # a guess: the draft has none
-        return ClassicCodec(EntryForm(handles=False, structured=False))
-    if version.minor <= 26:
-        return NoCodec()
-    if version.minor < 31:
-        semantic = version.preview == "kep4381"
-        form = EntryForm(handles=version.minor >= 28, structured=version.minor == 30, semantic=semantic)
-        return ClassicCodec(form)
-    return ModernCodec(share_ids=version.minor >= 35, skips=version.minor >= 37)
-
-
-def checkpoint_for(version: Version, directory: Path, files: StateFiles) -> CheckpointFile:
-    """Returns the checkpoint of a kubelet of that release, in the kubelet's directory."""
-    found = texts_for(version)
-    return CheckpointFile(directory, codec_for(version), files, found.checkpoint, found.checkpoint_entries)
-
-
-def texts_for(version: Version) -> texts.ErrorTexts:
-    """Returns the texts of a release."""
-    minor = version.minor
-    if minor >= 37:
-        return texts.SINCE_37
-    return texts.SINCE_34 if minor >= 34 else texts.CLASSIC
+    def checkpoint(self, directory: Path, files: StateFiles) -> CheckpointFile:
+        """The checkpoint in the kubelet's directory."""
+        return CheckpointFile(
+            directory, self.codec, files, self.texts.checkpoint, self.texts.checkpoint_entries
+        )

@@ -15,10 +15,7 @@ from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
 from kubeskew.kubelet.dra.features import (
     ClassicFeatures,
-    checkpoint_for,
-    health_rules_for,
-    rules_for,
-    texts_for,
+    DRAFeatures,
 )
 from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.manager import DRAManager
@@ -72,9 +69,9 @@ class NodeDRA:
         self._drafted = features.drafted_claims
         self._takes_plugins = features.dra_registers_plugins
         self._offers_slices = features.dra_publishes_slices
-        texts = texts_for(environment.version)
+        dra = DRAFeatures.of(environment.gates)
         self._injector = injector
-        self.plugins = PluginRegistry(texts.unregistered)
+        self.plugins = PluginRegistry(dra.texts.unregistered)
         self.wiper = SliceWiper(
             client,
             environment.clock,
@@ -83,15 +80,15 @@ class NodeDRA:
             features.wiping_delay_seconds,
             active=self._offers_slices,
         )
-        self._cache = ClaimCache(checkpoint_for(environment.version, layout.kubelet, files))
-        asks = health_rules_for(environment.version) if features.dra_reports_health else None
+        self._cache = ClaimCache(dra.checkpoint(layout.kubelet, files))
+        asks = dra.health if features.dra_reports_health else None
         self._health = health = HealthCache(layout.kubelet / FILE_NAME, environment.clock, files, asks)
         self._asks_health = asks is not None
         self._resources = self._node_resources(features, warn)
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
-            rules_for(environment.gates),
+            dra.services,
             self._marked,
             HealthMonitor(health, environment.clock, asks, self._tell_health) if asks else None,
             self._resources,
@@ -102,7 +99,7 @@ class NodeDRA:
                 client, self._refs.claims, self.plugins, self._cache, environment.clock
             )
         elif self._takes_plugins and not self._offers_slices:
-            rules = ClassicFeatures.of(environment.version, notes_late=features.dra_notes_late)
+            rules = ClassicFeatures.of(environment.gates)
             self._manager = ClassicDRAManager(client, self._refs.claims, self.plugins, self._cache, rules)
         elif features.dynamic_resources:
             self._manager = DRAManager(
@@ -113,7 +110,7 @@ class NodeDRA:
                 self._cache,
                 health,
                 features,
-                texts,
+                dra.texts,
                 environment.clock,
                 metrics,
             )

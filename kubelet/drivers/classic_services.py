@@ -13,9 +13,11 @@ from typing import Any
 import grpc
 import orjson
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.claims import CallLog, ClaimError, ClaimRef, PreparedClaims, variable
+from kubeskew.kubelet.drivers.features import PluginLibrary
 from kubeskew.kubelet.drivers.semantic.preparation import (
     Amount,
     amounts_in,
@@ -33,20 +35,9 @@ from kubeskew.kubelet.protocols.named_resources import response_of
 log = logging.getLogger(__name__)
 
 
-def has_semantic_parameters(library: Version) -> bool:
-    """Returns whether the library is of KEP-4381 as drafted."""
-    return library.preview == "kep4381"
-
-
 def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
     """Returns the services that a driver serves which is built with this library; `apis` chooses some."""
-    known = [dra_classic.V1ALPHA1]
-    if library.minor == 27:
-        known = [dra_classic.V1ALPHA2]
-    elif library.minor >= 28:
-        tells = library.minor >= 30 or has_semantic_parameters(library)
-        newest = dra_classic.V1ALPHA3_OF_1_30 if tells else dra_classic.V1ALPHA3
-        known = [dra_classic.V1ALPHA2, newest]
+    known = PluginLibrary.of(FeatureGates(library)).classic_services
     return [service for service in known if not apis or service.name in apis]
 
 

@@ -15,11 +15,12 @@ import grpc
 from kubeskew.apimachinery.client.refs import Ref, dra_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.claims import CallLog, ClaimRef, PreparedClaims
-from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
+from kubeskew.kubelet.drivers.features import PluginLibrary
 from kubeskew.kubelet.drivers.kubelet_plugin import DeviceHealth, DriverEndpoints, DriverServices
 from kubeskew.kubelet.drivers.pools import Pool
 from kubeskew.kubelet.drivers.profiles import ProfileError
@@ -82,7 +83,7 @@ class NodeDriver:
         )
         self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi, files)
         self._made = MadePartitions(data / "partitions.json", files)
-        self._semantic = has_semantic_parameters(ctx.options.emulated_version)
+        self._semantic = PluginLibrary.of(FeatureGates(ctx.options.emulated_version)).semantic
         self.services = DriverServices(
             *(ctx.environment.clock, self.claims, host.get_claim, self._health, node.switches),
             CallLog(data, ctx.environment.clock, files),

@@ -19,11 +19,13 @@ import grpc
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.claims import CallLog, ClaimError, ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
 from kubeskew.kubelet.drivers.drafted_services import DraftedServices, FindClaim, no_claim
+from kubeskew.kubelet.drivers.features import HEALTH_SERVICE, PluginLibrary
 from kubeskew.kubelet.drivers.settings import Directories
 from kubeskew.kubelet.drivers.switches import Health, Switches
 from kubeskew.kubelet.protocols import dra, dra_drafted, grpc_calls, registration
@@ -44,17 +46,7 @@ _STATUSES = {"Unknown": 0, "Healthy": 1, "Unhealthy": 2}
 
 DeviceHealth = tuple[str, str, Health]  # pool, device, health
 GetClaim = Callable[[ClaimRef], Awaitable[Object]]
-_LAST_CLASSIC = 30  # whose library knows handles
 _LONGEST_PATH = 107  # most bytes in the path of a Unix socket
-_HEALTH_SERVICE = ".DRAResourceHealth"
-_HEALTH, _STABLE_HEALTH = f"v1alpha1{_HEALTH_SERVICE}", f"v1{_HEALTH_SERVICE}"
-# The minor from which the library names these services; before, a plain version meant v1alpha3.Node.
-_SUPPORTED = (
-    (37, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _STABLE_HEALTH, _HEALTH)),
-    (34, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _HEALTH)),
-    (32, ("v1beta1.DRAPlugin", "v1alpha3.Node")),
-    (0, ("1.0.0",)),
-)
 
 
 class _Answer:
@@ -285,10 +277,10 @@ class DriverEndpoints:
         self.refused = ""  # why the kubelet refused it
         self._driver = driver
         self._node = node
-        supported = next(names for minor, names in _SUPPORTED if library.minor >= minor)
+        features = PluginLibrary.of(FeatureGates(library))
         self._library, self._apis = library, apis
-        self._drafted = library.preview == "kep3063"
-        self._versions = supported if library.minor <= _LAST_CLASSIC else _chosen(supported, apis)
+        self._features = features
+        self._versions = features.services if features.classic else _chosen(features.services, apis)
         suffix = f"-{instance}" if instance else ""
         self._socket = directories.plugins / driver / f"dra{suffix}.sock"
         self._registrar = _registrar(directories.registrar, f"{driver}{suffix}")
@@ -298,9 +290,9 @@ class DriverEndpoints:
     async def start(self) -> None:
         """Starts to serve; raises OSError if a socket cannot be made."""
         plugin = grpc_calls.new_server()
-        if self._drafted:
+        if self._features.drafted:
             self._services.drafted.serve(plugin)
-        elif self._library.minor <= _LAST_CLASSIC:
+        elif self._features.classic:
             self._services.classic.serve(plugin, services_of(self._library, self._apis))
         else:
             self._services.serve(plugin, self._versions)
@@ -326,7 +318,7 @@ class DriverEndpoints:
 
     async def _info(self, _: InfoRequest) -> PluginInfo:
         return PluginInfo(
-            type=dra_drafted.RESOURCE_PLUGIN if self._drafted else registration.DRA_PLUGIN,
+            type=dra_drafted.RESOURCE_PLUGIN if self._features.drafted else registration.DRA_PLUGIN,
             name=self._driver,
             endpoint=str(self._socket),
             supported_versions=self._versions,
@@ -348,7 +340,7 @@ def _chosen(supported: Sequence[str], apis: Sequence[str]) -> tuple[str, ...]:
     service."""
     if not apis:
         return tuple(supported)
-    others = [name for name in supported if name.endswith(_HEALTH_SERVICE)]
+    others = [name for name in supported if name.endswith(HEALTH_SERVICE)]
     return (*(f"{api}.DRAPlugin" for api in apis), *others)
 
 

@@ -7,13 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-
-_FIRST_WITH_COUNTERS = 33
-_FIRST_WITH_SEPARATE_COUNTERS = 35
-# Since then a slice whose devices have taints or consume counters has at most 64 devices.
-_FIRST_WITH_FEWER_ADVANCED = 35
+from kubeskew.kubelet.drivers.features import ServedSlices
 
 _DEVICES, _ADVANCED_DEVICES = 128, 64
 _COUNTER_SETS = 8  # of a slice, since 1.35
@@ -63,9 +60,10 @@ def slices_for(server: Version, units: Sequence[Unit], *, per_device: bool = Fal
     if not any(unit.counter_sets for unit in units):
         devices = [device for unit in units for device in unit.devices]
         return plain_slices(server, devices, per_device)
-    if server.minor < _FIRST_WITH_COUNTERS:
+    served = ServedSlices.of(FeatureGates(server))
+    if not served.counters:
         return plain_slices(server, [device for unit in units for device in unit.whole], per_device=False)
-    if server.minor < _FIRST_WITH_SEPARATE_COUNTERS:
+    if not served.counters_apart:
         return tuple(_inline(units, per_device)) or (Slice(),)
     return _separate(server, units, per_device)
 
@@ -130,7 +128,8 @@ def _chunks(devices: Sequence[Object], limit: int, consumed_limit: int) -> Itera
 
 def _limit(server: Version, devices: Iterable[Object]) -> int:
     advanced = any(device.get("taints") or device.get("consumesCounters") for device in devices)
-    return _ADVANCED_DEVICES if advanced and server.minor >= _FIRST_WITH_FEWER_ADVANCED else _DEVICES
+    fewer = ServedSlices.of(FeatureGates(server)).fewer_advanced_devices
+    return _ADVANCED_DEVICES if advanced and fewer else _DEVICES
 
 
 def _consumed(device: Mapping[str, Any]) -> int:

@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.features import ServedSlices
 from kubeskew.kubelet.drivers.pools import Pool, Slice, Unit, slices_for
 
 # Counters are named in the form of DNS labels, capacities in that of C identifiers.
@@ -39,7 +41,6 @@ SIDES: Mapping[str, int] = {"tpu-v5e-4x4": 2, "tpu-v5e-8x8": 4}
 # Topology → machines that lie side by side, and rows of them; smallest first.
 _SHAPES = {"2x2": (1, 1), "2x4": (2, 1), "4x4": (2, 2), "4x8": (4, 2), "8x8": (4, 4)}
 _LABEL = 63
-_FIRST_WITH_DEVICE_NODES = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +416,7 @@ def resources_of(driver: str, offers: Sequence[Offer], server: Version) -> dict[
     """Returns the driver's pools by name, as a server of this version takes them. Raises ProfileError."""
     pools: dict[str, Pool] = {}
     hosts = [offer for offer in offers if offer.profile in SIDES and offer.resources is None]
-    if server.minor < _FIRST_WITH_DEVICE_NODES:
+    if not ServedSlices.of(FeatureGates(server)).nodes_of_devices:
         hosts = []
     for offer in offers:
         if offer not in hosts:

@@ -34,15 +34,13 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.features import SliceLibrary
 from kubeskew.kubelet.drivers.pools import Pool, Slice
 
-_FIRST_TO_REFUSE_OWN_DOMAIN = 37
 WRITTEN_SECONDS = 60.0
 
 _COMMON = GroupVersionKind("resource.k8s.io", "v1", "ResourceSlice")
 _INDEX_DIGITS = 5
-_FIRST_WITH_SINGLE = 32
-_FIRST_WITH_INDEX = 36
 log = logging.getLogger(__name__)
 
 _WORKERS = 8
@@ -68,7 +66,7 @@ def check_pool(library: Version, driver: str, name: str, pool: Pool) -> None:
         if device["name"] in devices:
             raise PoolError(f'found duplicate device "{device["name"]}" in pool "{name}"')
         devices.add(device["name"])
-        if library.minor >= _FIRST_TO_REFUSE_OWN_DOMAIN:
+        if SliceLibrary.of(FeatureGates(library)).refuses_own_domain:
             _check_names(driver, name, device)
         _check_consumption(device, counter_sets)
 
@@ -245,37 +243,26 @@ class MatchedSlices:
     obsolete: Sequence[Object]
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """The peculiarities of one release's library."""
+class SliceNames:
+    """Names slices, and finds which of the stored ones are the wanted ones."""
 
-    indexed_names: bool
-    single_matches: bool
-    keeps_last_time_alone: bool  # of the taints that a device has had before
-    keeps_written: bool  # takes what it wrote for present, though the watch has shown that it is gone
-    looks_once: bool  # when what it made counts no longer; an earlier look takes the place of that one
-
-    @classmethod
-    def of(cls, gates: FeatureGates) -> "Library":
-        minor = gates.version.minor
-        return cls(
-            indexed_names=minor >= _FIRST_WITH_INDEX,
-            single_matches=minor >= _FIRST_WITH_SINGLE,
-            keeps_last_time_alone=gates.bugs.present("k8s-141107"),
-            keeps_written=gates.bugs.present("k8s-140063"),
-            looks_once=gates.bugs.present("k8s-132683"),
-        )
+    def __init__(self, features: SliceLibrary) -> None:
+        self._features = features
 
     def generate_name(self, index: int, count: int, driver: str, owner: str) -> str:
         """Returns `00000-DRIVER-OWNER-` or, in older releases, `OWNER-DRIVER-`; the owner may be empty."""
-        parts = [driver, owner] if self.indexed_names else [owner, driver]
-        prefix = [f"{index:0{_digits(count)}x}"] if self.indexed_names else []
+        parts = [driver, owner] if self._features.indexed_names else [owner, driver]
+        prefix = [f"{index:0{_digits(count)}x}"] if self._features.indexed_names else []
         return "".join(f"{part}-" for part in [*prefix, *parts] if part)
 
     def match(self, stored: Iterable[Object], wanted: Sequence[Slice]) -> MatchedSlices:
         """`stored` are of the pool's newest generation."""
         slices = [*stored]
-        if self.single_matches and not self.indexed_names and len(slices) == len(wanted) == 1:
+        if (
+            self._features.single_matches
+            and not self._features.indexed_names
+            and len(slices) == len(wanted) == 1
+        ):
             return MatchedSlices({0: slices[0]}, ())
         current: dict[int, Object] = {}
         obsolete = []
@@ -289,7 +276,7 @@ class Library:
 
     def _place(self, stored: Object, wanted: Sequence[Slice], taken: Mapping[int, Object]) -> int | None:
         free = [index for index in range(len(wanted)) if index not in taken]
-        if self.indexed_names:
+        if self._features.indexed_names:
             index = _decoded_index(stored["metadata"]["name"], _digits(len(wanted)))
             return index if index in free else None
         names = _names(stored["spec"].get("devices") or ())
@@ -441,7 +428,8 @@ class SlicePublisher:
         self._clock = clock
         self._driver = driver
         self._release = gates.version
-        self._library = Library.of(gates)
+        self._library = SliceLibrary.of(gates)
+        self._names = SliceNames(self._library)
         self._sync_delay = max(sync_delay, _GATHERING_SECONDS)
         self._wanted: dict[PoolKey, _Wanted] = {}
         self._owners: dict[str, Object] = {}  # by node
@@ -595,7 +583,7 @@ class SlicePublisher:
         newest = max((slice_["spec"]["pool"]["generation"] for slice_ in present), default=0)
         old = [slice_ for slice_ in present if slice_["spec"]["pool"]["generation"] < newest]
         latest = [slice_ for slice_ in present if slice_["spec"]["pool"]["generation"] == newest]
-        matched = self._library.match(latest, pool.slices)
+        matched = self._names.match(latest, pool.slices)
         changed = {
             index
             for index, slice_ in matched.current.items()
@@ -636,7 +624,7 @@ class SlicePublisher:
     async def _create(self, key: PoolKey, wanted: _Wanted, index: int, generation: int) -> None:
         pool = wanted.pool
         owners = [await self._owner(key.node)] if key.node else []
-        name = self._library.generate_name(index, len(pool.slices), self._driver, key.node)
+        name = self._names.generate_name(index, len(pool.slices), self._driver, key.node)
         spec = {
             "driver": self._driver,
             "pool": _pool(key, pool, generation),

@@ -24,7 +24,7 @@ Amounts = Mapping[str, int]
 Exclusive = Callable[[Object], Amounts]  # what a container has for itself; empty: it shares
 
 
-UNMANAGED = PodLevelFeatures()
+UNMANAGED = PodLevelFeatures(managed=False, noted=False, reallocates_cpus=False, reallocates_memory=False)
 
 
 class NodeAmounts(NamedTuple):

@@ -21,7 +21,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.dra_features import DRAFeatures
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, defaulter_of
 from kubeskew.apiserver.registry.resource.deviceclass import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule import taint_rule_errors
@@ -35,8 +35,7 @@ from kubeskew.scheduler.allocator.claims import AllocationError, allocated_devic
 from kubeskew.scheduler.allocator.explanation import Explanation, explain
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import SliceIndex
-from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import FILTER_SECONDS, SchedulerFeatures
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import DeviceClasses, TaintRules
 
 _JSON_KINDS = {"slices": "ResourceSlice", "classes": "DeviceClass", "claims": "ResourceClaim"}
@@ -137,7 +136,7 @@ def validation_faults(obj: Object, kind: str, version: Version) -> list[FieldErr
     """Returns why a server of the version, with all gates on, would not store the object; it has the shape
     of v1."""
     every_gate = replace(
-        features_of(FeatureGates(version)).devices,
+        Features.of(FeatureGates(version)).devices,
         consumable_capacity=True,
         list_attributes=True,
         fractional_capacity=True,
@@ -173,7 +172,7 @@ class AllocationFiles:
 def load_files(paths: tuple[Path, ...], version: Version, gates: FeatureGates) -> AllocationFiles:
     """Reads everything in the files; raises UserError that names file, document and what is wrong."""
     files = AllocationFiles()
-    reader = _Reader(files, version, DefaultingContext(features_of(gates), SystemClock().now()))
+    reader = _Reader(files, version, DefaultingContext(Features.of(gates), SystemClock().now()))
     for path in paths:
         for where, obj in documents(path):
             try:
@@ -272,10 +271,10 @@ class AllocationRun:
 
     def __init__(self, files: AllocationFiles, version: Version, gates: FeatureGates) -> None:
         self._files = files
-        self._features = AllocatorFeatures.of(version, gates)
-        scheduler_features = SchedulerFeatures.of(version, gates)
+        self._features = AllocatorFeatures.of(gates)
+        scheduler_features = SchedulerFeatures.of(gates)
         if not scheduler_features.devices:
-            hint = "choose 1.31 or later" if version.minor < 31 else "set DynamicResourceAllocation=true"
+            hint = "set DynamicResourceAllocation=true, or choose 1.31 or later"
             raise UserError(f"the scheduler of {version} allocates no devices: {hint}")
         classes = DeviceClasses()
         for device_class in files.classes.values():

@@ -11,7 +11,7 @@ from typing import Any
 from kubeskew.apimachinery.gates import all_gates
 from kubeskew.apimachinery.known_bugs import known_bugs
 from kubeskew.apimachinery.known_names import CONTROLLER, DRIVER, METRICS_SERVER, PLUGIN
-from kubeskew.apimachinery.versions import DEFAULT_VERSION, SUPPORTED
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, MINORS, SUPPORTED
 from kubeskew.kubelet.drivers.profiles import PROFILES
 from kubeskew.kubelet.drivers.settings import APIS, FLAGS
 from kubeskew.kubelet.node.config import POLICIES, RESERVED
@@ -73,7 +73,7 @@ KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
 
 def definitions() -> Schema:
     """Returns the schemas that keys refer to, which hold every gate, bug and release."""
-    minors = "|".join(str(each.minor) for each in SUPPORTED if not each.preview)
+    minors = "|".join(str(version.minor) for version in MINORS)
     return {
         "version": {
             "anyOf": [

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from kubeskew.apimachinery.gates import all_gates, known_gate, parse_overrides
 from kubeskew.apimachinery.known_names import did_you_mean
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import MINORS, Version
 from kubeskew.cluster import config
 from kubeskew.cluster.failures import UserError
 
@@ -63,7 +63,7 @@ def versions(given: Mapping[str, Any]) -> Sequence[str]:
         if found is None:
             return [str(_parsed(value))]
         first, last = _parsed(found["first"]), _parsed(found["last"])
-        between = [str(each) for each in SUPPORTED if first <= each <= last and not each.preview]
+        between = [str(version) for version in MINORS if first <= version <= last]
         if not between:
             raise UserError(f"the marker {NAME}: versions={value!r}: {first} is newer than {last}")
         return between

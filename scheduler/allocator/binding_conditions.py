@@ -10,7 +10,7 @@ from kubeskew.apimachinery.clock import later, parse_timestamp
 from kubeskew.apimachinery.field import show
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.scheduler.allocator.claims import allocation
-from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
+from kubeskew.scheduler.features import DynamicResourcesFeatures
 
 
 class BindingError(Exception):

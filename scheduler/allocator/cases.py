@@ -42,7 +42,7 @@ def run_case(case: Mapping[str, Any], share_id: Callable[[], str], timer: Timer 
     LookupError, TypeError or AttributeError for an unusable case."""
     version = Version.parse(case.get("version") or "1.36")
     gates = FeatureGates(version, case.get("featureGates") or {}, case.get("bugs") or {})
-    features = AllocatorFeatures.of(version, gates)
+    features = AllocatorFeatures.of(gates)
     slices = SliceIndex.of(features, case.get("slices") or ())
     node = case["node"]["metadata"]
     allocator = Allocator(

@@ -13,7 +13,7 @@ from typing import Any
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.labels import NOTHING
-from kubeskew.scheduler.features.affinity_hints import AffinityHintFeatures
+from kubeskew.scheduler.features import AffinityHintFeatures
 from kubeskew.scheduler.framework.events import (
     Action,
     ClusterEvent,

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLL
 from kubeskew.apimachinery.objects import Object, ObjectView
 from kubeskew.apimachinery.selectors import nodes
 from kubeskew.apimachinery.selectors.labels import NOTHING, LabelSelector, Requirement, SelectorError
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, has_node
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo, untolerated

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.extended_resource_cache import ExtendedResources
 from kubeskew.scheduler.framework.interfaces import Plugin
 from kubeskew.scheduler.handle import Handle

@@ -6,7 +6,7 @@ import orjson
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.nodes import tolerates
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo, untolerated

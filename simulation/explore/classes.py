@@ -26,7 +26,7 @@ from kubeskew.apimachinery.faults.fault import PLUGIN_CALLS, VERBS, plurals
 from kubeskew.apimachinery.faults.syntax import EVENTS, KINDS_OF_COMPONENTS
 from kubeskew.apimachinery.known_bugs import KnownBug, KnownBugs, known_bugs
 from kubeskew.apimachinery.known_names import did_you_mean
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version, is_between
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.invariants.findings import (
     DEFECT,
@@ -115,8 +115,8 @@ def _fits(
         return False
     if entry.beside and not any(name in others for name in entry.beside):
         return False
-    low, high = entry.minors or (0, 0)
-    return entry.minors is None or any(low <= version.minor <= high for version in run.versions)
+    low, high = entry.minors or (None, None)
+    return entry.minors is None or any(is_between(version.minor, low, high) for version in run.versions)
 
 
 @dataclass(frozen=True, slots=True)

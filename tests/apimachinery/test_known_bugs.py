@@ -1,7 +1,6 @@
 """The table of known bugs: which release has which, and what is switched."""
 
 import importlib
-import inspect
 from dataclasses import fields
 from typing import Any
 
@@ -84,10 +83,8 @@ def test_every_row_is_of_releases_that_were(bug: KnownBug):
 def decided(switch: str, gates: FeatureGates) -> Any:
     """Returns the field that a bug's switch names, of features made for these gates."""
     module, _, path = switch.partition(":")
-    made: Any = getattr(importlib.import_module(module), path.partition(".")[0])
-    given = {"version": gates.version, "gates": gates}
-    maker = getattr(made, "of", made)
-    made = maker(**{name: given[name] for name in inspect.signature(maker).parameters if name in given})
+    table: Any = getattr(importlib.import_module(module), path.partition(".")[0])
+    made = table.of(gates)
     for name in path.split(".")[1:]:
         made = None if made is None else getattr(made, name)  # a release may be without that part
     return made

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, strategy_of
@@ -33,7 +33,7 @@ def context_of(catalogue: Catalogue, resource: Resource) -> StrategyContext:
     """The context of a write to a server that has stored nothing."""
     return StrategyContext(
         gates=catalogue.gates,
-        features=features_of(catalogue.gates),
+        features=Features.of(catalogue.gates),
         now=NOW,
         entropy=SeededEntropy(1),
         catalogue=catalogue,

@@ -93,7 +93,7 @@ async def open_server(
 ) -> APIServer:
     """A server of release 1.`minor` over the store at `url`; close it with `close_server`.
 
-    With `reuse`, it may be given what an earlier one wrote at its start; its metrics then lack these requests.
+    With `reuse`, it may be given what an earlier one wrote at its start: metrics then lack these requests.
     """
     version = Version(minor) if isinstance(minor, int) else minor
     gates = FeatureGates(version, options.pop("gates", {}), options.pop("bugs", {}))

@@ -10,9 +10,9 @@ from kubeskew.kubelet.checkpoints import cpu_manager_state, pod_allocations
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState
 from kubeskew.kubelet.checkpoints.pod_allocations import PodsState
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import codec_for
+from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.dra.plugin import PreparedDevice
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import node_config
 from kubeskew.kubelet.restoration import restored
 
@@ -26,7 +26,7 @@ def gates(version, **overrides):
 
 
 def features(version, **overrides):
-    return features_of(Version.parse(version), gates(version, **overrides))
+    return KubeletFeatures.of(gates(version, **overrides))
 
 
 def node(files, **settings):
@@ -36,7 +36,7 @@ def node(files, **settings):
 def claims(version):
     device = PreparedDevice("p", "d", ("r",), ("v/c=d",), "share-1")
     info = ClaimInfo("ns", "c", "uid", {"pod"}, {"drv": [device]}, {"drv": frozenset({"NodePrepare"})})
-    return {CLAIMS: codec_for(Version.parse(version)).encode([info])}
+    return {CLAIMS: DRAFeatures.of(FeatureGates(Version.parse(version))).codec.encode([info])}
 
 
 def given(version):
@@ -67,7 +67,7 @@ def test_a_file_that_the_next_kubelet_does_not_read_is_lost_if_it_holds_anything
     ((file, what, why),) = told(node(claims("1.33")), gates("1.33", **{DRA: True}), gates("1.33"))
     assert (file, what) == (CLAIMS, "lost")
     assert "1.33 with its gates" in why
-    empty = node({CLAIMS: codec_for(Version.parse("1.33")).encode([])})
+    empty = node({CLAIMS: DRAFeatures.of(FeatureGates(Version.parse("1.33"))).codec.encode([])})
     assert told(empty, gates("1.33", **{DRA: True}), gates("1.33")) == []
 
 
@@ -126,6 +126,6 @@ def test_files_go_on_as_the_next_kubelet_writes_them():
     _, after = read_by(node(claims("1.30")), 1, gates("1.30", **{DRA: True}), on)
     assert orjson.loads(after.files[CLAIMS])["Data"]
     assert told(after, on, gates("1.32", **{DRA: True})) == []
-    found, files = restored(after.config, features("1.31", **{DRA: True}), after.files)
+    found, files = restored(after.config, on, after.files)
     assert [each.refused for each in found] == [""] * len(found)
     assert {*files} == {CLAIMS, "cpu_manager_state", "memory_manager_state"}

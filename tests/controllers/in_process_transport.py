@@ -72,7 +72,7 @@ class RealCluster:
 
     async def start(self):
         """Start every controller whose gate is on."""
-        kinds = [kind for kind, gate in CONTROLLERS if not gate or self.environment.gates.enabled(gate)]
+        kinds = [kind for kind, condition in CONTROLLERS if condition.value(self.environment.gates)]
         self.controllers = [kind(replace(self.context, used=[])) for kind in kinds]
         self.informers.start()
         await self.informers.synced()

@@ -28,7 +28,7 @@ from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.status import StartLimiter
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.scheduler import SchedulerService
 
 SCHEDULER = Peer("system:kube-scheduler", ())
@@ -92,7 +92,7 @@ async def test_the_scheduler_may_follow_what_it_follows(version):
             Rule.of(rule)
             for rule in DefaultRoles(version, environment.gates).rules_of("system:volume-scheduler")
         ]
-        key = SchedulerFeatures.of(version, environment.gates)
+        key = SchedulerFeatures.of(environment.gates)
         if key not in follows:
             follows[key] = followed(environment)
         for ref in follows[key]:
@@ -136,8 +136,8 @@ class Components:
         context = ControllerContext(environment, self._client(MANAGER), informers, root_ca="CA")
         self.controllers = [
             kind(replace(context, used=[], client=self._client(self._account(kind.name))))
-            for kind, gate in CONTROLLERS
-            if not gate or environment.gates.enabled(gate)
+            for kind, condition in CONTROLLERS
+            if condition.value(environment.gates)
         ]
         self.informers = informers
         self.scheduler = SchedulerService(environment, self._client(SCHEDULER), CollectorRegistry())

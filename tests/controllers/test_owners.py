@@ -49,8 +49,8 @@ def test_what_is_compared_by_release(release, daemon_sets, others):
     version = Version.parse(release)
     gates = FeatureGates(version, {})
     kinds = (ReplicaSetFeatures, StatefulSetFeatures, JobFeatures)
-    assert DaemonSetFeatures.of(version, gates).owner_match is daemon_sets
-    assert {kind.of(version, gates).owner_match for kind in kinds} == {others}
+    assert DaemonSetFeatures.of(gates).owner_match is daemon_sets
+    assert {kind.of(gates).owner_match for kind in kinds} == {others}
 
 
 def pod(name, uid, *, namespace="ns", kind="Foo", owner="foo", labels=LABELS):

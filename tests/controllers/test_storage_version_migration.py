@@ -28,7 +28,7 @@ STORED = (
 async def migrating(release, gates=None):
     """A server of a release with migrations, its garbage collector and its migrator."""
     version = Version.parse(release)
-    ref = MigrationFeatures.of(version, FeatureGates(version, GATES)).ref
+    ref = MigrationFeatures.of(FeatureGates(version, GATES)).ref
     config = {ref.api_version: True}
     gates = {**GATES, **(gates or {})}
     async with real_cluster(version, gates, started=False, runtime_config=config) as made:

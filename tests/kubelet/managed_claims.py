@@ -8,11 +8,11 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimCache
-from kubeskew.kubelet.dra.features import texts_for
+from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.dra.health import HealthCache
 from kubeskew.kubelet.dra.manager import DRAManager
 from kubeskew.kubelet.dra.plugin import PluginRegistry, PreparedDevice
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 
 DRIVER = "gpu.example.com"
@@ -71,8 +71,8 @@ class ManagedClaims:
         self.server, self.client, self.minor = server, client, minor
         version = Version(minor)
         self.refs = dra_refs(version)
-        self.features = features_of(version, FeatureGates(version, gates))
-        texts = texts_for(version)
+        self.features = KubeletFeatures.of(FeatureGates(version, gates))
+        texts = DRAFeatures.of(FeatureGates(version)).texts
         self.plugins, self.plugin, self.store = (
             PluginRegistry(texts.unregistered),
             FakePlugin(),

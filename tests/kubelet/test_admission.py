@@ -5,8 +5,8 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.allocation import DelegatedToDRA, admit
-from kubeskew.kubelet.features import features_of
-from kubeskew.kubelet.sysctls import forbidden_sysctl, namespace_names, safe_sysctls
+from kubeskew.kubelet.features import KubeletFeatures
+from kubeskew.kubelet.sysctls import forbidden_sysctl
 
 NODE = {
     "metadata": {"name": "node-1", "labels": {"zone": "a", "size": "4"}},
@@ -207,7 +207,7 @@ def test_pods_of_another_operating_system_are_refused(labels, spec, reason):
 def test_a_kubelet_without_the_gate_refuses_sidecars(minor, gates, refused):
     """Kubelets of 1.28 to 1.32 refuse pods with sidecars while SidecarContainers is off (KEP-753)."""
     version = Version(minor)
-    rules = features_of(version, FeatureGates(version, gates)).admission
+    rules = KubeletFeatures.of(FeatureGates(version, gates)).admission
     wanted = pod(initContainers=[{"name": "i", "restartPolicy": "Always"}])
     rejection = admit(
         wanted,
@@ -244,5 +244,6 @@ def test_a_kubelet_without_the_gate_refuses_sidecars(minor, gates, refused):
 )
 def test_sysctls_have_to_be_safe(minor, name, spec, text):
     """A node takes the kernel parameters that its release takes for safe, in namespaces of the pod's own."""
+    rules = KubeletFeatures.of(FeatureGates(Version(minor))).admission
     wanted = pod(securityContext={"sysctls": [{"name": name, "value": "1"}]}, **spec)
-    assert forbidden_sysctl(wanted, safe_sysctls(minor), namespace_names(minor)) == text
+    assert forbidden_sysctl(wanted, rules.safe_sysctls, rules.sysctl_namespaces) == text

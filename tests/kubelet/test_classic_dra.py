@@ -1,6 +1,7 @@
 """Kubelets of 1.26 to 1.30 prepare claims by handles, with the example driver behind real sockets."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +18,7 @@ from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
 from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, ClassicSocketPlugin
-from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for, rules_for
+from kubeskew.kubelet.dra.features import ClassicFeatures, DRAFeatures
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
@@ -41,9 +42,10 @@ class Node:
         self.refs = dra_refs(version)
         self.server = FakeServer(clock, SeededEntropy(1))
         self.client = self.server.client()
-        self.cache = ClaimCache(CheckpointFile(directory, codec_for(version)))
+        self.cache = ClaimCache(CheckpointFile(directory, DRAFeatures.of(FeatureGates(version)).codec))
         self.cache.load()
         self.plugins = PluginRegistry("plugin name {driver} not found in the list of registered DRA plugins")
+        self.features = ClassicFeatures.of(FeatureGates(version))
         self.manager = self.started(self.cache)
         self.calls = CallLog(directory, clock)
         claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
@@ -51,13 +53,13 @@ class Node:
         self.grpc = grpc_calls.new_server()
         self.services.serve(self.grpc, services_of(Version(library or minor), apis))
         self.grpc.listen(directory / "d.sock")
-        service = rules_for(FeatureGates(version)).choose(["1.0.0"])
+        service = DRAFeatures.of(FeatureGates(version)).services.choose(["1.0.0"])
         metrics = KubeletMetrics(CollectorRegistry())
         self.plugin = ClassicSocketPlugin(DRIVER, str(directory / "d.sock"), service, clock, metrics)
 
     def started(self, cache, *, notes_late=True):
         """A manager, as a kubelet that starts makes one."""
-        features = ClassicFeatures.of(Version(self.minor), notes_late=notes_late)
+        features = replace(self.features, notes_late=notes_late)
         return ClassicDRAManager(self.client, self.refs.claims, self.plugins, cache, features)
 
     async def claim(
@@ -278,7 +280,7 @@ async def test_a_restart_prepares_again(make, minor):
     node = await make(minor)
     await node.claim()
     await node.manager.prepare(pod())
-    cache = ClaimCache(CheckpointFile(node.directory, codec_for(Version(minor))))
+    cache = ClaimCache(CheckpointFile(node.directory, DRAFeatures.of(FeatureGates(Version(minor))).codec))
     cache.load()
     restarted = node.started(cache)
     await restarted.prepare(pod())
@@ -302,7 +304,7 @@ async def test_a_kubelet_that_dies_during_the_call_of_a_driver(make, minor, note
     monkeypatch.setattr(node.plugin, "prepare", prepare_and_die)
     with pytest.raises(SystemExit):
         await node.started(node.cache, notes_late=notes_late).prepare(pod())
-    cache = ClaimCache(CheckpointFile(node.directory, codec_for(Version(minor))))
+    cache = ClaimCache(CheckpointFile(node.directory, DRAFeatures.of(FeatureGates(Version(minor))).codec))
     cache.load()
     await node.started(cache, notes_late=notes_late).unprepare(pod())
 

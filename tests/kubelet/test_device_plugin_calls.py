@@ -15,7 +15,7 @@ from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins import plugin_server
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, ManagerDependencies
 from kubeskew.kubelet.deviceplugins.plugin_server import DevicePluginServer
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.plugins.plugin_handler import PluginRefusedError
 from kubeskew.kubelet.protocols import device_plugin, grpc_calls
@@ -106,7 +106,7 @@ class Side:
 
     def __init__(self, directory, clock, version="1.36", bugs=None):
         parsed = Version.parse(version)
-        features = features_of(parsed, FeatureGates(parsed, bugs=bugs))
+        features = KubeletFeatures.of(FeatureGates(parsed, bugs=bugs))
         self.clock = clock
         self.registry = CollectorRegistry()
         self.active = set()

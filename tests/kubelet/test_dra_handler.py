@@ -7,7 +7,7 @@ import pytest
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra.features import health_rules_for, rules_for
+from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.dra.plugin_manager import DRAPluginHandler, SliceWiper
@@ -48,7 +48,7 @@ class Fixture:
         self.client, self.slices = client, dra_refs(Version(minor)).slices
         self.registry = PluginRegistry("DRA driver {driver} is not registered")
         self.wiper = SliceWiper(client, clock, self.slices, "node-1", delay)
-        rules = rules_for(FeatureGates(Version(minor)))
+        rules = DRAFeatures.of(FeatureGates(Version(minor))).services
         self.handler = DRAPluginHandler(self.registry, self.wiper, rules, FakeSocketPlugin, None)
 
     async def register(self, endpoint="/a.sock", versions=("v1.DRAPlugin", "v1beta1.DRAPlugin")):
@@ -93,7 +93,7 @@ async def make(client, clock):
 )
 async def test_the_service_depends_on_the_release(minor, versions, chosen):
     """Since 1.34 the plugin's order counts; before, the kubelet's, and what names none is alpha."""
-    assert rules_for(FeatureGates(Version(minor))).choose(versions) == chosen
+    assert DRAFeatures.of(FeatureGates(Version(minor))).services.choose(versions) == chosen
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,10 @@ async def test_long_messages_and_odd_values_are_cut_to_size(clock, cache):
     """1,024 characters; a negative time is the usual one; an unknown number is Unknown."""
     news = []
     monitor = HealthMonitor(
-        cache, clock, health_rules_for(Version(37)), lambda driver, devices: news.extend(devices)
+        cache,
+        clock,
+        DRAFeatures.of(FeatureGates(Version(37))).health,
+        lambda driver, devices: news.extend(devices),
     )
     messages = dra.HEALTH_V1.messages
     device = messages.DeviceIdentifier(pool_name="pool", device_name="gpu-0")
@@ -285,9 +288,9 @@ HEALTH_V1, HEALTH_ALPHA = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
 )
 async def test_which_health_service_is_called(minor, told, version):
     """First whichever it is, later one that the plugin names, the newest of them."""
-    assert health_rules_for(Version(minor)).choose(told) == version
+    assert DRAFeatures.of(FeatureGates(Version(minor))).health.choose(told) == version
 
 
 async def test_before_1_34_nobody_asks_for_health():
     """The gate was for device plugins alone."""
-    assert health_rules_for(Version(33)) is None
+    assert DRAFeatures.of(FeatureGates(Version(33))).health is None

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -269,4 +269,4 @@ async def test_operations_that_are_counted_the_wrong_way_round(version, inverted
     """Up to 1.33 preparing alone, then both, none since 1.36 (135227)."""
     parsed = Version.parse(version)
 
-    assert features_of(parsed, FeatureGates(parsed)).dra_faults.inverts_errors == inverted
+    assert KubeletFeatures.of(FeatureGates(parsed)).dra_faults.inverts_errors == inverted

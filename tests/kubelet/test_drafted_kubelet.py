@@ -20,12 +20,12 @@ from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
 from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager, DraftedSocketPlugin
-from kubeskew.kubelet.dra.features import codec_for
+from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
 from kubeskew.kubelet.drivers.drafted_services import DraftedServices
 from kubeskew.kubelet.drivers.switches import Switches
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import grpc_calls
 
@@ -66,7 +66,7 @@ class Node:
 
     def restart(self):
         """Begin with a kubelet that has the checkpoint alone."""
-        self.cache = ClaimCache(CheckpointFile(self.directory, codec_for(DRAFT)))
+        self.cache = ClaimCache(CheckpointFile(self.directory, DRAFeatures.of(FeatureGates(DRAFT)).codec))
         self.cache.load()
         self.manager = DraftedDRAManager(self.client, CLAIMS, self.plugins, self.cache, self.clock)
 
@@ -285,7 +285,7 @@ async def test_a_kubelet_that_is_started_again_gives_back_what_the_one_before_pr
 @pytest.mark.parametrize(("on", "told"), [(True, True), (False, False)])
 async def test_the_gate_decides(on, told):
     """Without it the kubelet has no part in claims; with it, it says why a pod does not start."""
-    features = features_of(DRAFT, FeatureGates(DRAFT, {"DynamicResourceAllocation": on}))
+    features = KubeletFeatures.of(FeatureGates(DRAFT, {"DynamicResourceAllocation": on}))
 
     assert features.dynamic_resources is told
     assert features.tells_failed_preparation

@@ -11,7 +11,7 @@ from kubeskew.kubelet.checkpoints import cpu_manager_state, memory_manager_state
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState, CPUSetError
 from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 
 STATE = CPUManagerState("static", frozenset({0, 3}), {"p-1": {"c": frozenset({1, 2})}})
 V2 = '{"policyName":"static","defaultCpuSet":"0,3","entries":{"p-1":{"c":"1-2"}},"checksum":2876075270}'
@@ -38,7 +38,7 @@ def formats(minor, *, pod_level=None):
     """Returns the formats of both files in a release."""
     gates = {} if pod_level is None else {"PodLevelResourceManagers": pod_level}
     version = Version(minor)
-    features = features_of(version, FeatureGates(version, gates))
+    features = KubeletFeatures.of(FeatureGates(version, gates))
     return features.cpu_state, features.memory_state
 
 
@@ -315,7 +315,7 @@ def test_upstreams_errors_over_memory_files(minor, text, error):
 def test_a_release_without_the_gate_has_no_memory_manager():
     """MemoryManager could be turned off until 1.31."""
     version = Version(31)
-    assert features_of(version, FeatureGates(version, {"MemoryManager": False})).memory_state is None
+    assert KubeletFeatures.of(FeatureGates(version, {"MemoryManager": False})).memory_state is None
 
 
 @pytest.mark.parametrize(("text", "cpus"), [("", []), ("0", [0]), ("0-2,5", [0, 1, 2, 5]), ("7,1-1", [1, 7])])

@@ -8,7 +8,7 @@ from kubeskew.kubelet.allocation import ACTUATED, ALLOCATED, STATUS_MANAGER, Pod
 from kubeskew.kubelet.checkpoints import pod_allocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.checkpoints.pod_allocations import AllocationForm, PodsState
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
 EXAMPLE = PodsState({"p-1": {"c": {"requests": {"cpu": "500m"}}}})
@@ -29,7 +29,7 @@ def allocations(directory, minor, *, gate=True):
 
 def features_of_minor(minor, *, gate=True):
     version = Version(minor)
-    return features_of(version, FeatureGates(version, {GATE: gate}))
+    return KubeletFeatures.of(FeatureGates(version, {GATE: gate}))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_what_a_pod_has_as_a_whole_is_kept_with_its_gate(tmp_path, minor):
     whole["spec"]["resources"] = {"requests": {"cpu": "1"}}
     version = Version(minor)
     gates = dict.fromkeys(("PodLevelResources", "InPlacePodLevelResourcesVerticalScaling"), minor == 36)
-    features = features_of(version, FeatureGates(version, {n: v for n, v in gates.items() if v}))
+    features = KubeletFeatures.of(FeatureGates(version, {n: v for n, v in gates.items() if v}))
     found = PodAllocations(tmp_path, features, UNJOURNALLED)
     found.give(whole)
     found.actuate(whole, whole["spec"]["containers"][0])
@@ -283,7 +283,7 @@ class _FullDisk(StateFiles):
 def test_what_cannot_be_written_counts_all_the_same_where_a_kubelet_goes_on(tmp_path, goes_on):
     """It is in the file after another change only, and so not where the kubelet restarts before."""
     version = Version(36)
-    features = features_of(version, FeatureGates(version, bugs={"k8s-141206": goes_on}))
+    features = KubeletFeatures.of(FeatureGates(version, bugs={"k8s-141206": goes_on}))
     files = _FullDisk()
     found = PodAllocations(tmp_path, features, files)
     found.load()

@@ -9,7 +9,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.device_managers import DeviceError, EmptyPodSharedPoolError
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import FilesInMemory
 from kubeskew.kubelet.node.config import node_config
 from kubeskew.kubelet.restoration import resource_managers
@@ -32,7 +32,7 @@ def managers(files, minor=37, scope="pod", bugs=None, **gates):
     found = resource_managers(
         node_config({"name": "n", **settings}),
         Path(),
-        features_of(version, FeatureGates(version, {**on, **gates}, bugs)),
+        KubeletFeatures.of(FeatureGates(version, {**on, **gates}, bugs)),
         files,
     )
     for manager in found:

@@ -14,7 +14,7 @@ from kubeskew.kubelet import podresources
 from kubeskew.kubelet.deviceplugins.pod_devices import Allocation
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import PreparedDevice
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.podresources import Lister, PodResourcesServer, v1, v1alpha1
 from kubeskew.kubelet.protocols import grpc_calls
@@ -105,7 +105,7 @@ async def open_server():
 
     async def start(version="1.36", gates=""):
         parsed = Version.parse(version)
-        features = features_of(parsed, FeatureGates.parse(parsed, gates))
+        features = KubeletFeatures.of(FeatureGates.parse(parsed, gates))
         directory = tempfile.TemporaryDirectory(prefix="ks")
         registry = CollectorRegistry()
         clock = SimpleNamespace(monotonic=lambda: 0.0)

@@ -7,7 +7,7 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.sandbox import Container
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pod_spec import qos_class
 from kubeskew.kubelet.pods.kuberuntime import go_duration, should_restart
 from kubeskew.kubelet.pods.services import CrashBackoff
@@ -72,7 +72,7 @@ RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
 def test_what_is_restarted(minor, policy, container, code, restart):
     """The pod's policy, since 1.35 also the container's own and its rules."""
     version = Version(minor)
-    features = features_of(version, FeatureGates(version))
+    features = KubeletFeatures.of(FeatureGates(version))
 
     assert should_restart({"spec": {"restartPolicy": policy}}, container, ended(code), features) == restart
 

@@ -8,7 +8,7 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.allocation import PodAllocations
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import FilesInMemory
 from kubeskew.kubelet.node.config import DEFAULT_CAPACITY, NodeConfig
 from kubeskew.kubelet.restoration import restored
@@ -20,16 +20,16 @@ _READABLE = [row for row in _FILES if row["file"] not in ("dra_health_state", "k
 _DIRECTORIES = {"kubelet_internal_checkpoint": "device-plugins/"}
 
 
-def _features(minor):
+def _gates(minor):
     version = Version.parse(minor)
     gates = {} if version.minor >= 34 else {"DynamicResourceAllocation": True}
-    return features_of(version, FeatureGates(version, gates))
+    return FeatureGates(version, gates)
 
 
 def _restored(minor, file, content):
     path = _DIRECTORIES.get(file, "") + file
     found, files = restored(
-        NodeConfig("node", capacity=DEFAULT_CAPACITY), _features(minor), {path: content.encode()}
+        NodeConfig("node", capacity=DEFAULT_CAPACITY), _gates(minor), {path: content.encode()}
     )
     return next((each for each in found if each.file == path), None), files.get(path, b"").decode()
 
@@ -62,6 +62,6 @@ def test_a_real_kubelets_file_is_read_and_written_to_the_byte(row):
 def test_what_a_file_does_not_say_is_as_in_an_empty_one(content):
     """A file of pods' allocations without text and sum is an empty one, as in Go."""
     files = FilesInMemory({"allocated_pods_state": content})
-    allocations = PodAllocations(Path(), _features("1.36"), files)
+    allocations = PodAllocations(Path(), KubeletFeatures.of(_gates("1.36")), files)
     allocations.load()
     assert not allocations.of({"metadata": {"uid": "p"}, "spec": {"containers": []}})

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.device_managers import DeviceError
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import UNJOURNALLED
 from kubeskew.kubelet.resourcemanagers.cpu import CPUManager
 from kubeskew.kubelet.resourcemanagers.managers import ResourceManagers
@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 
 def features(minor=35):
-    return features_of(Version(minor), FeatureGates(Version(minor), {}))
+    return KubeletFeatures.of(FeatureGates(Version(minor), {}))
 
 
 def cpu_manager(directory, policy="static", amounts=AMOUNTS):

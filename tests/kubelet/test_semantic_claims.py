@@ -1,15 +1,18 @@
 """1.29+kep4381: drivers prepare what is allocated by semantic parameters."""
 
+from dataclasses import replace
+
 import pytest
 from semantic_node import DRIVER, PREVIEW, card, handle
 
 from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, HandleUse
-from kubeskew.kubelet.dra.features import ClassicFeatures, codec_for
+from kubeskew.kubelet.dra.features import ClassicFeatures, DRAFeatures
 from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PluginRegistry
 from kubeskew.kubelet.drivers.claims import PreparedClaims
 from kubeskew.kubelet.drivers.classic_services import services_of
@@ -125,9 +128,9 @@ async def test_a_release_hands_over_what_it_decodes(semantic_node, release, reac
     uid = (await semantic_node.client.create(dra_refs(version).claims, claim))["metadata"]["uid"]
     plugins = PluginRegistry("no {driver}")
     plugins.register(semantic_node.plugin)
-    cache = ClaimCache(CheckpointFile(semantic_node.directory, codec_for(version)))
+    cache = ClaimCache(CheckpointFile(semantic_node.directory, DRAFeatures.of(FeatureGates(version)).codec))
     cache.load()
-    features = ClassicFeatures.of(version, notes_late=True)
+    features = replace(ClassicFeatures.of(FeatureGates(version)), notes_late=True)
     manager = ClassicDRAManager(semantic_node.client, dra_refs(version).claims, plugins, cache, features)
     await manager.prepare(
         {
@@ -141,9 +144,10 @@ async def test_a_release_hands_over_what_it_decodes(semantic_node, release, reac
 
     assert (semantic_node.directory / f"{DRIVER}-{uid}.json").exists() is reaches
     assert semantic_node.claims.all()[0]["uid"] == uid
-    assert [i.handles for i in CheckpointFile(semantic_node.directory, codec_for(version)).load()] == [
-        (handle(RAM=5) if reaches else {"driverName": DRIVER},)
-    ]
+    assert [
+        i.handles
+        for i in CheckpointFile(semantic_node.directory, DRAFeatures.of(FeatureGates(version)).codec).load()
+    ] == [(handle(RAM=5) if reaches else {"driverName": DRIVER},)]
 
 
 @pytest.mark.parametrize("other", ["1.27", "1.28", "1.29", "1.30", "1.31"])
@@ -152,9 +156,9 @@ def test_no_other_release_reads_the_checkpoint(tmp_path, other):
     of_class = {"kind": "ConfigMap", "data": {"limit": "low"}}
     info = ClaimInfo("ns", "c", "u", {"p"}, {DRIVER: []}, driver=DRIVER, class_name="card")
     info.handles = (handle(claim={"spec": {"a": 1}}, of_class=of_class, RAM=5),)
-    CheckpointFile(tmp_path, codec_for(PREVIEW)).store([info])
-    [found] = CheckpointFile(tmp_path, codec_for(PREVIEW)).load()
+    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(PREVIEW)).codec).store([info])
+    [found] = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(PREVIEW)).codec).load()
 
     assert found.handles == info.handles
     with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
-        CheckpointFile(tmp_path, codec_for(Version.parse(other))).load()
+        CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version.parse(other))).codec).load()

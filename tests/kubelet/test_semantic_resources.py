@@ -10,7 +10,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.node_resources import NAMED_RESOURCES, SEMANTIC_RESOURCES, RefusedResourcesError
 from kubeskew.kubelet.drivers.switches import Switches
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
 from kubeskew.kubelet.protocols.named_resources import response_of as named_response_of
 from kubeskew.kubelet.protocols.semantic_resources import UnknownModelError, resources_of, response_of
@@ -124,11 +124,11 @@ def test_a_driver_of_another_release_publishes_nothing():
 def test_the_gate_decides_about_drivers_and_slices(on):
     """The preview's gate is on; without it drivers neither register nor are asked."""
     gates = FeatureGates(PREVIEW, {} if on else {"DynamicResourceAllocation": False})
-    features = features_of(PREVIEW, gates)
+    features = KubeletFeatures.of(gates)
 
     assert (features.dra_registers_plugins, features.dra_asks_for_resources) == (on, on)
     assert features.semantic_parameters
-    assert not features_of(Version(30), FeatureGates(Version(30))).semantic_parameters
+    assert not KubeletFeatures.of(FeatureGates(Version(30))).semantic_parameters
 
 
 def test_messages_say_what_slices_say():

@@ -53,8 +53,8 @@ async def test_a_call_works_inside_of_another_loop(loop: EventLoop):
 async def main_thread_waits() -> bool:
     """Returns whether the main thread waits for an answer, which a signal interrupts.
 
-    A thread that waits for the interpreter's lock sleeps, too, but not for 50 ms while nobody holds it: it would
-    look at the signal only after the wait for the answer that comes next.
+    A thread that waits for the interpreter's lock sleeps, too, but not for 50 ms while nobody holds it; it
+    would look at the signal only after the wait for the answer that comes next.
     """
     if sys.platform != "linux":
         return True

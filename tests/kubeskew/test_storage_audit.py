@@ -17,7 +17,7 @@ from kubeskew.conformance.storage.nodes import KeptNode
 from kubeskew.conformance.storage.servers import NoWebhooks, Settings
 from kubeskew.conformance.storage.way import Move, Present, audit_way, kubelets_on_way, minors, steps_of
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import codec_for
+from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.node.config import node_config
 
 REVISIONS = count(7)
@@ -197,7 +197,11 @@ def kept(*claims):
     """The node, whose kubelet has left its checkpoint of claims as 1.29 writes it, if any are given."""
     handles = ({"driverName": "driver", "data": "{}"},)
     infos = [ClaimInfo("default", name, "u", {"p"}, handles=handles) for name in claims]
-    files = {"dra_manager_state": codec_for(Version.parse("1.29")).encode(infos)} if claims else {}
+    files = (
+        {"dra_manager_state": DRAFeatures.of(FeatureGates(Version.parse("1.29"))).codec.encode(infos)}
+        if claims
+        else {}
+    )
     cpus = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
     return [KeptNode.of(node_config({"name": "x"}), {"cpu_manager_state": cpus, **files})]
 

@@ -54,7 +54,7 @@ def a_class(**spec):
 
 def allocate(slices, *claims, version="1.36", allocated=(), classes=None, gates=None, bugs=None):
     release = Version.parse(version)
-    features = AllocatorFeatures.of(release, FeatureGates(release, gates or {}, bugs))
+    features = AllocatorFeatures.of(FeatureGates(release, gates or {}, bugs))
     used = {DeviceID(DRIVER, pool, device) for pool, device in allocated}
     listed = ListedClasses(classes if classes is not None else [a_class()])
     return allocator_of(features, slices, AllocatedState(used), listed).allocate(NODE, [*claims])

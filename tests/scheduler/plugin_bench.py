@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
@@ -36,7 +36,7 @@ class Bench:
         version = Version.parse(version)
         self.cache = Cache()
         self.objects = objects or {}
-        features = SchedulerFeatures.of(version, FeatureGates(version, gates))
+        features = SchedulerFeatures.of(FeatureGates(version, gates))
         self.handle = SimpleNamespace(cache=self.cache, features=features, informer=self._informer)
 
     def _informer(self, ref):

@@ -120,7 +120,7 @@ def test_long_search_gives_up():
     unlike = [a_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i // 2}") for i in range(12)]
     claim = a_claim(*unlike, constraints=[{"matchAttribute": f"{DRIVER}/group"}])
     version = Version(36)
-    features = AllocatorFeatures.of(version, FeatureGates(version))
+    features = AllocatorFeatures.of(FeatureGates(version))
     allocator = allocator_of(features, [a_slice(devices)])
 
     with pytest.raises(SearchTimeout, match="filter operation aborted: context deadline exceeded"):
@@ -132,7 +132,7 @@ def test_hopeless_search_ends_at_once():
     devices = [a_device(f"d{i}", index=i) for i in range(24)]
     unlike = [a_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i}") for i in range(12)]
     claim = a_claim(*unlike, a_request("none", 1, "false"))
-    features = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
+    features = AllocatorFeatures.of(FeatureGates(Version(36)))
     allocator = allocator_of(features, [a_slice(devices)])
     looks = iter(range(400))  # at the clock: one for each device and request, and few steps
 
@@ -207,7 +207,7 @@ def _expression(wanted, least):
 
 def test_searches_go_on_until_a_device_becomes_free():
     """A search that remembers where the last one ended finds what one that does not remember finds."""
-    features = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
+    features = AllocatorFeatures.of(FeatureGates(Version(36)))
     book = AllocatedDevices()
     allocator = allocator_of(features, [a_slice([a_device("a"), a_device("b")])], book.state)
 

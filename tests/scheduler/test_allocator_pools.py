@@ -72,7 +72,7 @@ def test_old_generation_is_ignored():
 
 def test_slice_index_follows_changes():
     """A changed slice changes what a node sees; an unchanged one keeps its devices."""
-    features = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
+    features = AllocatorFeatures.of(FeatureGates(Version(36)))
     index = SliceIndex(features)
     index.set_slice(a_slice(TWO))
     before = index.pools(NODE)

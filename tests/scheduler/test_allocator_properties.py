@@ -17,7 +17,7 @@ from kubeskew.scheduler.allocator.pools import SliceIndex
 
 DRIVER = "gpu.example.com"
 VERSION = Version(36)
-FEATURES = AllocatorFeatures.of(VERSION, FeatureGates(VERSION))
+FEATURES = AllocatorFeatures.of(FeatureGates(VERSION))
 NODE = CaseNode("node-1", {})
 
 # size, counter set (None: no counters), how much of it, value of the attribute that constraints look at

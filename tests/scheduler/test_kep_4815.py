@@ -91,7 +91,7 @@ def _partitions(*profiles, **devices):
 
 
 def _allocate(slices, claim, node="node-1", used=(), version=36, gates=_GATE):
-    features = AllocatorFeatures.of(Version(version), FeatureGates(Version(version), gates))
+    features = AllocatorFeatures.of(FeatureGates(Version(version), gates))
     state = AllocatedState({DeviceID(DRIVER, "pool", device) for device in used})
     classes = ListedClasses([{"metadata": {"name": "any"}, "spec": {}}])
     allocator = Allocator(features, classes, SliceIndex.of(features, slices), state, lambda: "share")

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.event_handlers import resized
-from kubeskew.scheduler.features.resizing import ResizingFeatures
+from kubeskew.scheduler.features import ResizingFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}

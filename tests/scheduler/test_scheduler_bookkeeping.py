@@ -11,7 +11,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.event_handlers import ClusterInformers
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.metrics import DynamicMetrics
@@ -27,7 +27,7 @@ from kubeskew.scheduler.plugins.dynamicresources.pod_claims import (
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 from kubeskew.scheduler.queue import SchedulingQueue
 
-FEATURES = SchedulerFeatures.of(Version(36), FeatureGates(Version(36)))
+FEATURES = SchedulerFeatures.of(FeatureGates(Version(36)))
 
 pytestmark = pytest.mark.looptime
 

@@ -4,7 +4,8 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 
 
 @pytest.mark.parametrize(
@@ -27,11 +28,11 @@ from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 def test_who_allocates_claims(version, gates, plugin, devices, drivers):
     """Drivers up to 1.31, by a gate of its own at last; the scheduler from 1.31 on."""
     version = Version.parse(version)
-    features = SchedulerFeatures.of(version, FeatureGates(version, gates))
+    features = SchedulerFeatures.of(FeatureGates(version, gates))
 
     assert features.dynamic_resources is plugin
     assert features.devices is devices
-    assert (features.classic is not None) is drivers
+    assert features.drivers_allocate is drivers
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_which_classic_releases_allocate_some_claims_themselves(version, finaliz
     version = Version.parse(version)
     known = {gate: on for gate, on in gates.items() if version.minor == 31 or gate[:3] == "Dyn"}
 
-    assert SchedulerFeatures.of(version, FeatureGates(version, known)).classic.finalizer == finalizer
+    assert ClassicFeatures.of(FeatureGates(version, known)).finalizer == finalizer
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_which_classic_releases_allocate_some_claims_themselves(version, finaliz
 def test_when_texts_and_names_changed(version, stops, named, resolvable, metrics):
     """Of preemption, of nodes that are too small, and the name of the metric of the cache."""
     version = Version.parse(version)
-    features = SchedulerFeatures.of(version, FeatureGates(version, {}))
+    features = SchedulerFeatures.of(FeatureGates(version, {}))
 
     assert features.double_full_stop is stops
     assert features.preemptor_in_event is named

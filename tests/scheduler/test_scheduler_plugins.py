@@ -9,7 +9,7 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, Devic
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import SliceIndex
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import IndexedExtendedResources
 from kubeskew.scheduler.framework.interfaces import CycleState
@@ -30,7 +30,7 @@ from kubeskew.scheduler.plugins.taint_toleration import TaintToleration
 
 def _features(minor=36):
     version = Version(minor)
-    return SchedulerFeatures.of(version, FeatureGates(version))
+    return SchedulerFeatures.of(FeatureGates(version))
 
 
 def _pod(name="p", requests=None, **spec):
@@ -290,7 +290,7 @@ def test_devices_of_dra_count_for_scores(strategy, scores):
     """Of an extended resource that DRA backs, devices of the class and those in use make the score; what a
     device plugin has counts as ever."""
     version = Version(36)
-    features = AllocatorFeatures.of(version, FeatureGates(version))
+    features = AllocatorFeatures.of(FeatureGates(version))
     book, slices, extended = AllocatedDevices(), SliceIndex(features), IndexedExtendedResources()
     selectors = [{"cel": {"expression": "device.driver == 'd'"}}]
     spec = {"extendedResourceName": "example.com/gpu", "selectors": selectors}
@@ -320,7 +320,7 @@ def test_a_shared_device_counts_as_in_use_but_for_a_release_that_forgets_shares_
     counted = {}
     for minor in (35, 36):
         version = Version(minor)
-        features = AllocatorFeatures.of(version, FeatureGates(version))
+        features = AllocatorFeatures.of(FeatureGates(version))
         book, slices, extended = AllocatedDevices(), SliceIndex(features), IndexedExtendedResources()
         made = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
         extended.set_class(None, made)
@@ -342,7 +342,7 @@ def test_a_shared_device_counts_as_in_use_but_for_a_release_that_forgets_shares_
 def test_devices_of_dra_count_for_balance():
     """Half of the devices and half of the cpu in use are in balance."""
     version = Version(36)
-    features = AllocatorFeatures.of(version, FeatureGates(version))
+    features = AllocatorFeatures.of(FeatureGates(version))
     slices, extended = SliceIndex(features), IndexedExtendedResources()
     extended.set_class(
         None, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}

@@ -8,7 +8,7 @@ from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import SliceIndex
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 
-_RULES = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
+_RULES = AllocatorFeatures.of(FeatureGates(Version(36)))
 _CLASSES = {
     "big": {
         "metadata": {"name": "big"},

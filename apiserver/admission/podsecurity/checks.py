@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.versions import is_between
 
 _VOLUMES = frozenset(
     {
@@ -64,7 +65,7 @@ class Versioned(NamedTuple):
     overrides: frozenset[str] = frozenset()
 
     def at(self, minor: int) -> Check | None:
-        found = [check for since, check in self.versions if since <= minor]
+        found = [check for since, check in self.versions if is_between(minor, since, None)]
         return found[-1] if found else None
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.field import FieldError, invalid, key
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.versions import is_between
 from kubeskew.apiserver.admission.podsecurity import checks
 from kubeskew.apiserver.admission.podsecurity.checks import Check, Pod, Violation
 
@@ -108,7 +109,7 @@ class Evaluator:
 
     def shown_version(self, level: Level) -> str:
         """Returns the version of a level as metrics tell it: `future` is one after this release."""
-        later = level.minor is not None and level.minor > self._minor
+        later = level.minor is not None and not is_between(level.minor, None, self._minor)
         return "future" if later else level.version
 
     def violations(self, level: Level, metadata: Object, spec: Object) -> list[Violation]:
@@ -116,7 +117,7 @@ class Evaluator:
         if level.name == PRIVILEGED:
             return []
         wanted = self._minor if level.minor is None else min(level.minor, self._minor)
-        pod = Pod(metadata.get("annotations") or {}, spec, relaxes=wanted >= _RELAXED_SINCE)
+        pod = Pod(metadata.get("annotations") or {}, spec, relaxes=is_between(wanted, _RELAXED_SINCE, None))
         found = (check(pod) for check in _checks(level.name, wanted))
         return [violation for violation in found if violation is not None]
 

@@ -13,7 +13,7 @@ from typing import Any
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind, Schema
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 
 Gates = tuple[str, ...]
 Steps = tuple[str, ...]  # field names; "*" stands for every item of a list or map
@@ -75,12 +75,12 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
 @lru_cache(maxsize=4096)
 def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...]]:
     """Returns the groups of gates of which one is off, with the places of their fields."""
-    devices = features_of(gates).devices
+    devices = Features.of(gates).devices
     kept = [_NEVER_DROPPED]
     kept += [_TOLERATIONS] if devices.keeps_tolerations else []
     kept += [_DISTINCT] if devices.keeps_distinct_attribute else []
     found = gated(schema, frozenset[Field]().union(*kept))
-    return {needed: paths for needed, paths in found.items() if any(_is_off(gate, gates) for gate in needed)}
+    return {needed: paths for needed, paths in found.items() if any(gates.is_off(gate) for gate in needed)}
 
 
 @lru_cache(maxsize=4096)
@@ -112,11 +112,6 @@ def _may_have(value: Any, branches: Branches) -> bool:
         items = branches.get("*")
         return items is not None and any(_may_have(item, items) for item in value)
     return False
-
-
-def _is_off(gate: str, gates: FeatureGates) -> bool:
-    """A gate that the release no longer has is on for good; one it does not have yet has no fields."""
-    return gates.spec(gate) is not None and not gates.enabled(gate)
 
 
 @lru_cache(maxsize=1024)

@@ -27,6 +27,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
@@ -262,7 +263,7 @@ class DriverController:
         self._client = client
         self._clock = clock
         self._driver = driver
-        self._features = LibraryFeatures.of(version)
+        self._features = LibraryFeatures.of(FeatureGates(version))
         refs = dra_refs(version)
         self._claims_ref, self._contexts_ref = refs.claims, scheduling_context_ref(version)
         self._classes_ref = refs.device_classes

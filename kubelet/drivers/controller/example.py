@@ -17,18 +17,18 @@ from kubeskew.apimachinery.client.refs import CONFIG_MAPS, dra_refs, parameters_
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
 from kubeskew.kubelet.drivers.controller.controller import ClaimAllocation, DriverController, DriverError
+from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
+from kubeskew.kubelet.drivers.features import PluginLibrary
 from kubeskew.kubelet.drivers.semantic.generator import ParameterGenerator
 from kubeskew.kubelet.drivers.semantic.parameters import parameters_ref
 from kubeskew.kubelet.drivers.settings import ControllerSettings
 
 log = logging.getLogger(__name__)
-
-_LAST_MINOR = 31  # whose library has controllers
 
 
 class ExampleDriver:
@@ -45,7 +45,7 @@ class ExampleDriver:
     ) -> None:
         self._client = client
         self._entropy = entropy
-        self._minor = version.minor
+        self._features = LibraryFeatures.of(FeatureGates(version))
         self._name = name
         self._settings = settings
         self._capacity = capacity
@@ -140,13 +140,13 @@ class ExampleDriver:
     def _result(self, claim: Object, node: str, nodes: Sequence[str], variables: Mapping[str, str]) -> Object:
         expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [*nodes]}
         selector = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-        if self._minor >= 31:
+        if self._features.allocates_devices:
             return self._devices(claim, node, selector, variables)
         data = orjson.dumps({"EnvVars": dict(variables), "NodeName": node}).decode()
         result: Object = {"availableOnNodes": selector}
         if self._settings.shareable:
             result["shareable"] = True
-        if self._minor == 26:
+        if self._features.single_handle:
             result["resourceHandle"] = data
         else:
             result["resourceHandles"] = [{"driverName": self._name, "data": data}]
@@ -196,7 +196,7 @@ async def run_controller(
 ) -> None:
     """Work until cancelled; `capacity` gives how many claims each node takes."""
     version, environment = ctx.options.emulated_version, ctx.environment
-    if version.minor > _LAST_MINOR:
+    if not LibraryFeatures.of(FeatureGates(version)).exists:
         log.warning("the driver library of %s has no controllers: claims are the scheduler's", version)
         return
     informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
@@ -211,7 +211,7 @@ async def run_controller(
 def generator_of(ctx: ComponentContext, name: str, parameters: tuple[str, str]) -> ParameterGenerator | None:
     """Returns what makes semantic parameters of objects of that group and kind; None in other releases."""
     version, environment = ctx.options.emulated_version, ctx.environment
-    if not has_semantic_parameters(version):
+    if not PluginLibrary.of(FeatureGates(version)).semantic:
         log.warning("the driver library of %s has no semantic parameters: nothing is generated", version)
         return None
     informers = InformerFactory(ctx.client, environment.clock, environment.entropy)

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
+from kubeskew.kubelet.drivers.features import PluginLibrary
 from kubeskew.kubelet.drivers.reload import follow
 from kubeskew.kubelet.drivers.settings import ControllerSettings, DriverFile, DriverNode
 
@@ -57,7 +59,7 @@ class ControllerHost:
         chosen = [node.controller for node in self._nodes.values() if node.controller is not None]
         settings = chosen[0] if chosen else ControllerSettings()
         self._ready = lambda: True  # the API server may be down, or may not serve what drivers allocate
-        if self._ctx.options.emulated_version.preview == "kep3063":
+        if PluginLibrary.of(FeatureGates(self._ctx.options.emulated_version)).drafted:
             from kubeskew.kubelet.drivers.drafted import run_drafted_controller
 
             await run_drafted_controller(self._ctx, self._driver, settings, self.hardware)

@@ -107,7 +107,7 @@ def _answer(line: bytes) -> dict[str, Any]:
     """Returns the answer to one case; what is wrong with the line, if it is none."""
     from kubeskew.cli.allocation import check_case
     from kubeskew.scheduler.allocator.cases import run_case
-    from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS
+    from kubeskew.scheduler.features import FILTER_SECONDS
 
     name = None
     try:

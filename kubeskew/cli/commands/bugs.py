@@ -14,7 +14,7 @@ import yaml
 
 from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.known_bugs import KnownBug, known_bugs
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import Version, minors_between
 from kubeskew.cli.commands.options import VERSION, output_option, print_json, print_table
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
@@ -96,10 +96,7 @@ class Met(NamedTuple):
 def stops(first: Version, last: Version) -> list[Version]:
     """Returns both ends, and the newest patch of each minor between them, in the order of the way."""
     low, high = sorted((first, last))
-    between = [
-        version for version in SUPPORTED if low.minor < version.minor < high.minor and not version.preview
-    ]
-    way = [low, *between, *([high] if high != low else [])]
+    way = [low, *minors_between(low, high), *([high] if high != low else [])]
     return way if first == low else way[::-1]
 
 

@@ -30,9 +30,9 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import PREVIEWS, Version
 from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.cluster.failures import UserError
@@ -61,7 +61,7 @@ class Manifests:
         self.version = version
         self.gates = gates
         self._catalogue = catalogue_for(version, gates, {"api/all": True})
-        self._context = DefaultingContext(features_of(gates), SystemClock().now())
+        self._context = DefaultingContext(Features.of(gates), SystemClock().now())
         self._spoken = {(ref.group, ref.kind): ref.version for ref in _spoken(version)}
         self._objects: dict[str, dict[Key, Object]] = {}
         self._custom: dict[tuple[str, str], Ref] = {}  # by apiVersion and kind
@@ -161,7 +161,7 @@ def _spoken(version: Version) -> list[Ref]:
     """Returns the resources that the components of a release speak in a version of its own."""
     dra = dra_refs(version)
     found = [dra.claims, dra.claim_templates, dra.device_classes, dra.slices]
-    if not version.preview:
+    if version not in PREVIEWS:
         found += [scheduling_context_ref(version), *parameters_refs(version)]
         found += [taint_rules_ref(version), pod_groups_ref(version)]
     return found
@@ -173,7 +173,7 @@ def complete_workloads(manifests: Manifests) -> None:
         for obj in manifests.of(ref):
             if not _has_pods(manifests, obj):
                 _add_pods(manifests, obj, int(obj["spec"].get(field) or 0), owner_ref)
-    features = ResourceClaimFeatures.of(manifests.version, manifests.gates)
+    features = ResourceClaimFeatures.of(manifests.gates)
     for pod in manifests.of(PODS):
         _add_claims(manifests, pod, features)
 

@@ -10,6 +10,7 @@ import yaml
 from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import config
@@ -17,18 +18,15 @@ from kubeskew.cluster.autoscaling.manifests import Manifests
 from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.device_managers import PluginCapacity
-from kubeskew.kubelet.drivers.classic_services import has_semantic_parameters
+from kubeskew.kubelet.drivers.features import PluginLibrary
 from kubeskew.kubelet.drivers.profiles import resources_of
 from kubeskew.kubelet.drivers.resources import named_resources_of, semantic_resources_of
 from kubeskew.kubelet.drivers.resourceslice_controller import slice_specs
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode, offer
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.node.object import initial_node, node_status
 from kubeskew.scheduler.autoscaling.snapshot import NodeTemplate
-
-_NAMED_RESOURCES = 30  # the only minor whose kubelets publish slices of named resources
-_FIRST_WITH_DEVICES = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ def _node(spec: NodeSpec, into: Manifests) -> Object:
     plugins = {plugin["resource"]: plugin.get("devices", 1) for plugin in spec.device_plugins}
     status = node_status(
         made,
-        features_of(into.version, into.gates),
+        KubeletFeatures.of(into.gates),
         {},
         PluginCapacity(plugins, plugins),
         not_ready="",
@@ -147,14 +145,15 @@ def _bodies(
     offered, head = offer(node, entry), {"nodeName": node, "driverName": driver}
     of_driver = DriverNode(node, Directories(*(Path(),) * 3), offered)
     spoken = dra_refs(version).slices.api_version
-    if has_semantic_parameters(version):
+    library = PluginLibrary.of(FeatureGates(version))
+    if library.semantic:
         resources = semantic_resources_of(driver, of_driver, version)
         if resources:
             yield spoken, {**head, "resources": resources}
-    elif version.minor == _NAMED_RESOURCES:
+    elif library.named_resources:
         for model in named_resources_of(driver, of_driver, version):
             yield spoken, {**head, **model}
-    elif version.minor >= _FIRST_WITH_DEVICES:
+    elif not library.classic:
         for name, pool in resources_of(driver, [offered], version).items():
             if pool.node_name != node:
                 raise UserError(f"template {node}: devices of {driver} are not for one node alone")

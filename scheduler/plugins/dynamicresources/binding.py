@@ -18,7 +18,7 @@ from kubeskew.scheduler.allocator.binding_conditions import (
     conditional,
 )
 from kubeskew.scheduler.allocator.claims import allocation, display
-from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
+from kubeskew.scheduler.features import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import Status, unschedulable
 from kubeskew.scheduler.handle import Handle

@@ -25,7 +25,7 @@ from kubeskew.scheduler.allocator.claims import (
     SearchTimeout,
 )
 from kubeskew.scheduler.cooperative import give_way
-from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
+from kubeskew.scheduler.features import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.node_selector_errors import selector_fault

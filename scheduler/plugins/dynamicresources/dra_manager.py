@@ -15,8 +15,7 @@ from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import SliceIndex
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import DynamicResourcesFeatures, SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import (
     ArbitratedExtendedResources,
@@ -30,6 +29,7 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTrack
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter, VersionConverter
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.classic.driver_allocation import DriverAllocation
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import Negotiation, SchedulingContexts
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions, DeviceChooser, RejectionLog
 from kubeskew.scheduler.plugins.dynamicresources.devices_in_use import TwoLooks
@@ -53,15 +53,16 @@ class DynamicState:
         self._environment = environment
         self._features = features
         self._edge = VersionConverter(environment.version)
-        self._allocator_features = AllocatorFeatures.of(environment.version, environment.gates)
+        self._allocator_features = AllocatorFeatures.of(environment.gates)
         self.claims = ClaimTracker(shares=self._allocator_features.gates.consumable_capacity)
         self.classes = DeviceClasses()
         self.slices = SliceIndex(self._allocator_features)
         self.extended = _extended_resources(features)
         self.totals = self._device_totals()
         self._contexts = None
-        if features.classic is not None:
-            self._contexts = SchedulingContexts(scheduling_context_ref(environment.version), features.classic)
+        self._classic = ClassicFeatures.of(environment.gates) if features.drivers_allocate else None
+        if self._classic is not None:
+            self._contexts = SchedulingContexts(scheduling_context_ref(environment.version), self._classic)
         self._taints = TaintedSlices(
             self.slices,
             TaintRules(
@@ -135,7 +136,7 @@ class DynamicState:
         )
 
     def _driver_allocation(self, handle: Handle) -> DriverAllocation | None:
-        classic = self._features.classic
+        classic = self._classic
         if classic is None or self._contexts is None:
             return None
         client, entropy = handle.client, handle.entropy

@@ -20,8 +20,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.nodes import selector_matches
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
-from kubeskew.scheduler.features.classic import ClassicFeatures
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import CycleState, PostFilterResult, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -31,6 +30,7 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker, driver_allocates
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicPodClaims
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, follow_classes
 from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
 from kubeskew.scheduler.queue import SchedulingQueue

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubeskew.apimachinery.clock import Entropy
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.extended_resource_cache import ExtendedResources
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo

@@ -17,7 +17,7 @@ from kubeskew.scheduler.allocator.claims import (
     display,
     is_extended_resource_claim,
 )
-from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
+from kubeskew.scheduler.features import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Topics
 from kubeskew.scheduler.framework.interfaces import (
     MAX_NODE_SCORE,

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator, NodeSolution
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation, claim_names, display
 from kubeskew.scheduler.allocator.requests import ClaimPlan
-from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
+from kubeskew.scheduler.features import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import DriverClaims

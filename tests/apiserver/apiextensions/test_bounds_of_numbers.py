@@ -2,7 +2,7 @@
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.structuralschema.validation_errors import ValidationError
 from kubeskew.apiserver.structuralschema.values import number_check
 
@@ -12,7 +12,7 @@ def test_bounds_that_do_not_fit_are_general_numbers() -> None:
     errors: list[ValidationError] = []
     check = number_check(
         {"type": "integer", "format": "int32", "maximum": 3_000_000_000},
-        features_of(FeatureGates(Version(36))).schemas,
+        Features.of(FeatureGates(Version(36))).schemas,
     )
     assert check is not None
 

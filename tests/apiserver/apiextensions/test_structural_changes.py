@@ -7,7 +7,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.structuralschema import (
     CoercionError,
     Structural,
@@ -49,7 +49,7 @@ SCHEMA = {
 
 
 def errors(old: Any, new: Any, minor: int = 36) -> list[str]:
-    rules = features_of(FeatureGates(Version(minor))).schemas
+    rules = Features.of(FeatureGates(Version(minor))).schemas
     found = validate_update({"spec": new}, {"spec": old}, Structural.of(SCHEMA, rules))
     return [error.path for error in found]
 

@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.structuralschema import validate_definition, warnings
 
 AT = "spec.validation.openAPIV3Schema"
@@ -298,7 +298,7 @@ def test_unknown_formats_are_warned_of():
         "properties": {"a": {"type": "string", "format": "odd"}, "b": {"type": "integer", "format": "int32"}},
     }
     assert warnings(definition(root)) == ['unrecognized format "odd"']
-    assert warnings(definition(root), features_of(FeatureGates(Version(33))).schemas) == []
+    assert warnings(definition(root), Features.of(FeatureGates(Version(33))).schemas) == []
 
 
 @pytest.mark.parametrize(("minor", "expected"), [(34, []), (35, []), (36, ["int33", "date", "odd"])])
@@ -312,7 +312,7 @@ def test_a_release_looks_at_formats_of_other_types(minor: int, expected: list[st
             "c": {"format": "odd", "x-kubernetes-int-or-string": True},
         },
     }
-    found = warnings(definition(root), features_of(FeatureGates(Version(minor))).schemas)
+    found = warnings(definition(root), Features.of(FeatureGates(Version(minor))).schemas)
 
     assert found == [f'unrecognized format "{name}"' for name in expected]
 
@@ -327,6 +327,6 @@ def test_a_release_warns_of_formats_of_numbers(version: str, warns: bool):
             "b": {"type": "number", "format": "double"},
         },
     }
-    found = warnings(definition(root), features_of(FeatureGates(Version.parse(version))).schemas)
+    found = warnings(definition(root), Features.of(FeatureGates(Version.parse(version))).schemas)
 
     assert found == (['unrecognized format "int32"', 'unrecognized format "double"'] if warns else [])

@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.structuralschema import (
     Structural,
     expressions,
@@ -35,7 +35,7 @@ def defined(schema: dict[str, Any]) -> list[str]:
 
 def judged(schema: dict[str, Any], new: Any, *old: Any, minor: int = 36) -> list[str]:
     """Returns the errors of `x` that is created, or changed from `old`."""
-    rules = features_of(FeatureGates(Version(minor))).schemas
+    rules = Features.of(FeatureGates(Version(minor))).schemas
     root = Structural.of({"type": "object", "properties": {"x": schema}}, rules)
     if old:
         return [str(error) for error in validate_update({"x": new}, {"x": old[0]}, root)]
@@ -131,7 +131,7 @@ def test_stored_expressions_may_use_what_is_new():
     """A new expression must be understood by the release before; a stored one is kept."""
     root = {"type": "object", "properties": {"x": ruled(TEXT, "isIP(self)")}}
     crd = {"spec": {"versions": [{"schema": {"openAPIV3Schema": root}}]}}
-    rules = features_of(FeatureGates(Version(30))).schemas
+    rules = Features.of(FeatureGates(Version(30))).schemas
     assert [error.path for error in validate_definition(crd, None, rules)] == [f"{RULE}.rule"]
     assert validate_definition(crd, crd, rules) == []
 
@@ -284,7 +284,7 @@ def test_the_root_sees_its_kind_and_name():
 @pytest.mark.parametrize("minor", range(26, 38))
 def test_every_release_knows_rules(minor: int):
     """A simple rule is compiled and evaluated by all of them."""
-    rules = features_of(FeatureGates(Version(minor))).schemas
+    rules = Features.of(FeatureGates(Version(minor))).schemas
     root = {"type": "object", "properties": {"x": ruled(TEXT, "self.startsWith('a')")}}
     assert (
         validate_definition({"spec": {"versions": [{"schema": {"openAPIV3Schema": root}}]}}, None, rules)

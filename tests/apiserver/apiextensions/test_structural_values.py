@@ -6,7 +6,7 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.structuralschema import Structural, validate_object
 
 ANY_OF = {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
@@ -14,7 +14,7 @@ ANY_OF = {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
 
 def texts(schema: dict[str, Any], value: Any, minor: int = 36) -> list[str]:
     """Returns the errors of an object whose `x` has the value."""
-    rules = features_of(FeatureGates(Version(minor))).schemas
+    rules = Features.of(FeatureGates(Version(minor))).schemas
     root = Structural.of({"type": "object", "properties": {"x": schema}}, rules)
     return [str(error) for error in validate_object({"x": value}, root)]
 

@@ -9,7 +9,7 @@ from server_in_process import MAPS, config_map
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.security import web_tokens
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.generic import revisions
 from kubeskew.apiserver.watch_cache_features import Read, Source
 
@@ -45,7 +45,7 @@ SNAPSHOTS = {
 )
 def test_what_the_cache_answers(minor, gates, cached):
     """Each read is answered by the cache or by the store, as release and gates say."""
-    features = features_of(FeatureGates(Version(minor), gates, {})).reads
+    features = Features.of(FeatureGates(Version(minor), gates, {})).reads
     ways = {"w": (False, False), "l": (True, False), "s": (False, True), "o": (True, True)}
     found = {
         read: "".join(

@@ -27,7 +27,7 @@ from kubeskew.apimachinery.resources import (
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver import openapi
 from kubeskew.apiserver.apiextensions.resource import CustomResource
-from kubeskew.apiserver.features import DocumentFeatures, features_of
+from kubeskew.apiserver.features import DocumentFeatures, Features
 from kubeskew.apiserver.structuralschema import Structural, to_schema
 
 
@@ -44,7 +44,7 @@ def _loaded(path: str) -> Any:
 digests: Any = _loaded("hack/recordings/openapi_digests.py")
 V36 = Version(36)
 TABLE = catalogue_for(V36)
-DEFAULT = features_of(FeatureGates(V36)).documents
+DEFAULT = Features.of(FeatureGates(V36)).documents
 DIGESTS = json.loads((DATA / "openapi_digests.json").read_text("utf-8"))
 GVK = "x-kubernetes-group-version-kind"
 
@@ -53,7 +53,7 @@ def everything(minor: int, **gates: bool) -> tuple[Catalogue, DocumentFeatures]:
     """Returns what a release serves with all its gates on, and how it documents it."""
     version = Version(minor)
     found = FeatureGates(version, {"AllAlpha": True, "AllBeta": True, **gates})
-    return catalogue_for(version, found, {"api/all": True}), features_of(found).documents
+    return catalogue_for(version, found, {"api/all": True}), Features.of(found).documents
 
 
 def document(name: str, table: ResourceTable = TABLE, features: DocumentFeatures = DEFAULT) -> Any:
@@ -108,7 +108,7 @@ def _references(value: Any) -> Iterable[str]:
 @pytest.mark.parametrize("version", SUPPORTED, ids=str)
 def test_references_lead_somewhere(version: Version) -> None:
     """No document refers to a definition that it lacks."""
-    table, features = catalogue_for(version), features_of(FeatureGates(version)).documents
+    table, features = catalogue_for(version), Features.of(FeatureGates(version)).documents
     made = openapi.v2(table, features)
     there = {
         f"#/{section}/{name}" for section in ("definitions", "parameters") for name in made.get(section, ())
@@ -151,7 +151,7 @@ def test_kinds_of_a_preview_are_described() -> None:
     version = Version(29, "kep4381")
     table = catalogue_for(version)
     name = "io.k8s.api.resource.v1alpha2.NodeResource"
-    features = features_of(FeatureGates(version)).documents
+    features = Features.of(FeatureGates(version)).documents
     old = openapi.v2(table, features)["definitions"]
     new = document("apis/resource.k8s.io/v1alpha2", table, features)["components"]["schemas"]
     attribute = "io.k8s.api.resource.v1alpha2.ResourceAttribute"
@@ -189,7 +189,7 @@ def test_index() -> None:
     index = openapi.v3_index(TABLE, DEFAULT)["paths"]
     table, features = everything(36, OpenAPIEnums=True, CBORServingAndStorage=False)
     other = openapi.v3_index(table, features)["paths"]
-    older = features_of(FeatureGates(Version(35))).documents
+    older = Features.of(FeatureGates(Version(35))).documents
 
     assert index["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
     assert {"api", "apis", "version", "apis/resource.k8s.io", "apis/resource.k8s.io/v1"} <= set(index)
@@ -207,7 +207,7 @@ def test_index() -> None:
 def test_schemas_do_not_depend_on_gates() -> None:
     """A gate changes what is served, never a definition."""
     gates = FeatureGates(V36, {"DRAExtendedResource": False})
-    made = openapi.v2(catalogue_for(V36, gates), features_of(gates).documents)
+    made = openapi.v2(catalogue_for(V36, gates), Features.of(gates).documents)
     name = "io.k8s.api.resource.v1.DeviceClassSpec"
 
     assert "extendedResourceName" in made["definitions"][name]["properties"]
@@ -217,7 +217,7 @@ def test_schemas_do_not_depend_on_gates() -> None:
 def test_version(minor: int, shown: str) -> None:
     """Documents tell the server's version, since 1.31 the minor that it emulates."""
     version = Version(minor)
-    made = openapi.v2(catalogue_for(version), features_of(FeatureGates(version)).documents)
+    made = openapi.v2(catalogue_for(version), Features.of(FeatureGates(version)).documents)
 
     assert made["info"] == {"title": "Kubernetes", "version": shown}
 

@@ -6,7 +6,7 @@ from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.routes import discovery
 
 TABLE = catalogue_for(Version(36))
@@ -131,4 +131,4 @@ def test_aggregated() -> None:
 )
 def test_versions_of_the_aggregated_document(minor: int, offered: tuple[str, ...]) -> None:
     """Each release offers the versions of its time."""
-    assert features_of(FeatureGates(Version(minor))).requests.aggregated_discovery == offered
+    assert Features.of(FeatureGates(Version(minor))).requests.aggregated_discovery == offered

@@ -15,10 +15,10 @@ from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation, display
-from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter, VersionConverter
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import DriverClaim, DriverClaims
 
 log = logging.getLogger(__name__)

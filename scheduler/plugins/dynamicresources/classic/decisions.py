@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.nodes import selector_matches
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
-from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicPodClaims, NamedClaim
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
     DriverClaim,
     DriverClaims,

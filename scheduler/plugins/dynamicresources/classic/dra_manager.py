@@ -8,14 +8,14 @@ from typing import Any
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import parameters_refs, scheduling_context_ref
 from kubeskew.apimachinery.environment import Environment
-from kubeskew.scheduler.features.classic import ClassicFeatures
-from kubeskew.scheduler.features.scheduler import SchedulerFeatures
+from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import NoConversion
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicWriter
 from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions, ClassicInventory
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import Negotiation, SchedulingContexts
 from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import (
     ClassicDynamicResources,
@@ -44,7 +44,7 @@ class ClassicState:
         self._classic = classic
         self._edge = NoConversion(environment.version)
         self._contexts_ref = scheduling_context_ref(environment.version)
-        self._semantic = SemanticState(environment, classic) if classic.semantic else None
+        self._semantic = SemanticState(environment, classic.finalizer) if classic.semantic else None
         self.claims = ClaimTracker(observer=self._semantic.resources if self._semantic else None)
         self._inventory = ClassicInventory(self.claims, SchedulingContexts(self._contexts_ref, classic))
 

@@ -6,7 +6,6 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, 1.31 (gate DRAControlP
 from collections.abc import Callable, Sequence
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -14,6 +13,7 @@ from kubeskew.scheduler.framework.status import Status, unschedulable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicPodClaims, ClassicWriter, names
 from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClaimFilter
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.hints import context_hint
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
     DriverClaim,

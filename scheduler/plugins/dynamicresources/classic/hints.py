@@ -9,9 +9,9 @@ from functools import partial
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
-from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import NamedClaim
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import entries
 from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import refers_to
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import claim_types, semantic_hints

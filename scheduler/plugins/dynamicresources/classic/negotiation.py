@@ -19,10 +19,10 @@ from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import allocation
-from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
     HandledClaim,
     Resources,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
-from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.interfaces import CycleState, PostFilterResult, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -25,6 +24,7 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic import hints
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicWriter, is_reserved_for
 from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClassicDecisions, ClassicInventory
+from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
     DriverClaim,
     DriverClaims,

@@ -7,7 +7,6 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref, dra_refs, parameters_refs
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.features.classic import ClassicFeatures
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, moves
 from kubeskew.scheduler.plugins.dynamicresources.semantic.allocation import SemanticAllocation
@@ -27,9 +26,9 @@ from kubeskew.scheduler.queue import SchedulingQueue
 class SemanticState:
     """One per scheduler. `resources` must be told of claims."""
 
-    def __init__(self, environment: Environment, features: ClassicFeatures) -> None:
+    def __init__(self, environment: Environment, finalizer: str) -> None:
         self._environment = environment
-        self._features = features
+        self._finalizer = finalizer
         self.resources = SemanticResources(MODELS)
         self._classes: dict[str, Object] = {}
         self._types: ParameterTypes | None = None
@@ -52,7 +51,7 @@ class SemanticState:
         follow(factory, refs.device_classes, self._class_changed, self._class_changed)
         follow(factory, CUSTOM_RESOURCE_DEFINITIONS, types.set_definition, types.remove_definition)
         allocation = SemanticAllocation(
-            MODELS, self.resources, SemanticParameters(parameters, types), self._features.finalizer
+            MODELS, self.resources, SemanticParameters(parameters, types), self._finalizer
         )
         allocation.listener = queue.move_all_to_active_or_backoff_queue
         return allocation

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.program import program_of
 from kubeskew.kubelet.containers.runtime import FakeRuntime
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.server.server import Listener, Routes
 from kubeskew.kubelet.server.stats import NodeView
 from kubeskew.kubelet.status.pod_status import View, pod_status
@@ -24,7 +24,7 @@ async def bench(tmp_path):
     server = await open_server()
     clock = SystemClock()
     runtime = FakeRuntime(tmp_path, "node-1", clock, SeededEntropy(2))
-    features = features_of(Version(36), FeatureGates(Version(36)))
+    features = KubeletFeatures.of(FeatureGates(Version(36)))
     pods: list[dict] = []
 
     async def load(pod):

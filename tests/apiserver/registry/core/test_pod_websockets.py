@@ -151,7 +151,7 @@ async def test_standard_input_that_is_no_base64(bench: Bench):
 async def test_an_older_server_refuses_what_it_does_not_know(bench: Bench, monkeypatch):
     """Without the gate a client of version 5 alone is refused, upon which kubectl falls back to SPDY."""
     gates = FeatureGates(Version(36), {"TranslateStreamCloseWebsocketRequests": False})
-    monkeypatch.setattr(bench.server.services, "features", apiserver_features.features_of(gates))
+    monkeypatch.setattr(bench.server.services, "features", apiserver_features.Features.of(gates))
     headers = {"upgrade": "websocket", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
     target = f"{PODS}/p/exec?container=b&stdout=true&command=ls"
     response, _ = await bench.upgrade(target, sec_websocket_protocol="v5.channel.k8s.io", **headers)

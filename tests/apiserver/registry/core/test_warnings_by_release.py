@@ -5,7 +5,7 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.core.service.warnings import service_warnings
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
 
@@ -32,7 +32,7 @@ PROFILE = f't.metadata.annotations[{ARMOR}]: deprecated since v1.30; use the "ap
 
 
 def features(minor: int):
-    return features_of(FeatureGates(Version(minor)))
+    return Features.of(FeatureGates(Version(minor)))
 
 
 def projected(*sources: Object) -> Object:

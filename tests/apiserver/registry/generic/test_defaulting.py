@@ -11,7 +11,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding.decoder import decode
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -25,7 +25,7 @@ def defaulted(api_version: str, kind: str, body: Any, minor: int = 36, **gates: 
     resource = catalogue.by_kind(group, name, kind)
     assert resource is not None
     decoded = decode(json.dumps(body).encode(), "application/json", resource, catalogue)
-    return apply_defaults(decoded.object, resource.schema, DefaultingContext(features_of(chosen), NOW))
+    return apply_defaults(decoded.object, resource.schema, DefaultingContext(Features.of(chosen), NOW))
 
 
 def container(**fields: Any) -> Any:
@@ -115,5 +115,5 @@ def test_defaults_of_a_schema_reach_every_level() -> None:
         },
     )
     obj: Any = {"list": [{}, {"n": 5}], "map": {"k": {}}}
-    context = DefaultingContext(features_of(FeatureGates(Version(36))), NOW)
+    context = DefaultingContext(Features.of(FeatureGates(Version(36))), NOW)
     assert apply_defaults(obj, root, context) == {"list": [{"n": 3}, {"n": 5}], "map": {"k": {"n": 3}}}

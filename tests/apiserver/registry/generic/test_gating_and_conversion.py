@@ -11,7 +11,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.kubelet.features import features_of
+from kubeskew.kubelet.features import KubeletFeatures
 
 V36 = Version(36)
 CLAIM = "io.k8s.api.resource.v1.ResourceClaim"
@@ -114,7 +114,7 @@ def test_a_server_keeps_the_resources_that_its_kubelets_report(minor: int) -> No
         pod: Any = {"spec": {}, "status": {"containerStatuses": [dict(status)]}}
         drop_disabled(pod, None, catalogue_for(version, chosen).definition(POD), chosen)
         kept = "allocatedResources" in pod["status"]["containerStatuses"][0]
-        assert kept == features_of(version, chosen).allocated_resources
+        assert kept == KubeletFeatures.of(chosen).allocated_resources
 
 
 @pytest.mark.parametrize(("inline", "flat"), REQUESTS)

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError, invalid
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import strategy_of
@@ -73,7 +73,7 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
     resource = catalogue.resource(group, version, path[-1])
     assert resource is not None
     decoded = decoder.decode(json.dumps(body).encode(), "application/json", resource, catalogue)
-    context = DefaultingContext(features_of(catalogue.gates), NOW)
+    context = DefaultingContext(Features.of(catalogue.gates), NOW)
     obj = apply_defaults(decoded.object, resource.schema, context)
     metadata = obj["metadata"]
     metadata.update(uid="u", creationTimestamp="2026-01-01T00:00:00Z")

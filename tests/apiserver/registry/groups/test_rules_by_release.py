@@ -5,13 +5,13 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler import Bounds, spec_errors
 from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 
 def workloads(minor: int) -> WorkloadFeatures:
-    return features_of(FeatureGates(Version(minor))).workloads
+    return Features.of(FeatureGates(Version(minor))).workloads
 
 
 def errors_of(minor: int, most: int, version: str) -> list[str]:
@@ -44,4 +44,4 @@ def test_versions_of_what_is_scaled(minor: int, texts: list[str]):
 def test_suspended_jobs_need_their_condition(version: str, needs: bool):
     """Suspended jobs of 1.35 may be placed anew once their condition says that they are suspended."""
     release = Version.parse(version)
-    assert features_of(FeatureGates(release)).workloads.placing_needs_condition is needs
+    assert Features.of(FeatureGates(release)).workloads.placing_needs_condition is needs

@@ -9,7 +9,7 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.dra_features import DRAFeatures
-from kubeskew.apiserver.features import features_of
+from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.resource.deviceclass import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule import taint_rule_errors, taint_rule_status_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.status_validation import claim_status_errors
@@ -43,7 +43,7 @@ def rules_of(minor: int, **gates: bool) -> DRAFeatures:
     off = dict.fromkeys(
         ("consumable_capacity", "list_attributes", "fractional_capacity", "partition_types"), False
     )
-    return replace(features_of(FeatureGates(Version(minor))).devices, **{**off, **gates})
+    return replace(Features.of(FeatureGates(Version(minor))).devices, **{**off, **gates})
 
 
 def errors_of_claim(
