@@ -1,4 +1,4 @@
-"""Reads for whom ResourceClaims are made and reserved: pods, or the pods' groups (KEP-5729).
+"""The consumers for which ResourceClaims are made and reserved: pods, or the pods' groups (KEP-5729).
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36 (IsForPod, IsReservedForPod).
 """
@@ -12,18 +12,18 @@ POD_GROUPS = ("scheduling.k8s.io", "podgroups")
 
 
 def controller_of(obj: Mapping[str, Any]) -> Object | None:
-    """Returns the owner reference of the object's controller, if it has one."""
+    """The owner reference with `controller: true`, None if there is none."""
     references = obj["metadata"].get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller")), None)
 
 
 def pod_group_of(pod: Mapping[str, Any]) -> str:
-    """Returns the name of the group that the pod is scheduled with, empty if there is none."""
+    """Empty if the pod is scheduled without a group."""
     return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
 
 
 def is_for_pod(claim: Mapping[str, Any], pod: Mapping[str, Any], *, groups: bool = False) -> bool:
-    """Returns whether the claim was made for the pod, or (with `groups`) for its group."""
+    """With `groups` a claim of the pod's group counts, too."""
     owner = controller_of(claim) or {}
     if owner.get("uid") == pod["metadata"].get("uid"):
         return True
@@ -32,7 +32,6 @@ def is_for_pod(claim: Mapping[str, Any], pod: Mapping[str, Any], *, groups: bool
 
 
 def reserved_for(claim: Mapping[str, Any]) -> list[Object]:
-    """Returns the consumers that `status.reservedFor` lists."""
     return (claim.get("status") or {}).get("reservedFor") or []
 
 
@@ -41,7 +40,7 @@ def is_pod_group(consumer: Mapping[str, Any]) -> bool:
 
 
 def reservation(claim: Mapping[str, Any], pod: Mapping[str, Any], *, groups: bool) -> Object | None:
-    """Returns the consumer that lets the pod use the claim: the pod itself, or (with `groups`) its group."""
+    """The consumer that lets the pod use the claim: the pod itself, or (with `groups`) its group."""
     uid, group = pod["metadata"].get("uid"), pod_group_of(pod) if groups else ""
     for consumer in reserved_for(claim):
         if consumer.get("uid") == uid or (group and is_pod_group(consumer) and consumer.get("name") == group):

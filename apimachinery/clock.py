@@ -25,10 +25,8 @@ _UUID_MASK = ~0xF000_C000_0000_0000_0000
 
 
 class Clock(Protocol):
-    """The source of a component's time."""
-
     def now(self) -> datetime:
-        """Returns the current time, in UTC."""
+        """Current time in UTC."""
         ...
 
     def monotonic(self) -> float:
@@ -36,23 +34,21 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`; at once if they are zero or negative."""
+        """Waits for `seconds`; not at all if they are zero or negative."""
         ...
 
 
 class Entropy(Protocol):
-    """The source of a component's randomness."""
-
     def uid(self) -> str:
-        """Returns a new UUID (version 4) in RFC 4122 normalised form."""
+        """A new UUID (version 4) in RFC 4122's normalised form."""
         ...
 
     def suffix(self, length: int = 5) -> str:
-        """Returns a random name suffix in upstream's alphabet."""
+        """A random suffix of names, in upstream's alphabet."""
         ...
 
     def random(self) -> float:
-        """Returns a number in [0, 1)."""
+        """A number in [0, 1)."""
         ...
 
 
@@ -83,7 +79,7 @@ class _SystemRandom(random.SystemRandom):
         return self._draw() >> (128 - k) if 0 < k <= 128 else super().getrandbits(k)
 
     def _draw(self) -> int:
-        """Returns 128 random bits."""
+        """128 random bits."""
         try:
             return self._drawn.pop()
         except IndexError:
@@ -93,7 +89,7 @@ class _SystemRandom(random.SystemRandom):
 
 
 def repeatable(seed: int | str) -> random.Random:
-    """Returns numbers that are the same for the same seed: for what can be run again, never for secrets.
+    """The same seed leads to the same numbers: for runs that can be repeated, never for secrets.
 
     A secure source has no seed: no simulation, plan of faults or awk program could be repeated with it.
     """
@@ -108,7 +104,6 @@ class SeededEntropy:
         self._random: random.Random = _SystemRandom() if seed is None else repeatable(seed)
 
     def restart(self, seed: int) -> None:
-        """Draws from another seed from now on."""
         self._random.seed(seed)
 
     def uid(self) -> str:
@@ -133,8 +128,8 @@ class _Deadline:
 
 
 def deadline(seconds: float) -> Callable[[], bool]:
-    """Starts a period; returns a function that says whether it is over, in other processes, too. For code
-    outside of event loops."""
+    """Starts a period; the function that it returns is true once it is over, in other processes, too. For
+    code outside of event loops."""
     return _Deadline(time.monotonic() + seconds)
 
 
@@ -143,8 +138,7 @@ _LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def later(moment: datetime, seconds: float) -> datetime:
-    """Returns `moment` moved by `seconds`, which a client may have chosen: no further than the calendar
-    goes."""
+    """Clients may choose `seconds`: the result goes no further than the calendar."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:
@@ -163,5 +157,5 @@ def micro_timestamp(moment: datetime) -> str:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Returns the moment that RFC 3339 `text` names; raises ValueError."""
+    """Parses RFC 3339; raises ValueError."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

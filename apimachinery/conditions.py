@@ -9,13 +9,12 @@ from kubeskew.apimachinery.objects import Object
 
 
 def find_condition(obj: Object, kind: str) -> Object | None:
-    """Returns the condition of a type in the status of an object, None if it has none."""
     conditions: Sequence[Object] = (obj.get("status") or {}).get("conditions") or ()
     return next((condition for condition in conditions if condition.get("type") == kind), None)
 
 
 def with_condition(conditions: Sequence[Object], new: Object) -> list[Object]:
-    """Returns the conditions with `new` in place of the one of its type, or last.
+    """Puts `new` in the place of the condition of its type, or last.
 
     `new` has the time of now. The time of the present one stays if the status does.
     """

@@ -20,10 +20,8 @@ class CronError(ValueError):
 
 
 class Schedule(Protocol):
-    """Computes the moments of a cron schedule."""
-
     def next(self, after: datetime) -> datetime | None:
-        """Returns the first moment after `after`, in UTC; None if there is none within five years."""
+        """The first moment after `after`, in UTC; None if there is none within five years."""
         ...
 
 
@@ -53,7 +51,7 @@ _YEARS = 5
 
 
 def parse(text: str, zone: tzinfo = UTC) -> Schedule:
-    """Returns the schedule of `text`, in `zone` unless it names a zone itself; raises CronError."""
+    """`zone` holds unless the text names a zone itself; raises CronError."""
     if not text:
         raise CronError("empty spec string")
     if text.startswith(("TZ=", "CRON_TZ=")):
@@ -68,7 +66,7 @@ def parse(text: str, zone: tzinfo = UTC) -> Schedule:
 
 
 def location(name: str) -> tzinfo:
-    """Returns the time zone of that name; raises CronError."""
+    """Raises CronError for a zone that is unknown."""
     if name in ("", "UTC"):
         return UTC
     try:
@@ -152,7 +150,7 @@ class _Every:
 
 
 class _Walk:
-    """A moment that goes ahead until a schedule has it; `local` is how clocks of the zone show it."""
+    """A moment that goes ahead until a schedule has it; `local` is its time on the clocks of the zone."""
 
     def __init__(self, zone: tzinfo, moment: datetime) -> None:
         self._zone, self._begun = zone, False
@@ -165,7 +163,7 @@ class _Walk:
         self._begun = True
 
     def set(self, shown: datetime) -> None:
-        """Goes to where clocks show `shown`, as Go's time.Date finds it.
+        """Goes to the moment at which clocks show `shown`, as Go's time.Date finds it.
 
         That takes the offset of the moment at which UTC would show it for a first guess. Of hours that clocks
         repeat it is so the first west of Greenwich and the second east of it.
@@ -204,7 +202,8 @@ class _Fields:
         return None
 
     def _reaches_day(self, walk: _Walk) -> bool:
-        """Goes on to the schedule's next day; False where a month or year is over, and all is seen anew."""
+        """Goes on to the schedule's next day; False at the end of a month or year, where all fields are
+        compared again."""
         while walk.local.month not in self.month.values:
             walk.begin(day=1, hour=0, minute=0)
             shown = walk.local.replace(tzinfo=None)

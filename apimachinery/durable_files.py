@@ -14,7 +14,7 @@ def flush(path: Path) -> None:
 
 
 def damaged_beside(path: Path) -> Path:
-    """Returns the first name beside a file for a damaged one that is kept: `log.db.damaged-1`."""
+    """First free name next to a file for a damaged one that is kept: `log.db.damaged-1`."""
     number = 1
     while (kept := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1

@@ -1,4 +1,4 @@
-"""The environment of a component: version, gates, clock, randomness, and how it announces what happens.
+"""The environment of a component: version, gates, clock, randomness, and its announcements.
 
 A component is given all of this instead of looking for it. Announcements of starts, stops and faults go to
 the API server, for the log's time line.
@@ -22,8 +22,6 @@ LastWords = Callable[[Sequence[Object]], None]  # posts announcements and blocks
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Holds the surroundings of a component: its version, its gates, its clock and its randomness."""
-
     version: Version
     gates: FeatureGates
     clock: Clock
@@ -31,8 +29,8 @@ class Environment:
 
 
 def announcement(environment: Environment, component: str, what: str, detail: str = "") -> Object:
-    """Returns the body of the announcement that `what` happened to a component; `detail` may be any text, of
-    which the server takes a line."""
+    """Announces that `what` happened to a component; of `detail`, which may be any text, the server takes one
+    line."""
     line = "".join(char if char.isprintable() else " " for char in detail)[:DETAIL_MAX]
     return {
         **({"detail": line} if line else {}),

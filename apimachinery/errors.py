@@ -43,7 +43,6 @@ class StatusError(Exception):
         self.details = details
 
     def status(self) -> Object:
-        """Returns the `Status` object on the wire."""
         status: Object = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -60,7 +59,7 @@ class StatusError(Exception):
 
     @classmethod
     def from_status(cls, status: Object) -> "StatusError":
-        """Returns the error that a server's `Status` body describes."""
+        """Reads a server's `Status` body; a missing code counts as 500."""
         return cls(
             int(status.get("code") or 500),
             status.get("reason") or "",
@@ -70,7 +69,7 @@ class StatusError(Exception):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds after which the client may try again, where the error says so."""
+        """Seconds after which the client may try again; None if the error names none."""
         return (self.details or {}).get("retryAfterSeconds")
 
 
@@ -178,7 +177,7 @@ def too_many_requests(why: str, retry_after_seconds: int) -> StatusError:
 
 
 def retry_later(message: str, retry_after_seconds: int) -> StatusError:
-    """Returns a 429 in its own words (`apierrors.NewTooManyRequests`)."""
+    """A 429 in its own words (`apierrors.NewTooManyRequests`)."""
     return StatusError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after_seconds})
 
 
@@ -192,5 +191,4 @@ def internal(message: str) -> StatusError:
 
 
 def is_reason(error: BaseException, reason: str) -> bool:
-    """Returns whether `error` is an API error of that reason."""
     return isinstance(error, StatusError) and error.reason == reason

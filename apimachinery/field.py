@@ -1,4 +1,4 @@
-"""Field errors: what is wrong with one field of an object, in upstream's wording.
+"""Errors of single fields of an object, in upstream's wording.
 
 Source: k8s.io/apimachinery/pkg/util/validation/field/errors.go, 1.36.
 """
@@ -31,8 +31,6 @@ class InternalValue:
 
 
 class ErrorType(StrEnum):
-    """The `reason` of a Status cause."""
-
     REQUIRED = "FieldValueRequired"
     DUPLICATE = "FieldValueDuplicate"
     INVALID = "FieldValueInvalid"
@@ -76,7 +74,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """Returns the text without the path: the `message` of a Status cause."""
+        """Text without the path: the `message` of a Status cause."""
         parts = [_TEXTS[self.type]]
         if self.value is not OMITTED and self.type not in _WITHOUT_VALUE:
             parts.append(show(self.value))
@@ -88,18 +86,18 @@ class FieldError:
         return f"{self.path}: {self.body}"
 
     def cause(self) -> dict[str, str]:
-        """Returns the entry of `details.causes`."""
+        """An entry of `details.causes`."""
         return {"reason": self.type.value, "message": self.body, "field": self.path}
 
 
 def listed(errors: Iterable[FieldError]) -> str:
-    """Returns the texts of errors as one, exact repeats once; empty without errors."""
+    """Joins the texts of errors, exact repeats once; empty without errors."""
     texts = list(dict.fromkeys(map(str, errors)))
     return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
 
 
 def show(value: Any) -> str:
-    """Returns a value as Go prints it in field errors: strings quoted, structs as JSON, nil as `null`."""
+    """Go's form of a value in field errors: strings quoted, structs as JSON, nil as `null`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -151,8 +149,7 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 
 def not_supported(path: str, value: Any, supported: list[str] | tuple[str, ...]) -> FieldError:
-    """Returns the error for an unsupported value; `supported` is in the validator's order (sets sorted by
-    the caller)."""
+    """`supported` is in the validator's order (sets sorted by the caller)."""
     names = ", ".join(map(quoted, supported))
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}")
 

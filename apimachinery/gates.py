@@ -34,8 +34,6 @@ class GateError(ValueError):
 
 
 class GateSpec(NamedTuple):
-    """The state of a gate at one release."""
-
     stage: str  # Alpha, Beta, GA, Deprecated
     default: bool
     locked: bool
@@ -60,7 +58,7 @@ def _spec(row: Mapping[str, Any], minor: int) -> GateSpec | None:
 
 @cache
 def _previewed(version: Version) -> Mapping[str, GateSpec]:
-    """Returns the gates of a preview release that its minor's table has not, or has otherwise."""
+    """Gates that the table of the preview's minor lacks or has otherwise."""
     rows = _table()["previews"].get(str(version.release), {})
     return {
         name: GateSpec(stage, bool(default), bool(locked)) for name, (stage, default, locked) in rows.items()
@@ -75,7 +73,7 @@ def _specs(version: Version) -> Mapping[str, GateSpec]:
 
 
 def _takes(version: Version, name: str) -> bool:
-    """Decides whether the flag of a release takes the name."""
+    """True if the release's flag takes the name."""
     row = _table()["gates"].get(name)
     return name in _previewed(version) or (row is not None and row["first"] <= version.minor <= row["last"])
 
@@ -89,12 +87,11 @@ def _of_stage(version: Version, stage: str) -> tuple[str, ...]:
 
 
 def known_gate(name: str) -> bool:
-    """Returns whether any release has the gate."""
+    """True if any release has the gate."""
     return name in _table()["gates"]
 
 
 def all_gates() -> list[str]:
-    """Returns the gates of all releases."""
     return [*_table()["gates"]]
 
 
@@ -121,7 +118,7 @@ def parse_overrides(text: str) -> dict[str, bool]:
 
 @lru_cache(maxsize=1024)
 def _enabled(version: Version, items: tuple[tuple[str, bool], ...], bugs: KnownBugs) -> Mapping[str, bool]:
-    """Returns whether each gate is on, by name; `items` were set by hand."""
+    """`items` are the gates set by hand; single ones go before AllAlpha and AllBeta."""
     overrides = dict(items)
     enabled = {name: spec.default for name, spec in _specs(version).items()}
     enabled.update({name: True for name, bug in _ON_WITH.items() if bugs.present(bug)})
@@ -133,7 +130,7 @@ def _enabled(version: Version, items: tuple[tuple[str, bool], ...], bugs: KnownB
 
 
 class FeatureGates:
-    """The gates of one component: the table of its version, and what was set by hand. Immutable, hashable.
+    """The gates of one component: the table of its version, and settings by hand. Immutable, hashable.
 
     `bugs` are the known bugs that it has: with version and gates they decide every feature.
     """
@@ -168,27 +165,26 @@ class FeatureGates:
 
     @property
     def overrides(self) -> Mapping[str, bool]:
-        """Returns the gates that were set by hand, by name."""
         return self._overrides
 
     def enabled(self, name: str) -> bool:
-        """Returns whether the gate is on; a gate that this version does not have yet is off."""
+        """A gate that this version does not have yet is off."""
         return self._enabled.get(name, False)
 
     def flag(self) -> str:
-        """Returns the value that `--feature-gates` needs for the same gates."""
+        """The value that `--feature-gates` needs for the same gates."""
         return ",".join(f"{name}={str(value).lower()}" for name, value in self._overrides.items())
 
     def spec(self, name: str) -> GateSpec | None:
-        """Returns the gate's spec at this version; None if it does not act here (PreAlpha)."""
+        """None if the gate does not act at this version (PreAlpha)."""
         return self._specs.get(name)
 
     def knows(self, name: str) -> bool:
-        """Returns whether the flag of this version takes the name."""
+        """True if the flag of this version takes the name."""
         return _takes(self._version, name)
 
     def known(self) -> list[str]:
-        """Returns the names that the flag of this version accepts, sorted."""
+        """Names that the flag of this version takes, sorted."""
         return [name for name in _table()["gates"] if self.knows(name)]
 
     def states(self) -> Iterator[tuple[str, str, bool]]:
@@ -202,7 +198,7 @@ class FeatureGates:
         return self.spec(name) is not None and not self.enabled(name)
 
     def validate(self) -> None:
-        """Raise GateError if this version's flag parser would refuse the overrides."""
+        """Raises GateError if this version's flag parser would refuse the overrides."""
         errors: list[str] = []
         for name, value in self._overrides.items():
             if not self.knows(name) and _table()["gates"].get(name, _UNKNOWN)["last"] < self._version.minor:
@@ -238,7 +234,7 @@ class FeatureGates:
         return errors
 
     def warnings(self) -> list[str]:
-        """Returns the warnings about the overrides that a component logs when it starts."""
+        """Logged by a component when it starts."""
         texts = []
         for name, value in self._overrides.items():
             spec = self.spec(name)

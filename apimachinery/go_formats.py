@@ -26,7 +26,7 @@ _WRITTEN = ((_SECOND, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
 def quoted(text: str) -> str:
-    """Returns the text quoted as `strconv.Quote` (%q) does: what cannot be printed is escaped."""
+    """Quotes as `strconv.Quote` (%q) does: characters that cannot be printed are escaped."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -88,7 +88,7 @@ def float_text(value: float) -> str:
 
 
 def as_written(value: Any) -> Any:
-    """Returns a copy of any JSON with numbers as Go writes them again: `3.0` is `3`."""
+    """Copies any JSON, with numbers as Go writes them again: `3.0` is `3`."""
     if isinstance(value, dict):
         return {key: as_written(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -97,7 +97,7 @@ def as_written(value: Any) -> Any:
 
 
 def number(value: float) -> float:
-    """Returns a number as Go holds and writes it: 64 bits, and whole floats without a fraction."""
+    """Go holds 64 bits, and writes whole floats without a fraction."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         value = float(value)
     if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
@@ -106,7 +106,7 @@ def number(value: float) -> float:
 
 
 def parse_duration(text: str) -> float:
-    """Returns the seconds of a duration; raises ValueError with Go's text."""
+    """Seconds of Go's duration; raises ValueError with Go's text."""
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     if unsigned == "0":
         return 0.0
@@ -129,7 +129,7 @@ def parse_duration(text: str) -> float:
 
 
 def duration_text(nanos: int) -> str:
-    """Returns a duration as Go prints it: `1h2m3.5s`, `100ms`, `0s`."""
+    """Go's print of a duration: `1h2m3.5s`, `100ms`, `0s`."""
     sign, size = ("-" if nanos < 0 else ""), abs(nanos)
     if size < _SECOND:
         unit, name = next((pair for pair in _WRITTEN if size >= pair[0]), _WRITTEN[0])

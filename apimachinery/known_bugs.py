@@ -1,4 +1,4 @@
-"""Upstream's known bugs: which releases have each, and whether a component of a release behaves so.
+"""Upstream's known bugs, their releases, and the switches by which components have them.
 
 The table is `data/known_bugs.json`, one row per bug (its shape: `KnownBug`). A row with a `switch` is built:
 the field of that component's features asks `KnownBugs.present` at construction, and nothing else compares
@@ -22,12 +22,10 @@ _ON = {"on": True, "true": True, "off": False, "false": False}
 
 
 class BugError(ValueError):
-    """A bug that is not known, or a setting of one that says nothing; the text says what to do."""
+    """A bug that is not known, or a setting that cannot be read; the text says what to write."""
 
 
 class Patch(NamedTuple):
-    """A patch release: minor and patch."""
-
     minor: int
     patch: int
 
@@ -45,7 +43,7 @@ class KnownBug:
     """A row of the table.
 
     `since` and `fixed` name the first release with the bug, and with its fix, of each minor that got it by a
-    patch; the last of them speaks for all later minors. A bug without `fixed` is in every release known.
+    patch; the last of them counts for all later minors. A bug without `fixed` is in every release known.
     """
 
     id: str
@@ -58,27 +56,27 @@ class KnownBug:
     gates: tuple[str, ...]  # without which it shows nothing
     trigger: tuple[Mapping[str, Any], ...]  # objects that may meet it (`kubeskew bugs -f FILE`)
     switch: str  # `MODULE:CLASS.FIELD` of the component's features; empty if it is not built
-    missing: str  # what kubeskew lacks to behave so; empty if it does
-    note: str  # where its releases are from, if not from a release note; what is uncertain
+    missing: str  # the code that kubeskew lacks to behave so; empty if it does
+    note: str  # the source of its releases, if not a release note; uncertainties
     also: tuple[str, ...] = ()  # other kinds that run the same code, and are switched with it
 
     def is_of(self, component: str) -> bool:
-        """Returns whether components of that kind have it."""
+        """True if components of that kind have it, or run the same code."""
         return component == self.component or component in self.also
 
     def affects(self, version: Version) -> bool:
-        """Returns whether that release has the bug; previews of drafts were never released."""
+        """Previews of drafts were never released and have no bugs."""
         released = bool(self.since) and not version.preview
         return released and _reached(self.since, version) and not _reached(self.fixed, version)
 
     @property
     def is_open(self) -> bool:
-        """Returns whether releases have it, and none is known that has its fix."""
+        """True if releases have it, and none is known that has its fix."""
         return bool(self.since) and not self.fixed
 
     @property
     def affected(self) -> str:
-        """Returns the releases with the bug as people write them: `1.32.0-1.32.9, 1.33.0-1.33.5`."""
+        """Ranges of releases with the bug, for people: `1.32.0-1.32.9, 1.33.0-1.33.5`."""
         if not self.since:
             return "no release"
         if self.is_open:
@@ -98,7 +96,8 @@ class KnownBug:
 
 
 def _reached(releases: Sequence[Patch], version: Version) -> bool:
-    """Returns whether a change that came with these releases is in that version."""
+    """A change that came with these releases is in all later patches of their minors and in all later
+    minors."""
     own = [patch for patch in releases if patch.minor == version.minor]
     if own:
         return version.level >= min(own).patch
@@ -107,7 +106,7 @@ def _reached(releases: Sequence[Patch], version: Version) -> bool:
 
 @cache
 def known_bugs() -> Mapping[str, KnownBug]:
-    """Returns the table by id, in its order."""
+    """Keeps the table's order."""
     rows: dict[str, dict[str, Any]] = orjson.loads(_TABLE.read_bytes())
     return {id_: _bug(id_, row) for id_, row in rows.items()}
 
@@ -131,7 +130,7 @@ def _bug(id_: str, row: Mapping[str, Any]) -> KnownBug:
 
 
 def check_bugs(settings: Mapping[Any, Any], component: str = "") -> dict[str, bool]:
-    """Returns settings of bugs, by id, once each is known to be one (of `component`, if that is given).
+    """Checks that each bug is known (one of `component`, if that is given) and can be switched so.
 
     Raises BugError.
     """
@@ -150,7 +149,7 @@ def check_bugs(settings: Mapping[Any, Any], component: str = "") -> dict[str, bo
 
 
 def parse_bugs(text: str) -> dict[str, bool]:
-    """Returns `ID=off,ID=on` as settings. Raises BugError."""
+    """Parses `ID=off,ID=on`. Raises BugError."""
     settings: dict[str, bool] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         id_, _, value = (part.strip() for part in item.partition("="))
@@ -161,12 +160,12 @@ def parse_bugs(text: str) -> dict[str, bool]:
 
 
 def bugs_flag(settings: Mapping[str, bool]) -> str:
-    """Returns the value that `--bugs` needs for the same settings."""
+    """The value that `--bugs` needs for the same settings."""
     return ",".join(f"{id_}={'on' if on else 'off'}" for id_, on in settings.items())
 
 
 class KnownBugs:
-    """The bugs of one component: those of its release, and what was switched by hand. Immutable, hashable."""
+    """The bugs of one component: those of its release, with settings by hand. Immutable, hashable."""
 
     __slots__ = ("_settings", "_version")
 
@@ -176,16 +175,15 @@ class KnownBugs:
 
     @property
     def settings(self) -> Mapping[str, bool]:
-        """Returns the bugs that were switched by hand, by id."""
         return self._settings
 
     def present(self, id_: str) -> bool:
-        """Returns whether the component has the bug. Raises KeyError for one that is not in the table."""
+        """A setting by hand goes before the release. Raises KeyError for a bug that is not in the table."""
         bug = known_bugs()[id_]
         return self._settings.get(id_, bug.affects(self._version))
 
     def mended(self, id_: str) -> bool:
-        """Returns whether the component does what the fix does. Raises KeyError as `present`.
+        """True if the component behaves as with the fix. Raises KeyError as `present`.
 
         Previews of drafts, which have no bugs, are older than all fixes.
         """

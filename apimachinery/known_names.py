@@ -1,4 +1,4 @@
-"""Finds what a name means that a user gave: components of a cluster, or the known name that was misspelt."""
+"""Resolves the names that users give: components of a cluster, or the known name that was misspelt."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -12,26 +12,26 @@ _OF_DRIVERS = {DRIVER: PLUGIN, CONTROLLER: CONTROLLER}  # kind of the process �
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Returns `; did you mean NAME?`, or an empty text if no known name is near."""
+    """`; did you mean NAME?`, or an empty text if no known name is near."""
     names = {str(candidate).lower(): str(candidate) for candidate in known}
     near = get_close_matches(name.lower(), names, n=1)
     return f"; did you mean {prefix}{names[near[0]]}?" if near else ""
 
 
 def some_of(names: Sequence[str], most: int = 8) -> str:
-    """Returns names as a list for one line: the first ones, and how many there are beside them."""
+    """Joins names for one line: the first `most`, and the number of the others."""
     left = len(names) - most
     return ", ".join(names) if left <= 1 else f"{', '.join(names[:most])} and {left} more"
 
 
 def kind_of(component: str) -> str:
-    """Returns the kind of a component: `apiserver-1` → `apiserver`, `kubelet/node-1` → `kubelet`."""
+    """`apiserver-1` is an `apiserver`, `kubelet/node-1` a `kubelet`."""
     name = component.partition("/")[0]
     return "apiserver" if name.startswith("apiserver") else name
 
 
 def names_of(component: str) -> list[str]:
-    """Returns the names by which a component can be meant, those that mean more components first.
+    """Names for a component, those that fit more components first.
 
     `driver-controller/d` → `driver`, `driver-controller`, `driver/d`, `driver-controller/d`.
     """
@@ -43,11 +43,11 @@ def names_of(component: str) -> list[str]:
 
 
 def meant(name: str, components: Iterable[str]) -> list[str]:
-    """Returns those of the components that a name means, in their order; none if it means nothing there."""
+    """Keeps the order of the components; empty if the name fits none of them."""
     return [component for component in components if name in names_of(component)]
 
 
 def all_names(components: Iterable[str]) -> list[str]:
-    """Returns the names that mean any of the components: the components, then what means them otherwise."""
+    """Names that fit any of the components: their own first, then the others."""
     known = [*components]
     return [*dict.fromkeys([*known, *(name for component in known for name in names_of(component))])]

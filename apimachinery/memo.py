@@ -1,6 +1,6 @@
 """Remembers results of functions of short texts.
 
-A cache that only limits its entries would keep whatever clients send: a thousand labels of megabytes each.
+A cache that only limits its entries would keep all that clients send: a thousand labels of megabytes each.
 """
 
 from collections.abc import Callable

@@ -88,7 +88,7 @@ _COMPILED = {
 
 
 def regex_text(message: str, pattern: str, *examples: str) -> str:
-    """Returns the error for a value that a regular expression refuses."""
+    """Shows the pattern and examples in the error for a value that does not match."""
     shown = "".join(f"'{example}', " if not n else f" or '{example}', " for n, example in enumerate(examples))
     return f"{message} ({'e.g. ' if examples else ''}{shown}regex used for validation is '{pattern}')"
 
@@ -111,7 +111,7 @@ def _size(text: str) -> int:
 
 @remembered(1 << 14)
 def _matches(text: str, pattern: str) -> bool:
-    """Returns whether the text matches; remembered, because the same keys and values come again and again."""
+    """Results are remembered, because the same keys and values come again and again."""
     return _COMPILED[pattern].fullmatch(text) is not None
 
 
@@ -126,7 +126,7 @@ def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> 
 
 
 def _without_dash(name: str, prefix: bool) -> str:
-    """Returns the name without the dash at the end of a generateName, which a suffix follows.
+    """Cuts the dash at the end of a generateName, which a suffix follows.
 
     As upstream, the character before it is not checked either.
     """
@@ -158,7 +158,7 @@ def dns1035_label(name: str, prefix: bool = False) -> list[str]:
 
 
 def path_segment(name: str, prefix: bool = False) -> list[str]:
-    """Checks names that need only be one segment of a URL's path (RBAC)."""
+    """Any single segment of a URL's path is valid (RBAC)."""
     if not prefix and name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{bad}'" for bad in "/%" if bad in name]
@@ -213,7 +213,6 @@ def _qualified_name(key: str) -> list[str]:
 
 
 def config_key(key: str) -> list[str]:
-    """Checks a key of a ConfigMap or Secret."""
     errors = _check(key, MAX_SUBDOMAIN, _CONFIG_KEY, _CONFIG_KEY_TEXT, "key.name", "KEY_NAME", "key-name")
     if key == ".":
         return [*errors, "must not be '.'"]

@@ -1,4 +1,5 @@
-"""Computes what a pod's containers need together, which ports they take, and which resources are extended.
+"""Computes the resources that a pod's containers need together and their ports, and recognises extended
+resources.
 
 Extended resources are known from Kubernetes' own by their names.
 
@@ -19,13 +20,13 @@ _T = TypeVar("_T", int, Quantity)
 
 
 def is_native(name: str) -> bool:
-    """Returns whether a resource is Kubernetes' own: unprefixed, or of a domain below kubernetes.io."""
+    """Native resources are unprefixed, or of a domain below kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 @remembered(4096)
 def is_extended_resource(name: str) -> bool:
-    """Returns whether a device plugin may provide a container's resource (IsExtendedResourceName).
+    """Device plugins may provide extended resources of containers (IsExtendedResourceName).
 
     The name must be qualified also with `requests.` before it, as quotas write it.
     """
@@ -35,22 +36,22 @@ def is_extended_resource(name: str) -> bool:
 
 
 def is_dra_extended_resource(name: str) -> bool:
-    """Returns whether DRA may provide a container's resource, by an explicit or an implicit name."""
+    """DRA may provide a container's resource by an explicit or an implicit name."""
     return name.startswith(IMPLICIT) or is_extended_resource(name)
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Returns whether an init container is restartable: it keeps running beside the regular ones."""
+    """Sidecars are init containers that are restartable: they keep running next to the regular ones."""
     return bool(container.get("restartPolicy") == "Always")
 
 
 def needed_at_once(
     containers: Iterable[Mapping[str, _T]], init_containers: Iterable[tuple[bool, Mapping[str, _T]]]
 ) -> dict[str, _T]:
-    """Returns the most that is needed at any time, by resource.
+    """The most that is needed at any time, by resource.
 
     That is the sum of regular containers and sidecars, or the largest init container with the sidecars
-    started before it. An init container is given as (whether it is a sidecar, its amounts).
+    started before it. An init container is given as (True for a sidecar, its amounts).
     """
     total: dict[str, _T] = {}
     for amounts in containers:
@@ -89,7 +90,7 @@ _ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, not listened on: upstream's D
 
 
 def host_ports(spec: Mapping[str, Any], *, of_sidecars: bool = True) -> frozenset[HostPort]:
-    """Returns the ports that a pod's containers take of its node, by default with those of sidecars."""
+    """Ports that a pod's containers take of its node, by default with those of sidecars."""
     containers: Iterable[Mapping[str, Any]] = spec.get("containers") or ()
     sidecars = filter(is_sidecar, (of_sidecars and spec.get("initContainers")) or ())
     return frozenset(
@@ -101,7 +102,7 @@ def host_ports(spec: Mapping[str, Any], *, of_sidecars: bool = True) -> frozense
 
 
 def conflicts(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Returns whether any two share port and protocol, and their addresses overlap."""
+    """Two ports conflict if port and protocol are the same, and their addresses overlap."""
     used = list(taken)
     return any(
         (protocol, port) == (other_protocol, other_port)

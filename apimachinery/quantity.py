@@ -1,8 +1,8 @@
 """Quantities: exact numbers with a unit, as resource amounts are written (`100m`, `1.5Gi`, `1e3`).
 
 A quantity keeps the format it was written in. As upstream it has two representations: a 64-bit integer with a
-decimal exponent where that is enough, else a big decimal; they differ in nothing but what happens when the
-answer of `value` or `milli_value` overflows 64 bits (recorded answers of 1.36, kept as they are).
+decimal exponent where that is enough, else a big decimal; they differ only where the answer of `value` or
+`milli_value` overflows 64 bits (recorded answers of 1.36, kept as they are).
 
 Source: k8s.io/apimachinery/pkg/api/resource (with math.go and scale_int.go), 1.36.
 """
@@ -39,7 +39,7 @@ _INT64_DIGITS = 18  # digits that certainly fit 64 bits
 
 
 def without_factor(number: int, factor: int) -> tuple[int, int]:
-    """Returns `number` without its factors of `factor`, and how many there were."""
+    """Divides until `factor` is no divisor any more; the second number counts the divisions."""
     times = 0
     while number and number % factor == 0:
         number //= factor
@@ -48,23 +48,23 @@ def without_factor(number: int, factor: int) -> tuple[int, int]:
 
 
 def power(places: int) -> int:
-    """Returns ten to a power that is not negative."""
+    """`places` must not be negative."""
     return int(10**places)
 
 
 def fits(number: int) -> bool:
-    """Returns whether 64 bits hold `number`."""
+    """True if 64 bits hold `number`."""
     return -INT64_MAX - 1 <= number <= INT64_MAX
 
 
 def wrap(number: int, bits: int = 64) -> int:
-    """Returns `number` as a signed machine integer that overflowed."""
+    """Overflows as a signed machine integer does."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 
 
 def times_power(number: int, places: int) -> int | None:
-    """Returns `number * 10**places` if that fits 64 bits."""
+    """None if the product does not fit 64 bits."""
     if number == 0:
         return 0
     if places >= 19:
@@ -74,8 +74,7 @@ def times_power(number: int, places: int) -> int | None:
 
 
 def times_power_wrapped(number: int, places: int) -> int:
-    """Returns the same as upstream without its check for overflow: wrapped where it multiplies once, else
-    0."""
+    """Omits the check for overflow as upstream does: wrapped where it multiplies once, else 0."""
     grown = times_power(number, places)
     if grown is not None:
         return grown
@@ -83,7 +82,7 @@ def times_power_wrapped(number: int, places: int) -> int:
 
 
 def divide_away(number: int, places: int) -> int:
-    """Returns `number / 10**places`, with fractions rounded away from zero."""
+    """Rounds fractions away from zero."""
     if places >= 20:
         return (number > 0) - (number < 0)
     magnitude: int = -(-abs(number) // 10**places)
@@ -109,8 +108,6 @@ class QuantityError(ValueError):
 
 
 class Format(StrEnum):
-    """The notation of a quantity."""
-
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
     DECIMAL_EXPONENT = "DecimalExponent"
@@ -118,7 +115,7 @@ class Format(StrEnum):
 
 @total_ordering
 class Quantity:
-    """The number `unscaled * 10**exponent`, immutable; `wide` tells the big representation."""
+    """The number `unscaled * 10**exponent`, immutable; `wide` marks the big representation."""
 
     __slots__ = ("_text", "exponent", "format", "remembered", "unscaled", "wide")
 
@@ -136,16 +133,16 @@ class Quantity:
         self.format = fmt
         self.wide = wide
         self._text = text
-        self.remembered = text  # the text that upstream's Quantity keeps; empty if it has to be written anew
+        self.remembered = text  # the text that upstream's Quantity keeps; empty if it has to be written again
 
     @classmethod
     def parse(cls, text: str) -> "Quantity":
-        """Parses `text`; raises QuantityError."""
+        """Raises QuantityError."""
         return _parse(text)
 
     @classmethod
     def of(cls, value: Any) -> "Quantity":
-        """Returns the quantity of a JSON value: blanks around a string are ignored, null is zero."""
+        """Blanks around a JSON string are ignored, null is zero; raises QuantityError."""
         if value is None:
             return ZERO
         if isinstance(value, str):
@@ -157,7 +154,7 @@ class Quantity:
     # --- reading ----------------------------------------------------------------------------------------
 
     def canonical(self) -> str:
-        """Returns the shortest exact text in the quantity's format; a text that is canonical enough stays."""
+        """The shortest exact text in the quantity's format; a text that is canonical enough stays."""
         if not self._text:
             self._text = _write(self)
         return self._text
@@ -168,16 +165,15 @@ class Quantity:
         return f"Quantity({self.canonical()!r})"
 
     def value(self) -> int:
-        """Returns the number, rounded up to a whole one."""
+        """Rounded up to a whole number."""
         return self.scaled_value(0)
 
     def milli_value(self) -> int:
-        """Returns the number in thousandths, rounded up."""
+        """In thousandths, rounded up."""
         return self.scaled_value(_MILLI)
 
     def scaled_value(self, scale: int) -> int:
-        """Returns the number in units of `10**scale`, rounded up (fractions of negative narrow numbers
-        away from zero)."""
+        """In units of `10**scale`, rounded up (fractions of negative narrow numbers away from zero)."""
         if self.wide:
             return wide_scaled(self.unscaled, scale - self.exponent)
         shift = self.exponent - scale
@@ -186,13 +182,13 @@ class Quantity:
         return times_power_wrapped(self.unscaled, shift)
 
     def as_int64(self) -> int | None:
-        """Returns the exact whole number if the narrow representation has one, else None."""
+        """The exact whole number if the narrow representation has one, else None."""
         if self.wide or self.exponent < 0:
             return None
         return times_power(self.unscaled, self.exponent)
 
     def decimal(self) -> Decimal:
-        """Returns the exact number."""
+        """The exact number."""
         digits = tuple(map(int, str(abs(self.unscaled))))
         return Decimal((int(self.unscaled < 0), digits, self.exponent))
 
@@ -200,13 +196,13 @@ class Quantity:
         return self.unscaled == 0
 
     def sign(self) -> int:
-        """Returns -1, 0 or 1."""
+        """-1, 0 or 1."""
         return (self.unscaled > 0) - (self.unscaled < 0)
 
     # --- comparing and computing ------------------------------------------------------------------------
 
     def compare(self, other: "Quantity") -> int:
-        """Returns -1, 0 or 1; compares numbers alone, not formats."""
+        """-1, 0 or 1; compares numbers alone, not formats."""
         if self.exponent == other.exponent or self.sign() != other.sign():
             left, right = (self.unscaled, other.unscaled)
             if self.sign() != other.sign():
@@ -228,11 +224,11 @@ class Quantity:
         return hash(self.decimal())
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """Returns the sum; zero takes the other's format."""
+        """Zero takes the other's format."""
         return _sum(self, other)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        """Returns the difference; zero takes the other's format."""
+        """Zero takes the other's format."""
         return _sum(self, -other)
 
     def __neg__(self) -> "Quantity":
@@ -263,7 +259,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _read_suffix(suffix: str) -> tuple[int, int, Format]:
-    """Returns the base, exponent and format of a suffix."""
+    """Base, exponent and format of a suffix; raises QuantityError."""
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -281,7 +277,7 @@ def _read_suffix(suffix: str) -> tuple[int, int, Format]:
 def _narrow(
     text: str, whole: str, fraction: str, base: int, exponent: int, fmt: Format, negative: bool
 ) -> Quantity | None:
-    """Returns the 64-bit representation, or None where the digits may not fit it."""
+    """None where the digits may not fit 64 bits."""
     factor, scale = 1, exponent
     if base == 10:
         room = _INT64_DIGITS - len(whole) - len(fraction)
@@ -304,8 +300,7 @@ def _narrow(
 
 
 def _wide(number: int, places: int, base: int, exponent: int, fmt: Format, negative: bool) -> Quantity:
-    """Returns the big representation: rounded up to nanos, binary ones capped at the largest 64-bit
-    integer."""
+    """Rounds up to nanos, and caps binary quantities at the largest 64-bit integer."""
     scale = -places
     if base == 10:
         scale += exponent
@@ -345,7 +340,7 @@ def _write(quantity: Quantity) -> str:
 
 
 def _whole(quantity: Quantity) -> int | None:
-    """Returns the exact integer, None if there is a fraction (or the number is absurdly large)."""
+    """None if there is a fraction (or the number is absurdly large)."""
     if quantity.exponent >= 0:
         within = quantity.exponent <= FAR_APART
         return int(quantity.unscaled * 10**quantity.exponent) if within else None
@@ -369,7 +364,6 @@ def _sum(left: Quantity, right: Quantity) -> Quantity:
 
 
 def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
-    """Returns both numbers over the smaller exponent."""
     exponent = min(left.exponent, right.exponent)
     return (
         left.unscaled * 10 ** (left.exponent - exponent),

@@ -1,7 +1,7 @@
 """The served resources: one `Resource` per group, version and plural, and the table that finds them.
 
 The catalogue makes these for built-in kinds, a custom resource definition for its own. Other code knows a
-kind only through such a value (or a strategy registered for it).
+kind only through a `Resource` (or a strategy registered for it).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,8 +43,6 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A Table column."""
-
     name: str
     type: str
     format: str = ""
@@ -64,7 +62,7 @@ class Resource:
     namespaced: bool
     verbs: frozenset[str]
     schema: Schema
-    storage: GroupVersionKind  # what this server writes to the log
+    storage: GroupVersionKind  # in which this server writes to the log
     storage_resource: str  # `Key.resource`, the same for all versions: "pods", "deployments.apps"
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -95,12 +93,10 @@ class Resource:
 
 
 class ResourceTable(Protocol):
-    """Finds everything served at the moment, built-in or custom."""
-
     def resource(self, group: str, version: str, plural: str) -> Resource | None: ...
 
     def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """Returns the resource of a kind; also for registered versions that are not served (storage)."""
+        """Finds registered versions that are not served, too (storage)."""
         ...
 
     def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
@@ -108,5 +104,5 @@ class ResourceTable(Protocol):
         ...
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        """Returns the resources of a served group and version, by plural."""
+        """Sorted by plural."""
         ...

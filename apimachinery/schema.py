@@ -53,8 +53,6 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A field of a struct, and how it is treated there."""
-
     schema: Schema
     required: bool = False
     default: Any = None

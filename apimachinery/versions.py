@@ -34,8 +34,8 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Parses `1.36`, `v1.36.4` or a preview such as `1.25+kep3063`; raises ValueError that says what
-        to do."""
+        """Parses `1.36`, `v1.36.4` or a preview such as `1.25+kep3063`; raises ValueError with the versions
+        to choose from."""
         found = _TEXT.match(text)
         if found is None:
             raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1} or 1.35.2")
@@ -56,20 +56,20 @@ class Version:
 
     @property
     def level(self) -> int:
-        """Returns the number of the patch release; 0 for a preview."""
+        """Number of the patch release; 0 for a preview."""
         if self.patch is not None:
             return self.patch
         return 0 if self.preview else NEWEST_PATCHES.get(self.minor, 0)
 
     @property
     def release(self) -> "Version":
-        """Returns the minor or preview, of whatever patch: types, gates and served versions are the same in
-        all."""
+        """The minor or preview without a patch: types, gates and served versions are the same in all
+        patches."""
         return self if self.patch is None else Version(self.minor, self.preview)
 
     @property
     def git_version(self) -> str:
-        """Returns the gitVersion of `/version`, e.g. `v1.36.4`, `v1.25.0+kep3063`."""
+        """The gitVersion of `/version`, e.g. `v1.36.4`, `v1.25.0+kep3063`."""
         return f"v1.{self.minor}.{self.level}" + (f"+{self.preview}" if self.preview else "")
 
     def __eq__(self, other: object) -> bool:
@@ -92,7 +92,7 @@ class Version:
 
 
 DEFAULT_VERSION = Version(36)
-# Releases that `data/previews` and `data/gates.json` have beside those of the minors.
+# Releases that `data/previews` and `data/gates.json` have besides those of the minors.
 PREVIEWS = (Version(25, "kep3063"), Version(29, "kep4381"))
 # The newest patch of each minor, oldest first.
 MINORS = tuple(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))

@@ -21,13 +21,13 @@ def annotation(obj: Object, name: str) -> str | None:
 
 
 def class_of(obj: Object) -> str:
-    """Returns the storage class of a claim or volume; the old annotation wins over the field."""
+    """The old annotation goes before the field."""
     text = annotation(obj, _BETA_CLASS)
     return str(obj["spec"].get("storageClassName") or "") if text is None else text
 
 
 def is_meant_for(volume: Object, claim: Object) -> bool:
-    """Returns whether the volume names the claim, by uid if it has one."""
+    """True if the volume names the claim, by uid if it has one."""
     reference = volume["spec"].get("claimRef")
     if reference is None:
         return False
@@ -51,7 +51,7 @@ def _mode(obj: Object) -> str:
 
 
 def mismatch(volume: Object, claim: Object) -> str:
-    """Returns why a claim cannot have the volume that it names; empty if it can."""
+    """Upstream's reason why a claim cannot have the volume that it names; empty if it can."""
     if _capacity(volume) < _requested(claim):
         return "requested PV is too small"
     if class_of(volume) != class_of(claim):
@@ -68,7 +68,7 @@ def _access_fits(volume: Object, claim: Object) -> bool:
 
 
 def best(volumes: Iterable[Object], claim: Object, *, delayed: bool) -> Object | None:
-    """Returns the volume that names the claim, else the smallest free one that fits.
+    """Prefers the volume that names the claim, then the smallest free one that fits.
 
     `delayed`: the claim waits for its first consumer, so only a volume that names it counts.
     """
@@ -107,6 +107,6 @@ def claim_reference(claim: Object) -> Object:
 
 
 def annotated(obj: Object, *names: str) -> Object:
-    """Returns the object with these annotations set to `yes`."""
+    """Copies the object, with these annotations set to `yes`."""
     annotations = {**(obj["metadata"].get("annotations") or {}), **dict.fromkeys(names, "yes")}
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}

@@ -26,7 +26,7 @@ def load_all(text: str) -> Iterator[Any]:
 
 
 class KeyTypeError(yaml.YAMLError):
-    """A key that is no text, or is there twice; the message says in which line."""
+    """A key that is no text, or is there twice; the message names the line."""
 
 
 class _CheckingLoader(_LOADER):  # type: ignore[misc]  # libyaml's or Python's: known at import only
@@ -55,7 +55,7 @@ _BAD_START = "cannot start any token"  # a tab in the indentation, or a text tha
 
 
 def explain(error: yaml.YAMLError) -> str:
-    """Returns one line that says what is wrong and where."""
+    """One line with the place of the error."""
     if isinstance(error, KeyTypeError):
         return str(error)
     mark = getattr(error, "problem_mark", None)

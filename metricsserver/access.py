@@ -33,8 +33,8 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/livez"})
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Holds whom the API server says to trust: authorities (PEM) of clients and of front proxies, the headers
-    in which these tell who asks, and their names; no names are any."""
+    """Trust that the API server publishes: authorities (PEM) of clients and of front proxies, the headers in
+    which the latter name the user, and their common names; without names any is trusted."""
 
     clients: str
     proxies: str
@@ -53,13 +53,13 @@ class Trust:
 
 
 async def read_trust(client: APIClient) -> Trust:
-    """Returns what the API server's ConfigMap says. Raises StatusError, ConnectionError, ValueError."""
+    """Reads the API server's ConfigMap. Raises StatusError, ConnectionError, ValueError."""
     found = await client.get(CONFIG_MAPS, _NAME, _NAMESPACE)
     return Trust.of(found.get("data") or {})
 
 
 class Access:
-    """Decides who asks, and whether they may."""
+    """Authenticates requests and authorizes their users."""
 
     def __init__(self, trust: Trust, client: APIClient, clock: Clock) -> None:
         self._trust = trust
@@ -67,7 +67,7 @@ class Access:
         self._proxies = _subjects(trust.proxies)
 
     def context(self, certificate: str, key: str) -> ssl.SSLContext:
-        """Returns the server's TLS settings: clients may show a certificate of an authority that is trusted.
+        """TLS settings of the server: clients may show a certificate of an authority that is trusted.
 
         `certificate` and `key` are files.
         """
@@ -81,7 +81,7 @@ class Access:
         return context
 
     async def requester(self, request: web.BaseRequest) -> Requester | None:
-        """Returns who asks; None if a token that came with it is nobody's."""
+        """None if a token that came with the request is nobody's."""
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         if certificate:
@@ -95,15 +95,14 @@ class Access:
         return ANONYMOUS
 
     async def allows(self, requester: Requester, verb: str, path: str, resource: Mapping[str, str]) -> bool:
-        """Returns whether somebody may do that: to a resource, or to a path that is none. Raises one of
-        `reviews.FAILURES`."""
+        """An empty `resource` stands for the path itself. Raises one of `reviews.FAILURES`."""
         if not resource and path in OPEN_PATHS:
             return True
         attributes = {"verb": verb, **(resource or {"path": path})}
         return await self._reviews.allows(requester, attributes, of_resource=bool(resource))
 
     def _named(self, certificate: Any, request: web.BaseRequest) -> Requester | None:
-        """Returns whom a front proxy names; None if it is none that may, or names nobody."""
+        """The user that a front proxy names; None if it is none that may, or names nobody."""
         trust, headers = self._trust, request.headers
         if trust.allowed_names and user_of_certificate(certificate).name not in trust.allowed_names:
             return None
@@ -126,7 +125,7 @@ class Access:
 
 
 def _subjects(authorities: str) -> list[Any]:
-    """Returns who the authorities in a PEM text are, as `getpeercert` tells of an issuer."""
+    """Subjects of the authorities in a PEM text, in the form of `getpeercert`'s issuers."""
     if not authorities:
         return []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

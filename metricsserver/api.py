@@ -26,8 +26,8 @@ _PREFIX = f"/apis/{GROUP}/{VERSION}"
 
 
 class Kind(NamedTuple):
-    """A resource of the group. `source` is the core resource of the same name, `metrics` what is missing
-    where there is no usage yet."""
+    """A resource of the group. `source` is the core resource of the same name, `metrics` the one named as
+    missing where there is no usage yet."""
 
     kind: str
     plural: str
@@ -36,14 +36,14 @@ class Kind(NamedTuple):
     metrics: GroupResource
 
 
-# What is not found is named as upstream's listers name it: of nodes in the singular.
+# Missing objects are named as upstream's listers name them: nodes in the singular.
 NODES = Kind("NodeMetrics", "nodes", False, GroupResource("", "node"), GroupResource(GROUP, "nodemetrics"))
 PODS = Kind("PodMetrics", "pods", True, GroupResource("", "pods"), GroupResource(GROUP, "podmetrics"))
 KINDS = {kind.plural: kind for kind in (NODES, PODS)}
 
 
 def node_metrics(node: Object, usage: Usage, now: datetime) -> Object:
-    """Returns the metrics of a node, without apiVersion and kind, as lists have them."""
+    """The object has no apiVersion and kind, like items of lists."""
     return {
         "metadata": _metadata(node, now),
         "timestamp": _moment(usage.at),
@@ -53,7 +53,7 @@ def node_metrics(node: Object, usage: Usage, now: datetime) -> Object:
 
 
 def pod_metrics(pod: Object, usage: PodUsage, now: datetime) -> Object:
-    """Returns the metrics of a pod, without apiVersion and kind, as lists have them."""
+    """The object has no apiVersion and kind, like items of lists."""
     containers = [{"name": name, "usage": _amounts(each)} for name, each in usage.containers.items()]
     return {
         "metadata": _metadata(pod, now),
@@ -72,8 +72,8 @@ def object_list(kind: Kind, items: Sequence[Object]) -> Object:
 
 
 def table_of(kind: Kind, items: Sequence[Object], version: str, include: str) -> Object:
-    """Returns a Table of meta.k8s.io's `version`; rows hold an object's metadata, or all or nothing of it as
-    `include` has it. Without items it has no columns."""
+    """A Table of meta.k8s.io's `version`; `include` (None, Metadata or Object) is the part of an object in
+    its row. Without items there are no columns."""
     amounts = [_sum(item) for item in items]
     names = sorted(amounts[0]) if amounts else []
     columns: list[Object] | None = None
@@ -129,7 +129,6 @@ def _column(name: str, form: str, description: str = "") -> Object:
 
 
 def _sum(item: Object) -> dict[str, Quantity]:
-    """Returns the usage of a node, or of all containers of a pod."""
     parts: list[Mapping[str, Any]] = [container["usage"] for container in item.get("containers") or ()]
     found: dict[str, Quantity] = {}
     for part in parts if "containers" in item else [item["usage"]]:
@@ -193,7 +192,7 @@ def resource_list() -> Object:
 
 
 def health_text(path: str, checks: Mapping[str, bool]) -> tuple[int, str]:
-    """Returns status and text of a health check, as k8s.io/apiserver's healthz writes it."""
+    """Status and text of a health check, in the form of k8s.io/apiserver's healthz."""
     if all(checks.values()):
         return 200, "ok"
     lines = [
@@ -214,20 +213,19 @@ class Asked(NamedTuple):
     name: str
 
     def attributes(self) -> dict[str, str]:
-        """Returns them as a SubjectAccessReview has them."""
         found = {"group": GROUP, "version": VERSION, "resource": self.kind.plural}
         return found | {key: value for key in ("namespace", "name") if (value := getattr(self, key))}
 
 
 class Shape(NamedTuple):
-    """The shape of an answer: `Table`, `PartialObjectMetadata` or empty, and the version of meta.k8s.io."""
+    """The form of an answer: `Table`, `PartialObjectMetadata` or empty, and the version of meta.k8s.io."""
 
     kind: str = ""
     version: str = ""
 
 
 def asked_for(path: str) -> Asked | None:
-    """Returns what a path stands for; None if it is no resource."""
+    """None if the path names no resource of the group."""
     if not path.startswith(f"{_PREFIX}/"):
         return None
     parts = path.removeprefix(f"{_PREFIX}/").split("/")
@@ -242,7 +240,7 @@ def asked_for(path: str) -> Asked | None:
 
 
 def shape_of(accept: str) -> Shape:
-    """Returns the first shape that a client takes of those that there are. Raises StatusError."""
+    """The first clause that can be served counts. Raises StatusError if there is none."""
     for clause in accept.split(",") if accept.strip() else ("*/*",):
         media_type, *rest = (part.strip() for part in clause.split(";"))
         parameters = dict(part.partition("=")[::2] for part in rest)
@@ -258,7 +256,7 @@ def shape_of(accept: str) -> Shape:
 
 
 def chosen_by(query: Mapping[str, str]) -> Callable[[Object], bool]:
-    """Returns what decides whether an object is in a list. Raises StatusError."""
+    """Selects objects of a list by labels and fields. Raises StatusError."""
     try:
         labels = LabelSelector.parse(query.get("labelSelector", ""))
     except SelectorError as error:
@@ -275,7 +273,7 @@ def chosen_by(query: Mapping[str, str]) -> Callable[[Object], bool]:
 
 
 def _fields(text: str) -> list[tuple[str, str, bool]]:
-    """Returns the terms of a field selector: field, value, whether it has to be that. Raises StatusError."""
+    """Terms of a field selector: field, value, True if the field must have it. Raises StatusError."""
     terms = []
     for term in filter(None, text.split(",")):
         for sign in ("!=", "==", "="):

@@ -53,7 +53,8 @@ _VERBS = {
 
 
 class Answers:
-    """Answers what is allowed. `pods` has those that run; `checks` are those of each path of health."""
+    """Answers requests that are allowed. `pods` has pods that run; `checks` are those of each path of
+    health."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Answers:
         self._registry = registry
 
     def answer(self, request: web.BaseRequest, path: str, asked: Asked | None) -> web.Response:
-        """Returns the answer. Raises StatusError."""
+        """Raises StatusError."""
         if asked is not None:
             return self._resource(request, asked)
         if request.method not in {"GET", "HEAD"}:
@@ -125,19 +126,16 @@ class Answers:
 
 
 class Listener:
-    """Listens for requests, and answers those that are allowed."""
-
     def __init__(self, answers: Answers, access: Access) -> None:
         self._answers = answers
         self._access = access
         self._listener = WebListener(self._serve)
 
     async def start(self, address: str, port: int, context: ssl.SSLContext) -> int:
-        """Starts to listen; returns the port. Raises OSError."""
+        """Starts to listen, and returns the port. Raises OSError."""
         return await self._listener.start(address, port, context)
 
     async def stop(self) -> None:
-        """Closes every connection."""
         await self._listener.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:

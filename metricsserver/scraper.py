@@ -1,4 +1,4 @@
-"""Asks the kubelets of all nodes what their nodes and pods use, and reads their pages `/metrics/resource`.
+"""Reads the usage of nodes and pods from the pages `/metrics/resource` of all kubelets.
 
 Sources: metrics-server, pkg/scraper/scraper.go, pkg/scraper/client/resource/{client,decode}.go,
 pkg/utils/address_resolver.go.
@@ -38,8 +38,8 @@ class PageError(ValueError):
 
 
 def decoded(page: str, now: int, node: str) -> Batch:
-    """Returns the points of a node's page; those without a time of their own are of `now`. What is incomplete
-    is left out. Raises PageError."""
+    """Points without a time of their own are of `now`, in nanoseconds. Incomplete points are left out. Raises
+    PageError."""
     of_node, pods = Point(), dict[PodName, dict[str, Point]]()
     for sample in _samples(page):
         if sample.name in _OF_NODE:
@@ -79,16 +79,16 @@ def _is_whole(point: Point) -> bool:
 
 
 def _is_complete(containers: Mapping[str, Point]) -> bool:
-    """Returns whether each container of a pod has processor time and memory: else nothing is known of it."""
+    """False if a container of the pod lacks processor time or memory: then the whole pod is left out."""
     return all(point.cpu and point.memory for point in containers.values())
 
 
 class ScrapeError(Exception):
-    """A node whose kubelet could not be asked; the text says why."""
+    """The kubelet of a node could not be asked; the text has the reason."""
 
 
 class Kubelets:
-    """Asks kubelets over TLS, as the client of `tls`; each has so many seconds to answer. `close` it."""
+    """Asks kubelets over TLS, as the client of `tls`; each has `timeout` seconds to answer. `close` it."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Kubelets:
             await self._session.close()
 
     async def scrape(self, nodes: Sequence[Object]) -> Batch:
-        """Returns what the kubelets of these nodes tell; those that do not answer are logged."""
+        """Merges the points of these nodes' kubelets; those that do not answer are logged."""
         stagger = min(len(nodes) * _STAGGER_SECONDS, _STAGGER_SECONDS_MAX)
         delays = [self._entropy.random() * stagger for _ in nodes]
         found = await asyncio.gather(*(self._one(*each) for each in zip(nodes, delays, strict=True)))

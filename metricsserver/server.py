@@ -1,4 +1,4 @@
-"""Runs the metrics server: follows nodes and pods, asks the kubelets every so often, serves what they told.
+"""Runs the metrics server: follows nodes and pods, asks the kubelets periodically, serves their answers.
 
 Source: metrics-server, pkg/server/server.go.
 """
@@ -25,7 +25,7 @@ from kubeskew.metricsserver.storage import Storage
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.2
-_LATE = 1.5  # so many times the resolution after a question began it is taken for stuck
+_LATE = 1.5  # times the resolution, after which a round is taken for stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,6 @@ class ServerSettings:
 
 
 class MetricsServer:
-    """The metrics server of a cluster."""
-
     def __init__(self, ctx: ComponentContext, settings: ServerSettings) -> None:
         self._ctx = ctx
         self._settings = settings
@@ -69,7 +67,6 @@ class MetricsServer:
         )
 
     async def run(self) -> None:
-        """Runs until the process has to stop."""
         self._ctx.health.add_check("informers", self._synced)
         self._ctx.health.add_check("server", lambda: self._listening or "not listening yet")
         working = asyncio.create_task(self._work(), name="metrics server")
@@ -108,7 +105,7 @@ class MetricsServer:
             await asyncio.gather(self._nodes.stop(), self._pods.stop())
 
     async def _trust(self) -> Trust:
-        """Returns whom to trust, as soon as the API server says."""
+        """Tries again until the API server answers with its ConfigMap."""
         while True:
             try:
                 return await read_trust(self._ctx.client)
@@ -117,7 +114,7 @@ class MetricsServer:
                 await self._ctx.environment.clock.sleep(_RETRY_SECONDS)
 
     async def _scrape(self) -> None:
-        """Asks all kubelets, again and again; a question that takes too long lets the next ones fall out."""
+        """Asks all kubelets periodically; a round that takes too long replaces the next ones."""
         clock, resolution = self._ctx.environment.clock, self._settings.resolution
         began = clock.monotonic()
         while True:

@@ -15,7 +15,7 @@ _BILLION = 1_000_000_000
 
 
 class Point(NamedTuple):
-    """Holds one measurement. Times are nanoseconds since 1970; `cpu` is nano core seconds since the start."""
+    """One measurement. Times are nanoseconds since 1970; `cpu` is nano core seconds since the start."""
 
     started: int = 0
     at: int = 0
@@ -24,7 +24,7 @@ class Point(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Holds what was used between two points: nano cores, bytes, and both of the period in nanoseconds."""
+    """Usage between two points: nano cores, bytes, and end and length of the period in nanoseconds."""
 
     cpu: int
     memory: int
@@ -38,14 +38,14 @@ class UsageError(ValueError):
 
 @dataclass(slots=True)
 class Batch:
-    """Holds the points of nodes by name, and of pods' containers by pod and name."""
+    """Points of nodes by name, and of pods' containers by pod and name."""
 
     nodes: dict[str, Point] = field(default_factory=dict)
     pods: dict[PodName, dict[str, Point]] = field(default_factory=dict)
 
 
 def usage_between(before: Point, last: Point) -> Usage:
-    """Returns the usage from one point to the next. Raises UsageError."""
+    """Raises UsageError."""
     if last.started < before.started:
         raise UsageError("unexpected decrease in startTime of node/container")
     if last.cpu < before.cpu:
@@ -56,13 +56,13 @@ def usage_between(before: Point, last: Point) -> Usage:
 
 log = logging.getLogger(__name__)
 
-_FRESH_SECONDS = 10.0  # of a container that runs for less, nothing can be said yet
+_FRESH_SECONDS = 10.0  # a container that runs for less has no usage yet
 
 _Points = dict[str, Point]
 
 
 class PodUsage(NamedTuple):
-    """Holds what each container of a pod used; time and period are those of the earliest."""
+    """Usage of each container of a pod; time and period are those of the earliest."""
 
     containers: Mapping[str, Usage]
     at: int
@@ -70,7 +70,7 @@ class PodUsage(NamedTuple):
 
 
 class Storage:
-    """The points of one server. `resolution` is how many seconds pass between two questions."""
+    """The points of one server. `resolution` is the seconds between two rounds."""
 
     def __init__(self, resolution: float) -> None:
         self._resolution = int(resolution * _BILLION)
@@ -79,23 +79,23 @@ class Storage:
 
     @property
     def ready(self) -> bool:
-        """Returns whether there is usage of any node, and of any pod."""
+        """True once there is usage of any node and of any pod."""
         return bool(self._nodes[1]) and bool(self._pods[1])
 
     def store(self, batch: Batch) -> None:
-        """Takes new points; what they do not have is forgotten."""
+        """Takes new points; nodes and pods without any are forgotten."""
         self._nodes = batch.nodes, self._nodes_before(batch.nodes)
         self._pods = batch.pods, self._pods_before(batch.pods)
 
     def node(self, name: str) -> Usage | None:
-        """Returns what a node used; None if that is not known yet."""
+        """None while the usage is not known."""
         last, before = (points.get(name) for points in self._nodes)
         if last is None or before is None:
             return None
         return _usage(before, last, f"node {name}")
 
     def pod(self, pod: PodName) -> PodUsage | None:
-        """Returns what a pod used; None if that is not known of all its containers yet."""
+        """None while the usage of a container is not known."""
         last, before = (points.get(pod) for points in self._pods)
         if last is None or before is None or not last.keys() <= before.keys():
             return None
@@ -132,8 +132,8 @@ class Storage:
         return found
 
     def _container_before(self, point: Point, last: Point | None, before: Point | None) -> Point | None:
-        """Returns the point before a new one: of a container that began since the last question its start, if
-        that is long enough ago; none if it has restarted."""
+        """The point before a new one: of a container that began since the last round its start, if that is
+        long enough ago; None if it has restarted."""
         age = point.at - point.started
         if _FRESH_SECONDS * _BILLION <= age < self._resolution:
             return point._replace(at=point.started, cpu=0)
@@ -143,7 +143,7 @@ class Storage:
 
 
 def _earlier(new: Point, last: Point | None, before: Point | None) -> Point | None:
-    """Returns what comes before a new point: the last one, or the one before if the new one is no newer."""
+    """The last point, or the one before if the new one is no newer; None if there is neither."""
     if last is None:
         return None
     if new.at > last.at:

@@ -11,14 +11,13 @@ from kubeskew.migrations import tables
 
 
 def run(connection: Connection) -> None:
-    """Run what was asked for over `connection`, in one transaction."""
     context.configure(connection=connection, target_metadata=tables.metadata, render_as_batch=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
 def main() -> None:
-    """Run online; there is no offline mode, for nobody reviews the SQL of an embedded database."""
+    """Runs online; there is no offline mode, for nobody reviews the SQL of an embedded database."""
     given = context.config.attributes.get("connection")
     if isinstance(given, Connection):
         run(given)

@@ -1,7 +1,7 @@
-"""The tables of the event store: what its migrations lead to, and what its statements are built from.
+"""The tables of the event store, to which its migrations lead and of which its statements are built.
 
-`events` is the log and the truth; `objects` is a projection of it; `timeline` tells about components; `meta`
-is about the store itself. Times are integer microseconds since the Unix epoch, UTC.
+`events` is the log and the truth; `objects` is a projection of it; `timeline` is about components; `meta` is
+about the store itself. Times are integer microseconds since the Unix epoch, UTC.
 """
 
 from sqlalchemy import (
@@ -22,7 +22,7 @@ HEAD = "0003"
 
 # SQLite makes only an INTEGER the row id; PostgreSQL needs 64 bits.
 REVISION = BigInteger().with_variant(Integer(), "sqlite")
-# Names are compared byte by byte, as SQLite does, whatever language PostgreSQL's database was made for.
+# Names are compared byte by byte, as SQLite does, in any language that PostgreSQL's database was made for.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData(
@@ -87,10 +87,12 @@ timeline = Table(
     sqlite_autoincrement=True,
 )
 
-# `store_id` tells a store from every other, also from those that are branched off. `compacted`: the revision
-# that revision; absent before the first. What only a repair writes: `floor`, the revision that the next one
-# counts on from though the log ends earlier; `lost`, the ranges of revisions that are gone; `damaged`, the
-# revisions of events that cannot be read; `digest_offset`, what the table of objects has more than `digest`.
+# `store_id` distinguishes a store from every other, also from those that are branched off. `compacted` is
+# the revision of the last compaction, and `retained` the number of events that it has left at or before
+# that revision; both are absent before the first. Only a repair writes the others: `floor`, the revision
+# that the next one counts on from though the log ends earlier; `lost`, the ranges of revisions that are
+# gone; `damaged`, the revisions of events that cannot be read; `digest_offset`, the digest of the table of
+# objects minus `digest`.
 meta = Table(
     "meta",
     metadata,

@@ -1,7 +1,7 @@
-"""Bring a database to the newest schema. Blocking: for a thread.
+"""Brings a database to the newest schema. Blocking: for a thread.
 
-A fresh database gets what the migrations lead to in one go, from the same tables (a test holds the two
-equal); Alembic, whose import costs as much as starting the rest of the server, is for older databases only.
+A fresh database gets the newest schema in one go, from the same tables (a test holds the two equal); Alembic,
+whose import costs as much as starting the rest of the server, is for older databases only.
 """
 
 import re
@@ -28,31 +28,23 @@ _INSTEAD = "open it with the kubeskew that wrote it, or restore a copy, or start
 
 
 class SchemaError(Exception):
-    """The database is not one that this version of kubeskew can use."""
+    """This version of kubeskew cannot use the database."""
 
 
 class Connection(Protocol):
     """Shows and changes the schema of a database: a connection in autocommit."""
 
     @property
-    def dialect(self) -> Dialect:
-        """Return SQLAlchemy's dialect for it."""
-        ...
+    def dialect(self) -> Dialect: ...
 
-    def tables(self) -> set[str]:
-        """Return the names of the tables that are there."""
-        ...
+    def tables(self) -> set[str]: ...
 
-    def rows(self, sql: str) -> Sequence[Sequence[Any]]:
-        """Return what a query finds."""
-        ...
+    def rows(self, sql: str) -> Sequence[Sequence[Any]]: ...
 
-    def run(self, sql: str) -> None:
-        """Run a statement."""
-        ...
+    def run(self, sql: str) -> None: ...
 
     def begin(self) -> None:
-        """Begin a transaction that nobody who changes the schema overlaps."""
+        """Begins a transaction that no other change of the schema overlaps."""
         ...
 
 
@@ -78,7 +70,7 @@ class SQLiteConnection:
 
 
 def prepare(connection: Connection, migrate: Callable[[], None]) -> None:
-    """Make the database of `connection` have the newest schema.
+    """Brings the database of `connection` to the newest schema.
 
     `migrate` is called for an older one, with no transaction open. Raises SchemaError.
     """
@@ -100,7 +92,7 @@ def prepare(connection: Connection, migrate: Callable[[], None]) -> None:
 
 
 def check(connection: Connection) -> None:
-    """Raise SchemaError unless the database can be read as it is."""
+    """Raises SchemaError unless the database can be read as it is."""
     found = _version(connection)
     if found is None:
         raise SchemaError("not an event store: it is empty")
@@ -110,7 +102,8 @@ def check(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> str | None:
-    """The schema the database is at, None if it is empty, "base" if all it has is Alembic's table."""
+    """None if the database is empty, "base" if all it has is Alembic's table; raises SchemaError if it is no
+    event store."""
     tables = connection.tables()
     if not tables:
         return None
@@ -127,7 +120,7 @@ def _version(connection: Connection) -> str | None:
 
 
 def _check_known(found: str) -> None:
-    """Raise SchemaError for a schema that no migration leads from."""
+    """Raises SchemaError for a schema that no migration leads from."""
     if found == _BASE:
         return
     if not _VERSION.fullmatch(found):
@@ -144,7 +137,7 @@ def _check_known(found: str) -> None:
 
 
 def create(connection: Connection) -> None:
-    """Make the tables of the newest schema, where none are."""
+    """Makes the tables of the newest schema in a database without any."""
     dialect = connection.dialect
     for table in (*metadata.sorted_tables, alembic_version):
         connection.run(str(CreateTable(table).compile(dialect=dialect)))
@@ -156,7 +149,6 @@ def create(connection: Connection) -> None:
 
 
 def config() -> "Config":
-    """Alembic's configuration for this package."""
     from alembic.config import Config
 
     found = Config()
@@ -166,7 +158,7 @@ def config() -> "Config":
 
 
 async def upgrade_over(url: str, connect: Callable[[], Awaitable[Any]], target: str = "head") -> None:
-    """Run Alembic's migrations over the driver's connection that `connect` makes, in one transaction.
+    """Runs Alembic's migrations over the driver's connection that `connect` makes, in one transaction.
 
     `url` names the dialect and the driver.
     """
@@ -188,7 +180,7 @@ async def upgrade_over(url: str, connect: Callable[[], Awaitable[Any]], target: 
 
 
 def upgrade(path: str, target: str = "head") -> None:
-    """Run Alembic's migrations on the SQLite file at `path`, under a write lock from beginning to end."""
+    """Runs Alembic's migrations on the SQLite file at `path`, under a write lock from beginning to end."""
     import sqlalchemy
     from alembic import command
 

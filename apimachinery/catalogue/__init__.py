@@ -1,6 +1,6 @@
 """The API catalogue: which types, fields and resources a release has, and what each server serves of them.
 
-`catalogue_for(version, gates, runtime_config)` is what everyone calls. The data are in `data/catalogue.json`,
+`catalogue_for(version, gates, runtime_config)` makes or finds one. The data are in `data/catalogue.json`,
 made by `hack/catalogue/generate_catalogue.py`; loading waits for the first use.
 """
 

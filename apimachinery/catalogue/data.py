@@ -1,7 +1,8 @@
-"""The catalogue's data files, and the one question asked of them: what holds at a release?
+"""The catalogue's data files, and their values at a release.
 
-A history is a list of `[first, last, value]`; a value that never changed stands alone. A preview release's
-file says what it changes of the catalogue of a minor, its base (see `hack/catalogue/catalogue_preview.py`).
+A history is a list of `[first, last, value]`; a value that never changed is written without one. A preview
+release's file has its changes to the catalogue of a minor, its base (see
+`hack/catalogue/catalogue_preview.py`).
 """
 
 from functools import cache
@@ -19,7 +20,7 @@ _Document = dict[str, Any]
 
 
 class Release(NamedTuple):
-    """Holds the document to read of a release, at which minor, and what is on although alpha or beta."""
+    """`document` is read at `minor`; `served` names the API versions that are on although alpha or beta."""
 
     document: _Document
     minor: int
@@ -35,7 +36,7 @@ def load() -> _Document:
 
 @cache
 def release(version: Version) -> Release:
-    """Returns the document of a release: that of all minors, or for a preview one made for it alone."""
+    """All minors share one document; a preview release has one made for it alone."""
     if not version.preview:
         return Release(load(), version.minor, frozenset())
     preview = _preview(version)
@@ -44,31 +45,33 @@ def release(version: Version) -> Release:
 
 @cache
 def preview_numbers() -> dict[str, dict[str, int]]:
-    """Returns the protobuf numbers of fields that only preview releases have, by definition."""
+    """Protobuf numbers of fields that only preview releases have, by definition."""
     return {name: numbers for version in PREVIEWS for name, numbers in _preview(version)["numbers"].items()}
 
 
 @cache
 def copied_definitions() -> dict[str, str]:
-    """Returns how the names of definitions begin that preview releases have like others of their base."""
+    """Maps a prefix of definition names in preview releases to the prefix of the definitions that these
+    copy."""
     return {new: old for version in PREVIEWS for new, old in _preview(version)["copies"].items()}
 
 
 def store_of(resource: str) -> str:
-    """Returns under which name the log keeps `plural.group`: another one for some of preview releases."""
+    """The log keeps a resource as `plural.group`, but some resources of preview releases under another
+    name."""
     rows = (row for version in PREVIEWS for row in _preview(version)["resources"] if "store" in row)
     return next((row["store"] for row in rows if f"{row['r']}.{row['g']}" == resource), resource)
 
 
 def resource_rows() -> list[_Document]:
-    """Returns a row per resource of every release, those that only previews have after the others."""
+    """One row per resource of any release; those that only previews have come last."""
     of_previews = [row for version in PREVIEWS for row in _preview(version)["resources"]]
     return [*load()["resources"], *of_previews]
 
 
 @cache
 def foreign_fields() -> dict[str, frozenset[str]]:
-    """Returns, by definition, the fields that preview releases have with another type than the releases."""
+    """Fields, by definition, whose type in preview releases is not that of the releases."""
     return {
         name: frozenset(fields)
         for version in PREVIEWS
@@ -83,12 +86,10 @@ def _preview(version: Version) -> _Document:
 
 
 def preview_file(version: Version) -> Path:
-    """Returns where the changes of a preview release are."""
     return _DATA / "previews" / f"{version}.json"
 
 
 def _laid_over(base: _Document, preview: _Document) -> _Document:
-    """Returns the base's document with what the preview changes; the base stays as it is."""
     minor, gone = preview["base"], set(preview["without"]["versions"])
     rows = [row for row in base["resources"] if f"{row['g']}/{row['v']}" not in gone]
     specs = list(base["specs"])
@@ -109,7 +110,7 @@ def _laid_over(base: _Document, preview: _Document) -> _Document:
 
 
 def _copied(definitions: _Document, copies: dict[str, str], minor: int, specs: list[_Document]) -> _Document:
-    """Returns definitions under other names, by which they refer to each other."""
+    """Copies definitions under new names; their references to each other follow."""
     found: _Document = {}
     for new, old in copies.items():
         for name, entry in definitions.items():
@@ -125,13 +126,13 @@ def _copied(definitions: _Document, copies: dict[str, str], minor: int, specs: l
 
 
 def _spec(history: Any, minor: int, specs: list[_Document]) -> _Document | None:
-    """Returns what a definition says of a field at a minor; None if the field is not there."""
+    """None if the field is not there at that minor."""
     place = at(history, minor) if isinstance(history, list) else history
     return None if place is None else specs[place]
 
 
 def _definition(base: _Document | None, change: _Document, minor: int, specs: list[_Document]) -> _Document:
-    """Returns a definition of the preview; new specs go to the end of `specs`."""
+    """Specs that the preview brings are appended to `specs`."""
     kept = base if base is not None and "all" not in change else {"f": {}}
     fields = {name: history for name, history in kept["f"].items() if name not in change["f"]}
     for name, spec in change["f"].items():
@@ -149,7 +150,7 @@ def _definition(base: _Document | None, change: _Document, minor: int, specs: li
 
 
 def at(history: list[list[Any]], minor: int) -> Any:
-    """Returns the value of a history at a minor; None outside of it."""
+    """None outside of the history's spans."""
     for first, last, value in history:
         if first <= minor <= last:
             return value
@@ -157,5 +158,5 @@ def at(history: list[list[Any]], minor: int) -> Any:
 
 
 def within(spans: list[list[int]], minor: int) -> bool:
-    """Returns whether one of `[first, last]` spans holds the minor."""
+    """Spans are `[first, last]`, both inclusive."""
     return any(first <= minor <= last for first, last in spans)

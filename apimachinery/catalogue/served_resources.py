@@ -1,7 +1,7 @@
-"""Decides which API versions and resources a server serves: the release's defaults, then `--runtime-config`.
+"""API versions and resources that a server serves: the release's defaults, then `--runtime-config`.
 
-The flag is checked by what the release knows. Rules: facts of discovery (GA only; beta off since 1.24) and
-pkg/controlplane/instance.go's exceptions.
+The flag is checked against the API versions of the release. Rules: facts of discovery (GA only; beta off
+since 1.24) and pkg/controlplane/instance.go's exceptions.
 
 Sources: apiserver/pkg/server/options/api_enablement.go and server/resourceconfig/helpers.go, 1.26 … 1.37.
 """
@@ -27,13 +27,13 @@ BROAD_KEYS = ("api/all", "api/ga", "api/beta", "api/alpha")
 
 
 def stability(version: str) -> str:
-    """Returns `ga`, `beta` or `alpha` for an API version's name."""
+    """`ga`, `beta` or `alpha`; a name of any other form counts as `ga`."""
     found = _STABILITY.match(version)
     return (found and found[1]) or "ga"
 
 
 def version_order(version: str) -> tuple[int, int, int]:
-    """Returns the sort key of API versions in discovery: GA before beta before alpha, higher first."""
+    """Sorts as discovery does: GA before beta before alpha, higher numbers first, other names last."""
     major, _, minor = re.sub(r"alpha|beta", "/", version.removeprefix("v")).partition("/")
     if not major.isdigit():
         return 3, 0, 0
@@ -59,7 +59,7 @@ def is_served(
     config: Mapping[str, bool],
     by_default: Collection[str] = (),
 ) -> bool:
-    """Returns whether the resource is on; the more specific key of the runtime config wins.
+    """The more specific key of the runtime config wins.
 
     `by_default`: API versions that are on by default although they are alpha or beta.
     """
@@ -103,7 +103,7 @@ def check_for_any_release(config: Mapping[str, bool]) -> None:
 
 
 def known_of(config: Mapping[str, bool], version: Version) -> dict[str, bool]:
-    """Returns what of a runtime config a release knows: with anything else its server does not start."""
+    """Drops the keys that a release does not know: with them its server would not start."""
     if not any(True for _ in _named(config)):
         return dict(config)
     known = _known(version)
@@ -122,7 +122,7 @@ def _named(config: Mapping[str, bool]) -> Iterator[tuple[str, str]]:
 
 
 def _known(version: Version) -> set[tuple[str, str]]:
-    """Returns every group and version of a release, served or not."""
+    """Versions that are not served are contained, too."""
     document, minor, _ = data.release(version)
     return {
         (row["g"], row["v"])

@@ -16,7 +16,7 @@ _Row = dict[str, Any]
 
 
 class Catalogue:
-    """Holds everything built in that a server of that version serves. Immutable; answers are memoised."""
+    """Everything built in that a server of one version serves. Immutable; answers are memoised."""
 
     def __init__(
         self, version: Version, gates: FeatureGates, runtime_config: Mapping[str, bool] | None = None
@@ -58,12 +58,12 @@ class Catalogue:
     # The ResourceTable protocol
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
-        """Returns the resource, if it is served."""
+        """None if the resource is not served."""
         key = (group, version, plural)
         return self._resource(key) if key in self._served else None
 
     def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """Returns the resource of a kind, whether its version is served or only known (storage, decoding)."""
+        """Finds resources of served versions and of those that are only known for storage and decoding."""
         plural = self._plurals.get((group, version, kind))
         return None if plural is None else self._resource((group, version, plural))
 
@@ -72,32 +72,30 @@ class Catalogue:
         return self._groups
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        """Returns the resources of a served group and version, by plural."""
+        """Sorted by plural."""
         keys = sorted(key for key in self._served if key[:2] == (group, version))
         return [self._resource(key) for key in keys]
 
     # Types
 
     def definition(self, name: str) -> Schema:
-        """Returns the schema of an OpenAPI definition; raises KeyError where this version has none of that
-        name."""
+        """Raises KeyError if this version has no definition of that name."""
         return self._types[name]
 
     def definitions(self) -> Mapping[str, Schema]:
-        """Returns all definitions of this version; each schema is built when it is looked up."""
+        """Each schema is built when it is looked up."""
         return self._types
 
     def kind_schema(self, group: str, version: str, kind: str) -> Schema | None:
-        """Returns the schema of any kind, also of bodies that are no resource (Scale, Eviction,
-        PodExecOptions)."""
+        """Kinds of bodies that are no resources (Scale, Eviction, PodExecOptions) have schemas, too."""
         return self._types.of_kind(group, version, kind)
 
     def registered(self) -> Iterable[tuple[str, str]]:
-        """Returns every group and version this release knows, served or not."""
+        """Groups and versions that this release knows, served or not."""
         return sorted({key[:2] for key in self._rows})
 
     def stores(self) -> Mapping[str, bool]:
-        """Returns every place where this release keeps objects, and whether any version of them is served."""
+        """Every place where this release keeps objects, with True if any version of them is served."""
         found: dict[str, bool] = {}
         for key in sorted(self._rows):
             place = self._resource(key).storage_resource
@@ -167,5 +165,5 @@ def _shared(version: Version, gates: FeatureGates, config: tuple[tuple[str, bool
 def catalogue_for(
     version: Version, gates: FeatureGates | None = None, runtime_config: Mapping[str, bool] | None = None
 ) -> Catalogue:
-    """Returns the catalogue of a version, gates and runtime config, made once per process."""
+    """Each combination is made once per process."""
     return _shared(version, gates or FeatureGates(version), tuple(sorted((runtime_config or {}).items())))

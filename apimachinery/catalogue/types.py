@@ -46,7 +46,7 @@ _SCALARS: Mapping[str, Schema] = {
 
 
 class Types(Mapping[str, Schema]):
-    """Maps definition names to schemas of one release.
+    """Schemas of one release, by the names of their definitions.
 
     Iterating is cheap; a schema is built when it is looked up.
     """
@@ -81,12 +81,12 @@ class Types(Mapping[str, Schema]):
         return self._definition(name)
 
     def of_kind(self, group: str, version: str, kind: str) -> Schema | None:
-        """The schema of any kind, also of bodies that are no resource (Scale, Eviction, PodExecOptions)."""
+        """Kinds of bodies that are no resources (Scale, Eviction, PodExecOptions) have schemas, too."""
         name = self._kinds.get(f"{group}/{version}/{kind}".lstrip("/"))
         return self[name] if name is not None and name in self else None
 
     def kind_of(self, name: str) -> GroupVersionKind | None:
-        """Returns the kind that a definition is; none for one that is part of others alone."""
+        """None for a definition that is only part of others."""
         if not self._named:
             for key, definition in self._kinds.items():
                 api_version, _, kind = key.rpartition("/")
@@ -146,8 +146,8 @@ class Types(Mapping[str, Schema]):
         return built
 
     def _list(self, kind: str, spec: dict[str, Any]) -> Schema:
-        """Returns a list of `kind`. One without a list type that strategic patches merge is merged by
-        server-side apply, too (kube-openapi's schemaconv): most of core's, until 1.29. Others are atomic.
+        """Lists without a list type that strategic patches merge are merged by server-side apply, too
+        (kube-openapi's schemaconv): most of core's, until 1.29. Others are atomic.
         """
         items = self._type(kind, {})
         if "lt" in spec:
@@ -177,7 +177,7 @@ class Types(Mapping[str, Schema]):
 
 
 def types_of(version: Version) -> Types:
-    """The types of a release, shared by the whole process, and by all its patches."""
+    """All patches of a release share one `Types`, and so does the whole process."""
     return _types_of(version.release)
 
 

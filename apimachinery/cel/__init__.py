@@ -97,7 +97,7 @@ _RENAMED = {"compile": "compile_expression"}
 
 
 def __getattr__(name: str) -> Any:
-    """Returns a public name, imported when it is first used (PEP 562)."""
+    """Imports a public name when it is first used (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name not in _MODULES:

@@ -26,9 +26,8 @@ _allowance = _Allowance()
 
 @contextmanager
 def limited_to(units: int) -> Iterator[None]:
-    """Limits what this thread evaluates and compiles to so many units of cost.
-
-    Beyond them AllowanceSpentError is raised.
+    """Limits what this thread evaluates and compiles to `units` of cost; beyond them AllowanceSpentError is
+    raised.
     """
     before = _allowance.units
     _allowance.units = units
@@ -39,18 +38,18 @@ def limited_to(units: int) -> Iterator[None]:
 
 
 def left() -> int | None:
-    """Returns the remaining allowance; None is no limit."""
+    """None means no limit."""
     return _allowance.units
 
 
 def spend(units: int) -> None:
-    """Counts units of cost that were spent."""
+    """Counts units that were spent already; never raises."""
     if _allowance.units is not None:
         _allowance.units -= units
 
 
 def ask(units: int) -> None:
-    """Counts units about to be spent; raises AllowanceSpentError if the allowance is less."""
+    """Counts units before they are spent; raises AllowanceSpentError if fewer are left."""
     spend(units)
     if _allowance.units is not None and _allowance.units < 0:
         raise AllowanceSpentError

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.cel.overloads import Overload, overload
 
 _PREFIX = "kubernetes.authorization."
 
-# Gets what is asked: verb, path, group, resource, subresource, namespace, name, fieldSelector, labelSelector,
+# Gets the question: verb, path, group, resource, subresource, namespace, name, fieldSelector, labelSelector,
 # and for another account serviceAccount, its namespace and name. Answers with "allow", "deny" or anything
 # else for no opinion, and the reason; may raise ValueError.
 Check = Callable[[Mapping[str, Any]], tuple[str, str]]
@@ -52,7 +52,7 @@ def _ask(check: Check, asked: Mapping[str, Any], verb: str) -> CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class PathCheck:
-    """A check of a path that is no resource's."""
+    """A check of a path outside of resources, `/healthz` for example."""
 
     asker: Check
     asked: Mapping[str, Any]
@@ -65,8 +65,6 @@ class PathCheck:
 
 @dataclass(frozen=True, slots=True)
 class ResourceCheck:
-    """A check of a resource."""
-
     asker: Check
     asked: Mapping[str, Any]
 
@@ -109,7 +107,7 @@ class GroupCheck:
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """The variable `authorizer`; `user` is set if the check is for a service account instead of the
+    """The variable `authorizer`; `asked` names a service account if the check is for one, not for the
     request's user."""
 
     asker: Check

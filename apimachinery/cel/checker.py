@@ -1,4 +1,4 @@
-"""The static type checker of CEL: types of all nodes, the overloads of all calls, and what does not fit.
+"""The static type checker of CEL: types of all nodes, the overloads of all calls, and errors.
 
 A type is assignable to another if they can be unified, which binds type parameters on the way. Validators
 check beyond types: literals that cannot be read, lists and maps of mixed types, formats that do not fit.
@@ -53,7 +53,7 @@ _LITERALS: Mapping[str, tuple[int, Callable[[Any], object]]] = {
 
 
 def assignable(bindings: Bindings, given: Type, wanted: Type) -> bool:
-    """Returns whether `given` fits `wanted`; binds parameters of both, also when the answer is no."""
+    """Binds type parameters of both, even if `given` does not fit."""
     if wanted.kind == "param":
         fits, bound = _substitutable(bindings, given, wanted)
         if fits or bound:
@@ -82,7 +82,7 @@ def all_assignable(bindings: Bindings, given: tuple[Type, ...], wanted: tuple[Ty
 
 
 def _substitutable(bindings: Bindings, given: Type, parameter: Type) -> tuple[bool, bool]:
-    """Returns whether `parameter` may be `given`, and whether it is bound already."""
+    """First whether `parameter` may be `given`, then whether it was bound already."""
     if given == parameter:
         return True, True
     bound = bindings.get(parameter)
@@ -128,7 +128,7 @@ def _absent(bindings: Bindings, parameter: Type, within: Type) -> bool:
 
 
 def substitute(bindings: Bindings, kind: Type, *, free: Type | None = None) -> Type:
-    """`kind` with bound parameters replaced, and unbound ones by `free` if given."""
+    """Replaces bound parameters, and unbound ones by `free` if that is given."""
     bound = bindings.get(kind) if kind.kind == "param" else None
     if bound is not None:
         return substitute(bindings, bound, free=free)
@@ -141,16 +141,16 @@ def substitute(bindings: Bindings, kind: Type, *, free: Type | None = None) -> T
 
 
 def settled(bindings: Bindings, kind: Type) -> Type:
-    """Returns `kind` without type parameters; one that was never bound becomes `dyn`."""
+    """Type parameters that were never bound become `dyn`."""
     return substitute(bindings, kind, free=DYN)
 
 
 @dataclass(slots=True)
 class Checked:
-    """Holds the types and references found for an expression's nodes.
+    """Types and references of an expression's nodes.
 
-    `references` says what a name in the tree is: a variable's (qualified) name, or the type it stands for;
-    `functions` are calls whose name is qualified (`sets.contains`): they have no target.
+    `names` has the (qualified) names of variables, `values` the types that stand as values; `functions` are
+    calls whose name is qualified (`sets.contains`): they have no target.
     """
 
     root: Node
@@ -227,7 +227,7 @@ class Checker:
         return self._all_fit((given,), (wanted,))
 
     def _all_fit(self, given: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
-        """Returns whether all types fit, as `all_assignable` does; keeps the bindings only if they do."""
+        """Binds parameters as `all_assignable` does, but only if all types fit."""
         attempt = dict(self._bindings)
         if not all_assignable(attempt, given, wanted):
             return False
@@ -242,7 +242,7 @@ class Checker:
         return None
 
     def _reference(self, node: Node, name: str) -> Type | None:
-        """Returns the type of what `name` stands for, noted for `node`; None if it stands for nothing."""
+        """None if there is nothing of that name; else the reference is noted for `node`."""
         variable = self._lookup(name)
         if variable is not None:
             self._checked.names[node] = name.removeprefix(".")
@@ -270,7 +270,7 @@ class Checker:
         return types.BOOL if node.test else substitute(self._bindings, kind)
 
     def _is_local(self, name: str) -> bool:
-        """Returns whether the first part of the name is a comprehension's variable."""
+        """Only variables of comprehensions are local; the first part of the name counts."""
         return any(name.split(".", 1)[0] in scope for scope in self._scopes[1:])
 
     def _field(self, node: Node, operand: Node, name: str, *, optional: bool) -> Type:
@@ -372,9 +372,8 @@ class Checker:
         return inner
 
     def _join(self, previous: Type | None, current: Type) -> Type:
-        """Returns the type of elements that have both types.
-
-        A validator reports later that they must not be mixed.
+        """Widens to a type that fits both elements, or to `dyn`; a validator reports later that they must not
+        be mixed.
         """
         if previous is None:
             return current
@@ -452,7 +451,7 @@ class Checker:
 
 
 def qualified(node: Node) -> str | None:
-    """Returns `a.b.c` as a name if the node is only identifiers and selections, else None."""
+    """`a.b.c` for a node that consists of identifiers and selections alone, else None."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.test:
@@ -462,7 +461,7 @@ def qualified(node: Node) -> str | None:
 
 
 def wrong_literals(checked: Checked) -> Iterator[Issue]:
-    """Yields an issue for each literal duration, timestamp and pattern that cannot be read."""
+    """Each literal duration, timestamp or pattern that cannot be read is an issue."""
     for node in _calls(checked):
         if node.function not in _LITERALS or not node.arguments:
             continue
@@ -476,7 +475,7 @@ def wrong_literals(checked: Checked) -> Iterator[Issue]:
 
 
 def wrong_versions(checked: Checked) -> Iterator[Issue]:
-    """Yields an issue for each literal that a version is compared with and that is none."""
+    """Literals that a version is compared with have to be versions themselves."""
     for node in _calls(checked):
         overloads = checked.overloads.get(node, ())
         if len(overloads) == 1 and overloads[0] in SEMVER_COMPARISONS:
@@ -489,7 +488,7 @@ def wrong_versions(checked: Checked) -> Iterator[Issue]:
 
 
 def wrong_formats(checked: Checked) -> Iterator[Issue]:
-    """Yields an issue for each call of `format` on literals that would always fail."""
+    """Reports calls of `format` on literals that would fail on any input."""
     for node in _calls(checked):
         match node:
             case Call("format", (ListLiteral(items),), target=Literal(str(text))):
@@ -502,7 +501,7 @@ def wrong_formats(checked: Checked) -> Iterator[Issue]:
 
 
 def mixed_aggregates(checked: Checked) -> Iterator[Issue]:
-    """Yields an issue for each list and map of mixed types, except the arguments of formats."""
+    """Lists and maps of mixed types are issues, except in arguments of `format`."""
     waiting: list[Node] = [checked.root]
     while waiting:
         node = waiting.pop()
@@ -521,7 +520,7 @@ def mixed_aggregates(checked: Checked) -> Iterator[Issue]:
 def _mismatches(
     checked: Checked, nodes: tuple[Node, ...] | list[Node], optional: frozenset[int]
 ) -> Iterator[Issue]:
-    """Yields an issue for each node whose type differs from the first's."""
+    """The first node sets the type that the others must have."""
     expected: Type | None = None
     for place, node in enumerate(nodes):
         kind = checked.types[node]

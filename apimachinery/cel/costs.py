@@ -1,4 +1,4 @@
-"""The costs of CEL: ranges of costs and sizes for estimates, and what calls cost when they are evaluated.
+"""The costs of CEL: ranges of costs and sizes for estimates, and the costs of calls when they are evaluated.
 
 Ranges are computed with 64-bit numbers that stop at their largest value.
 
@@ -36,7 +36,7 @@ def _scaled(number: int, factor: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of sizes or costs, from `low` to `high`."""
+    """Sizes or costs from `low` to `high`, both inclusive."""
 
     low: int
     high: int
@@ -48,7 +48,7 @@ class Range:
         return Range(min(self.low * other.low, LARGEST), min(self.high * other.high, LARGEST))
 
     def scaled(self, factor: float) -> "Range":
-        """Returns the range times a factor, rounded up."""
+        """Both ends are rounded up."""
         return Range(_scaled(self.low, factor), _scaled(self.high, factor))
 
     def union(self, other: "Range") -> "Range":
@@ -86,7 +86,8 @@ class CallEstimate:
 
 
 def size(value: Any) -> int:
-    """Returns the size of a string, bytes, list or map; 1 for all else."""
+    """Strings, bytes, lists and maps have their length, values with a `cel_size` that; anything else counts
+    1."""
     kind = value.__class__
     if kind is str or kind is list or kind is dict or kind is bytes:
         return len(value)
@@ -97,7 +98,8 @@ def size(value: Any) -> int:
 
 
 def traversal(value: Any) -> int:
-    """Returns the cost of reading a value as a whole."""
+    """Cost of reading a value as a whole: strings and bytes by length, containers by their parts, 1 for
+    others."""
     if isinstance(value, str):
         return int(len(value.encode()) * TRAVERSAL)
     if isinstance(value, bytes):
@@ -226,7 +228,7 @@ _BY_EXTENSION: Mapping[str, CallCost] = {
 
 
 def call_cost(function: str, overload: str) -> CallCost | int:
-    """Returns the cost of a call, or a function that computes it from arguments and result.
+    """Either a constant or a function that computes the cost from arguments and result.
 
     `overload` is empty if the types leave several possible.
     """

@@ -1,4 +1,4 @@
-"""Declared types: a type with what is known of the sizes of its values; property names as CEL identifiers.
+"""Declared types: a type with the known sizes of its values; property names as CEL identifiers.
 
 Source: k8s.io/apiserver/pkg/cel (types.go, escaping.go), 1.36.
 """
@@ -47,7 +47,7 @@ _SEQUENCE = re.compile(r"__[^_]+__")
 
 @remembered(8192)
 def escape(name: str) -> str | None:
-    """Returns the identifier of a property; None if it has none, so that expressions cannot name it."""
+    """None if the property has no identifier, so that expressions cannot name it."""
     if not _NAME.fullmatch(name):
         return None
     if name in _RESERVED:
@@ -57,7 +57,7 @@ def escape(name: str) -> str | None:
 
 @remembered(8192)
 def unescape(identifier: str) -> str | None:
-    """Returns the property of an identifier; None if it contains an unknown escape sequence.
+    """None if the identifier contains an unknown escape sequence.
 
     Underscores outside of sequences stand for themselves, so the identifier need not come from `escape`.
     """
@@ -70,13 +70,13 @@ def unescape(identifier: str) -> str | None:
 
 
 def keyword_field(name: str) -> str:
-    """Returns the identifier of a property that is selected by a reserved word; any other name stays."""
+    """Escapes a property that is named like a reserved word; any other name stays."""
     return f"__{name}__" if name in _RESERVED else name
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Declared:
-    """A type with what is known of the sizes of its values.
+    """A type with the known sizes of its values.
 
     `most` is the largest number of elements (characters, items, entries); `smallest` is the least number of
     bytes as JSON. `fields` are by CEL name (escaped); `any_field` is the declaration of every other name.
@@ -97,7 +97,7 @@ class Declared:
 
 
 def declared_of(kind: Type | Declared) -> Declared:
-    """Returns a plain type as a declaration without sizes."""
+    """Plain types become declarations without sizes."""
     return kind if isinstance(kind, Declared) else Declared(kind, sized=False)
 
 
@@ -106,7 +106,7 @@ def declared_map(key: Declared, value: Declared, most: int) -> Declared:
 
 
 def size_at(variables: Mapping[str, Declared], path: tuple[str, ...]) -> Range | None:
-    """Returns the size of what `path` leads to from a variable; None if the declarations do not say."""
+    """Follows `path` from a variable; None if the declarations leave the size open."""
     current = variables.get(path[0])
     for step in path[1:]:
         if current is None:

@@ -28,7 +28,7 @@ _COST_LIMIT = 1_000_000
 
 
 def _includes(value: Any, wanted: Any) -> bool:
-    """Returns whether the value holds `wanted`; a scalar counts as a list with one item."""
+    """A scalar counts as a list with one item; raises EvaluationError for a list of more than 48 values."""
     if isinstance(value, list) and len(value) > _VALUES_PER_LIST:
         raise EvaluationError(
             f"'includes' function cannot be applied to lists longer than {_VALUES_PER_LIST} values"
@@ -43,7 +43,6 @@ _VERSIONS = Library(0, SEMVERS)  # devices had them from the start, other expres
 
 @lru_cache(maxsize=32)
 def device_environment(features: DeviceFeatures) -> Environment:
-    """Returns the environment with the variable `device`."""
     base = environment(features.minor, stored=features.stored)
     libraries = [BINDINGS, _VERSIONS]
     if features.knows_includes:
@@ -94,7 +93,7 @@ class _Domains(Mapping[str, Mapping[str, Any]]):
     def __getitem__(self, domain: str) -> Mapping[str, Any]:
         return self._domains.get(domain) or {}
 
-    cel_find = __getitem__  # upstream finds every domain; only `in` tells which the device has
+    cel_find = __getitem__  # upstream finds every domain; only `in` shows which the device has
 
     def __contains__(self, domain: object) -> bool:
         return domain in self._domains
@@ -107,8 +106,8 @@ class _Domains(Mapping[str, Mapping[str, Any]]):
 
 
 def device_value(driver: str, device: Mapping[str, Any], features: DeviceFeatures) -> dict[str, Any]:
-    """Returns the value of `device` for a device of a slice; raises EvaluationError for an unusable
-    attribute."""
+    """Builds `device` from a device of a slice; raises EvaluationError for an attribute that cannot be
+    used."""
     attributes: dict[str, dict[str, Any]] = {}
     failures: list[str] = []
     for name, attribute in (device.get("attributes") or {}).items():
@@ -173,7 +172,7 @@ class Selector:
 
     @property
     def most_expensive(self) -> int:
-        """Returns the largest cost over all devices; raises CompileError."""
+        """Upper bound of the cost over all devices; raises CompileError."""
         return self._compiled().estimate()[1]
 
     def _compiled(self) -> Program:
@@ -182,11 +181,11 @@ class Selector:
         return self._program
 
     def matches(self, device: Mapping[str, Any]) -> bool:
-        """Returns whether the selector holds for a `device_value`; raises CompileError or EvaluationError."""
+        """Takes a `device_value`; raises CompileError or EvaluationError."""
         return self.evaluate(device)[0]
 
     def evaluate(self, device: Mapping[str, Any], limit: int = _COST_LIMIT) -> tuple[bool, int]:
-        """Returns whether the selector holds, and what it cost; raises CompileError or EvaluationError."""
+        """Result and cost; raises CompileError or EvaluationError."""
         result, cost = self._compiled().evaluate({"device": device}, limit)
         if isinstance(result, bool):
             return result, cost
@@ -201,5 +200,5 @@ class Selector:
 
 @lru_cache(maxsize=4096)
 def compile_selector(expression: str, features: DeviceFeatures) -> Selector:
-    """Returns the selector of an expression, compiled once."""
+    """Compiles an expression once; a failure is kept in the selector."""
     return Selector(expression, features)

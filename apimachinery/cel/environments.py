@@ -1,4 +1,4 @@
-"""Environments: what an expression may name and call, by Kubernetes version.
+"""Environments: the names and functions of expressions, by Kubernetes version.
 
 New expressions may use a feature one minor after it came, stored ones at once. So after a rollback no
 expression uses a feature that the server does not know.
@@ -34,7 +34,7 @@ LIMIT = 1_000_000  # per call, unless the caller says otherwise
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Functions and macros, since and until (exclusive) which minor."""
+    """Functions and macros of the minors from `since` up to, but without, `until`."""
 
     since: int
     functions: tuple[Overload, ...] = ()
@@ -81,7 +81,6 @@ class Environment:
     programs: dict[str, Any] = field(default_factory=dict)  # compiled in it, by expression
 
     def named_type(self, name: str) -> Type | None:
-        """Returns the type that a name stands for."""
         return self.named.get(name) or mutations.nested(name, self.named)
 
     @cached_property
@@ -96,8 +95,8 @@ class Environment:
         libraries: tuple[Library, ...] = (),
         overrides: Overrides | None = None,
     ) -> "Environment":
-        """Returns this environment with more variables, object types that expressions can make, and
-        libraries."""
+        """Adds variables, object types that expressions can make, and libraries; this environment stays as it
+        is."""
         functions = self.functions
         added: dict[Any, Any] = dict(self.macros)
         if libraries:
@@ -119,8 +118,7 @@ class Environment:
 def environment(
     release: Release | int, *, stored: bool, variables: Mapping[str, Type | Declared] | None = None
 ) -> Environment:
-    """Returns the environment of expressions in a server of a release, or of a minor without its bugs; the
-    package's docstring explains `stored`."""
+    """A bare minor stands for a release without its bugs; the package's docstring explains `stored`."""
     known = Release(release) if isinstance(release, int) else release
     base = _base(known if stored else known._replace(minor=known.minor - 1))
     return base.extended(variables) if variables else base

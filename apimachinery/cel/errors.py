@@ -12,7 +12,7 @@ class CompileError(CELError):
 
 
 class EvaluationError(CELError):
-    """The expression failed on this input; `cost` is what was spent until then, once it left `evaluate`."""
+    """The expression failed on this input; `cost` is the cost until then, once the error left `evaluate`."""
 
     cost: int = 0
 
@@ -35,7 +35,7 @@ class Issue:
 
 
 def located(source: str, issue: Issue) -> str:
-    """Returns the issue with its place in `source`, as cel-go shows it (columns count from 1)."""
+    """Adds the issue's place in `source` as cel-go shows it; columns count from 1."""
     if issue.offset < 0:
         return f"ERROR: <input>:-1:0: {issue.message}"
     if not source:
@@ -50,13 +50,12 @@ def located(source: str, issue: Issue) -> str:
 
 
 def _is_wide(char: str) -> bool:
-    """Returns whether cel-go underlines the character with a full-width sign: UTF-8 needs more than one
-    byte for it."""
+    """Characters of more than one byte in UTF-8 are underlined by cel-go with a full-width sign."""
     return ord(char) > 0x7F
 
 
 def report(source: str, issues: list[Issue]) -> str:
-    """Returns the text of all issues, sorted by place; issues at one place keep their order."""
+    """Sorts issues by place; those at one place keep their order, and 100 are shown at most."""
     ordered = sorted(issues, key=lambda issue: issue.offset)
     text = "\n".join(located(source, issue) for issue in ordered[:_REPORTED])
     if len(ordered) > _REPORTED:

@@ -79,7 +79,7 @@ def _constant(cost: int) -> CallEstimator:
 
 
 def _text(factor: float, *, sized: bool = False) -> CallEstimator:
-    """A traversal of the first argument."""
+    """Traverses the first argument; `sized` results are as large as it."""
 
     def estimate(_: Operand | None, arguments: list[Operand]) -> CallEstimate | None:
         if not arguments:
@@ -330,7 +330,7 @@ _BY_OVERLOAD: Mapping[str, CallEstimator] = {
 
 
 def estimator(function: str, overload: str) -> CallEstimator | None:
-    """Returns the estimator of a call of these libraries; None if the standard rules hold."""
+    """None if the standard rules hold for the call."""
     if overload.endswith(("_sort", "_sortByAssociatedKeys")):
         return _squared
     return _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function)
@@ -416,7 +416,7 @@ def standard_estimate(
     operands: list[Operand],
     costs: list[Range],
 ) -> CallEstimate:
-    """Returns the estimate of a call by the standard rules, the costs of its arguments included."""
+    """Applies the standard rules; the costs of the arguments are included."""
     arguments = reduce(Range.__add__, costs, ZERO)
     if overload in ("logical_and", "logical_or"):
         return CallEstimate(Range(costs[0].low, arguments.high))
@@ -495,8 +495,6 @@ class _Operand:
 
 
 class Estimator:
-    """Estimates one expression."""
-
     def __init__(self, checked: Checked, sizes: Sizes, overrides: Overrides) -> None:
         self._checked = checked
         self.sizes = sizes

@@ -4,9 +4,9 @@ Each node is one Python call. Errors are exceptions. The steps (closures) of an 
 it is evaluated. Lists, maps and objects that an expression writes out have steps of their own, and so have
 loops (`all`, `exists`, lists collected, any other fold) and `cel.bind`.
 
-The order of evaluation and what is counted where follow cel-go's planner, whose quirks the costs show: a
-chain of selections is one attribute; the branches of a condition that are attributes cost one less;
-conversions of constants and lists of constants are computed beforehand and cost nothing.
+The order of evaluation and the places of costs follow cel-go's planner, whose quirks the costs show: a chain
+of selections is one attribute; the branches of a condition that are attributes cost one less; conversions of
+constants and lists of constants are computed beforehand and cost nothing.
 
 Source: github.com/google/cel-go/interpreter (planner.go, attributes.go, interpretable.go, runtimecost.go,
 decorators.go), as of Kubernetes 1.36.
@@ -103,7 +103,7 @@ Step = Callable[[Frame], Any]
 
 
 def variable(name: str) -> Step:
-    """Returns the step that reads a binding."""
+    """Reads a binding; a Lazy one is computed and its cost counted."""
 
     def read(frame: Frame) -> Any:
         try:
@@ -116,8 +116,7 @@ def variable(name: str) -> Step:
 
 
 def attribute(resolve: Step) -> Step:
-    """Returns the step that reads a variable or a chain of selections, which costs 1 besides its
-    selections."""
+    """Reads a variable or a chain of selections, which costs 1 besides its selections."""
 
     def read(frame: Frame) -> Any:
         try:
@@ -237,8 +236,7 @@ def _outcome(step: Step, frame: Frame) -> Any:
 
 
 def logic(left: Step, right: Step, deciding: bool) -> Step:
-    """Returns the step of `||` (deciding is True) or `&&`: an operand that decides makes the other's
-    failure irrelevant."""
+    """`||` (deciding is True) or `&&`: an operand that decides makes the other's failure irrelevant."""
 
     def decide(frame: Frame) -> bool:
         first = _outcome(left, frame)
@@ -266,8 +264,7 @@ def not_strictly_false(step: Step) -> Step:
 
 
 def alternative(left: Step, right: Step, whole: bool) -> Step:
-    """Returns the step of `optional.or(other)` (whole) or `optional.orValue(other)`; `other` is evaluated
-    only if needed."""
+    """`optional.or(other)` (whole) or `optional.orValue(other)`; `other` is evaluated only if needed."""
 
     def choose(frame: Frame) -> Any:
         value = left(frame)
@@ -360,7 +357,7 @@ def _many(function: Callable[..., Any], cost: CallCost | int, steps: list[Step])
 
 
 def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
-    """Returns the step that makes a list; items at `optional` places are left out if they are none."""
+    """Items at `optional` places are left out if they are none."""
 
     def build(frame: Frame) -> list[Any]:
         try:
@@ -387,8 +384,7 @@ def _present(items: list[Any], optional: frozenset[int]) -> list[Any]:
 
 
 def map_of(rows: Rows) -> Step:
-    """Returns the step that makes a map; a row is the step of the key, that of the value, and whether the
-    value is optional."""
+    """A row is the step of the key, that of the value, and whether the value is optional."""
 
     def build(frame: Frame) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
@@ -408,8 +404,7 @@ def map_of(rows: Rows) -> Step:
 
 
 def object_of(name: str, rows: Rows) -> Step:
-    """Returns the step that makes an object; a row is the field, the step of its value, and whether that
-    is optional."""
+    """A row is the field, the step of its value, and whether that is optional."""
 
     def build(frame: Frame) -> ObjectValue:
         try:
@@ -423,7 +418,7 @@ def object_of(name: str, rows: Rows) -> Step:
 
 
 def _evaluated_entries(frame: Frame, rows: Rows) -> Iterator[tuple[Any, Any]]:
-    """Yields keys with their values; leaves out optional values that are none."""
+    """Optional values that are none are left out; one that is no optional raises EvaluationError."""
     for key, step, optional in rows:
         value = step(frame)
         if not optional:
@@ -454,7 +449,6 @@ class Builder(Protocol):
 
 
 def build(builder: Builder, node: Comprehension) -> Step:
-    """Returns the closure of a loop."""
     if node.macro == "bind":
         return _bind(builder, node)
     container = builder.build(node.range)
@@ -480,7 +474,7 @@ Setter = Callable[[list[Any], Any], Iterable[Any]]
 
 
 def _setter(builder: Builder, names: tuple[str, ...]) -> Setter:
-    """Returns a function that puts each element of a container in turn into the variables' places."""
+    """Puts each element of a container in turn into the variables' places."""
     first = builder.place(names[0])
     if len(names) == 1:
         return lambda places, container: _elements(places, first, container)
@@ -516,7 +510,7 @@ def _not_iterable(value: Any) -> EvaluationError:
 
 
 def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> Step:
-    """Returns the step of `exists` or `all`: a failure counts only if no other element decides."""
+    """`exists` or `all`: a failure counts only if no other element decides."""
     condition = 3 if exists else 2
 
     def quantified(frame: Frame) -> bool:
@@ -545,7 +539,7 @@ def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> St
 
 
 def _collected(builder: Builder, node: Comprehension, container: Step) -> Step:
-    """Returns the step that makes a list: an item for each element that passes the test, if there is one."""
+    """Collects an item for each element that passes the test; without a test, for all."""
     setter = _setter(builder, node.variables)
     test_node, item_node = _parts(_call(node.step))
     test = None if test_node is None else builder.build(test_node)
@@ -588,7 +582,7 @@ def _call(node: Node) -> Call:
 
 
 def _parts(step: Call) -> tuple[Node | None, Node]:
-    """Returns the test, if there is one, and what is added to the list."""
+    """First the test, None without one, then the node that is added to the list."""
     test = step.arguments[0] if step.function == "_?_:_" else None
     added = step if test is None else _call(step.arguments[1])
     items = added.arguments[1]
@@ -656,7 +650,7 @@ def delayed(place: int, start: Step) -> Step:
 
 
 class Interpreter:
-    """Builds the closures of one expression; `places` is how many local variables it needs."""
+    """Builds the closures of one expression; `places` counts the local variables that it needs."""
 
     def __init__(self, checked: Checked, functions: Functions) -> None:
         self._checked = checked
@@ -665,7 +659,7 @@ class Interpreter:
         self.places = 0
 
     def build(self, node: Node) -> Step:
-        """Returns the closure of `node`, with its full cost."""
+        """The closure counts the node's full cost."""
         constant = self.constant(node)
         if constant is not None:
             (value,) = constant
@@ -686,8 +680,7 @@ class Interpreter:
         raise TypeError(node)
 
     def place(self, name: str, start: Step | None = None) -> int:
-        """Returns a place for a local variable of the innermost scope; `start` computes it when it is
-        first read."""
+        """Reserves a place in the innermost scope; `start` computes the variable when it is first read."""
         place = self.places
         self.places += 1
         self._scopes[-1][name] = (place, start)
@@ -702,7 +695,7 @@ class Interpreter:
     # Constants
 
     def constant(self, node: Node) -> tuple[Any] | None:
-        """Returns the value of a constant node, else None; raises CompileError if its conversion fails."""
+        """None for a node that is not constant; raises CompileError if a constant's conversion fails."""
         if isinstance(node, Literal):
             return (node.value,)
         if node in self._checked.values:
@@ -762,8 +755,7 @@ class Interpreter:
         return attribute(resolve)
 
     def bare(self, node: Node) -> Step:
-        """Returns the closure of an attribute without the cost of reading it; other nodes keep their full
-        cost."""
+        """Leaves out the cost of reading an attribute; other nodes keep their full cost."""
         if not self._is_attribute(node) or self.constant(node) is not None:
             return self.build(node)
         if node in self._checked.names:
@@ -821,7 +813,7 @@ class Interpreter:
         return application(dispatcher(name, candidates), call_cost(name, identity), steps)
 
     def _members(self, node: Node) -> list[Any] | None:
-        """Returns the items of a list of constants, which `in` looks up in a set."""
+        """Only lists of constants, which `in` looks up in a set; None for others."""
         constant = self.constant(node)
         if constant is None or not all(isinstance(item, _FOLDED) for item in constant[0]):
             return None

@@ -41,12 +41,12 @@ TYPES: Mapping[str, Type] = {ROOT: _object(ROOT), "JSONPatch": JSON_PATCH_TYPE}
 
 
 def nested(name: str, known: Mapping[str, Type]) -> Type | None:
-    """Returns the type of a name such as `Object.spec.template`, where expressions know `Object`."""
+    """`Object.spec.template`, for example, is a type where expressions know `Object`."""
     return _object(name) if name.startswith(f"{ROOT}.") and ROOT in known else None
 
 
 def name_errors(value: Any) -> list[str]:
-    """Returns errors for nested objects whose type is not named after their place; ignores other values."""
+    """Nested objects must have types that are named after their place; other values have no errors."""
     name = getattr(value, "cel_type_of", None)
     return list(_misnamed(value, name)) if name is not None else []
 

@@ -29,7 +29,7 @@ _TYPES = {
 
 @lru_cache(maxsize=2)
 def attribute_environment(*, stored: bool) -> Environment:
-    """Returns the environment with one variable per type of attributes: `attributes.quantity` and so on."""
+    """One variable per type of attributes: `attributes.quantity` and so on."""
     variables = {
         f"attributes.{name}": types.map_of(types.STRING, attribute) for name, attribute in _TYPES.items()
     }
@@ -37,12 +37,12 @@ def attribute_environment(*, stored: bool) -> Environment:
 
 
 def compile_selector(expression: str, *, stored: bool = True) -> Program:
-    """Returns what decides about an instance. Raises CompileError."""
+    """Raises CompileError."""
     return compile_expression(expression, attribute_environment(stored=stored), (types.BOOL,))
 
 
 def instance_matches(program: Program, instance: Mapping[str, Any]) -> bool:
-    """Returns whether an instance of a slice is selected. Raises EvaluationError."""
+    """Raises EvaluationError."""
     value, _ = program.evaluate(_bindings(instance), limit=_COST_LIMIT)
     return value is True
 

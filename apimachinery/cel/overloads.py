@@ -1,4 +1,4 @@
-"""Functions by signature, e.g. `list(T).indexOf(T) int`: what the checker resolves and the program
+"""Functions by signature, e.g. `list(T).indexOf(T) int`: the checker resolves them and the program
 dispatches.
 
 Source: github.com/google/cel-go/common/decls, as of Kubernetes 1.36.
@@ -43,16 +43,16 @@ class Overload:
 
     @property
     def generic(self) -> frozenset[Type]:
-        """Returns the type parameters in the signature."""
+        """Type parameters in the signature."""
         return frozenset(_free((*self.parameters, self.result)))
 
     @property
     def looks_inside(self) -> bool:
-        """Returns whether a parameter is a list or map whose elements must have a certain type."""
+        """True if a parameter is a list or map whose elements must have a certain type."""
         return any(not _takes_all(inner) for wanted in self.parameters for inner in wanted.parameters)
 
     def accepts(self, values: tuple[Any, ...]) -> bool:
-        """Returns whether the overload accepts the values; lists and maps are judged by their first entry."""
+        """Judges lists and maps by their first entry."""
         return len(values) == len(self.parameters) and all(map(_fits, values, self.parameters))
 
 
@@ -82,7 +82,7 @@ def _free(kinds: Iterable[Type]) -> Iterator[Type]:
 def overload(
     signature: str, function: Callable[..., Any], identity: str = "", *, loose: bool = False
 ) -> Overload:
-    """Returns the overload that calls `function`; `signature` has the form `TARGET.NAME(PARAMETERS) RESULT`.
+    """Parses `signature`, which has the form `TARGET.NAME(PARAMETERS) RESULT`; the overload calls `function`.
 
     A namespace (`sets.`) is part of the name. `identity` is cel-go's overload id where costs depend on it; a
     `loose` overload has its function check the arguments at run time.
@@ -131,7 +131,7 @@ def _split_all(text: str) -> list[str]:
 
 @lru_cache(maxsize=512)
 def parse_type(text: str) -> Type:
-    """Returns the type so written in a signature; an unknown name is an object's type."""
+    """Names that are unknown become types of objects."""
     if text.endswith(")"):
         name, _, inner = text[:-1].partition("(")
         parts = [parse_type(part) for part in _split_all(inner)]
@@ -172,8 +172,7 @@ class Functions:
 
 
 def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
-    """Returns a function that picks the overload by the values' types; it raises EvaluationError if none
-    fits."""
+    """Picks the overload by the values' types; the function raises EvaluationError if none fits."""
     if all(candidate.loose and candidate.function is overloads[0].function for candidate in overloads):
         return overloads[0].function
     if any(overload.looks_inside for overload in overloads):

@@ -49,8 +49,6 @@ _deep = _Depth()
 
 
 class Program:
-    """A compiled expression."""
-
     def __init__(self, expression: str, environment: Environment) -> None:
         self.expression = expression
         self._environment = environment
@@ -63,19 +61,18 @@ class Program:
 
     @property
     def result(self) -> Type:
-        """Returns the type of the result."""
         return self._checked.result
 
     @property
     def names(self) -> frozenset[str]:
-        """Returns the variables of the environment that the expression uses."""
+        """Variables of the environment that the expression uses."""
         return frozenset(self._checked.names.values()) & frozenset(self._environment.variables)
 
     def estimate(self, start: Declared | None = None) -> tuple[int, int]:
-        """Returns the least and the largest cost over all inputs that the declarations allow.
+        """Least and largest cost over all inputs that the declarations allow.
 
-        With `start` every path counts, whatever its first name. Upstream's estimator for rules of definitions
-        does so, even for the names of types.
+        With `start` every path counts, even if its first name is no variable. Upstream's estimator for rules
+        of definitions does so, even for the names of types.
         """
         variables = self._environment.variables
         estimator = Estimator(
@@ -88,7 +85,7 @@ class Program:
         return found.low, found.high
 
     def evaluate(self, bindings: Mapping[str, Any], limit: int = LIMIT) -> tuple[Any, int]:
-        """Returns the value and what it cost; raises EvaluationError, whose `cost` is what was spent."""
+        """The value and its cost; raises EvaluationError with the `cost` until then."""
         allowed = allowance.left()
         frame = Frame(bindings, self._places, limit if allowed is None else min(limit, max(allowed, 0)))
         try:
@@ -135,7 +132,7 @@ def _invalid(checked: Checked, environment: Environment) -> Iterator[Issue]:
 
 
 def _compiled(expression: str, environment: Environment) -> Program | CompileError:
-    """Returns the program or the error, kept by the environment: it is freed with the schema of that
+    """The environment keeps the program or error, so that both are freed with the schema of that
     environment."""
     kept: dict[str, Program | CompileError] = environment.programs
     found = kept.get(expression)
@@ -153,8 +150,7 @@ def _compiled(expression: str, environment: Environment) -> Program | CompileErr
 
 
 def compile_expression(expression: str, environment: Environment, results: tuple[Type, ...] = ()) -> Program:
-    """Returns the program of `expression`, compiled once; `results` are the types it may have (all, if
-    empty).
+    """Compiles an expression once per environment; `results` are the types it may have (all, if empty).
 
     Raises CompileError with Kubernetes' text, e.g. `compilation failed: ERROR: …`.
     """

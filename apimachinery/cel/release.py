@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Release(NamedTuple):
-    """A release's minor, and its bugs that change what expressions come to.
+    """A release's minor, and its bugs that change the results of expressions.
 
     `misses_inner_networks`: a network contains another one only if both begin at the same address (130450).
     """

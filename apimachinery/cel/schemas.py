@@ -27,7 +27,7 @@ _META: JSONSchema = {"type": "object", "properties": {"name": _TEXT, "generateNa
 
 
 def declare(schema: JSONSchema, root: bool = False, name: str = "selfType") -> Declared | None:
-    """Returns the declared type of a structural schema, None if expressions cannot see it.
+    """None if expressions cannot see the schema.
 
     `root`: the schema is (or embeds) a resource, whose apiVersion, kind and names can always be seen. `name`
     begins the names of the object types in it.
@@ -144,7 +144,7 @@ def _with_metadata(schema: JSONSchema) -> JSONSchema:
 
 
 def to_value(data: Any, declared: Declared) -> Any:
-    """Returns `data` as expressions see it; data that does not fit its declaration fails when it is read."""
+    """Data that does not fit its declaration fails when it is read."""
     if declared.plain or data is None:
         return data
     if declared.type.kind == "struct":
@@ -197,7 +197,7 @@ class StructView(Mapping[str, Any]):
         self._declared = declared
 
     def _property(self, key: object) -> tuple[str, Declared] | None:
-        """Returns the name of a property and its declaration."""
+        """Finds the property of an escaped name; None if it is not declared."""
         if not isinstance(key, str):
             return None
         field = self._declared.fields.get(key) or self._declared.fields.get(keyword_field(key))
@@ -221,11 +221,11 @@ class StructView(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def raw(self) -> Mapping[str, Any]:
-        """Returns the object as JSON."""
+        """The object as JSON, without its declaration."""
         return self._data
 
     def equals(self, other: Mapping[str, Any]) -> bool:
-        """Returns whether both objects have equal fields; as upstream, null does not even equal itself."""
+        """Compares field by field; as upstream, null does not even equal itself."""
         theirs = other.raw() if isinstance(other, StructView) else other
         if len(self._data) != len(theirs):
             return False
@@ -280,10 +280,7 @@ class MapList(list[Any]):
         self._keys = keys
 
     def _key(self, item: Any) -> tuple[Any, ...]:
-        """Returns an item's keys.
-
-        As upstream, escaped names are looked up in data whose names are not escaped.
-        """
+        """Looks escaped names up in data whose names are not escaped, as upstream does."""
         raw = item.raw() if isinstance(item, StructView) else item
         return tuple([raw.get(escape(key) or key) for key in self._keys])
 
@@ -310,8 +307,7 @@ def _within(item: Any, items: Iterable[Any]) -> bool:
 
 
 def to_json(value: Any) -> Any:
-    """Returns a value as JSON for an object or a patch; raises EvaluationError for what JSON cannot
-    express."""
+    """Converts for an object or a patch; raises EvaluationError for values that JSON cannot express."""
     if isinstance(value, Optional):
         return to_json(value.value) if value.present else None
     if isinstance(value, Mapping):

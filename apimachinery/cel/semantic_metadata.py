@@ -1,7 +1,7 @@
 """Evaluates CEL selectors of the model `metadata` of semantic parameters: KEP-4381 as drafted, 1.29+kep4381.
 
 The variables are `versions`, `labels` and `values`: maps by name, as a resource's attribute lists them. A
-version may be compared with text, and `labels.has("name")` tells whether there is such a label.
+version may be compared with text, and `labels.has("name")` is true if the resource has that label.
 """
 
 from collections.abc import Mapping
@@ -24,21 +24,19 @@ _TYPES = {
 
 @lru_cache(maxsize=2)
 def metadata_environment(*, stored: bool) -> Environment:
-    """Returns the environment with one map per type of value."""
+    """One map per type of value."""
     variables = {name: types.map_of(types.STRING, kind) for name, kind in _TYPES.items()}
     libraries = (Library(0, SEMVERS), Library(0, SEMVER_COMPARISONS), Library(0, HAS_KEY))
     return environment(_MINOR, stored=stored).extended(variables, libraries=libraries)
 
 
 def compile_selector(expression: str, *, stored: bool = True) -> Program:
-    """Returns what decides about a resource's metadata. Raises CompileError."""
+    """Raises CompileError."""
     return compile_expression(expression, metadata_environment(stored=stored), (types.BOOL,))
 
 
 def metadata_matches(program: Program, attribute: Mapping[str, Any]) -> bool:
-    """Returns whether a resource's `metadata` attribute is selected. Raises EvaluationError, also where the
-    selector asks for what is not listed.
-    """
+    """Raises EvaluationError, also where the selector asks for a name that is not listed."""
     value, _ = program.evaluate(_bindings(attribute), limit=_COST_LIMIT)
     return value is True
 

@@ -62,16 +62,16 @@ class Timestamp:
 
     @property
     def in_range(self) -> bool:
-        """Returns whether it lies in the years that CEL knows."""
+        """CEL knows the years 1 to 9999."""
         return _FIRST <= self.nanos // SECOND <= _LAST
 
     @property
     def is_zero(self) -> bool:
-        """Returns whether it is Go's zero time, the first instant of the year 1."""
+        """Go's zero time is the first instant of the year 1."""
         return self.nanos == _FIRST * SECOND
 
     def clock(self) -> datetime:
-        """Returns the time in UTC, to the microsecond."""
+        """The time in UTC, cut to the microsecond."""
         seconds, nanos = divmod(self.nanos, SECOND)
         return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
 
@@ -90,7 +90,7 @@ def duration(text: str) -> Duration:
 
 
 def _fraction(digits: str, unit: int) -> int:
-    """Returns as much of a unit as the digits behind its point say, with what Go's floats lose."""
+    """Go's floats lose a part of the fraction, and so does this."""
     while digits and int(digits) > _LONGEST:
         digits = digits[:-1]
     return int(float(digits) * (unit / 10 ** len(digits))) if digits else 0
@@ -114,7 +114,7 @@ def loose_duration(text: str) -> Duration:
 
 
 def duration_text(value: Duration) -> str:
-    """Returns the duration in seconds, as CEL's `string` writes it."""
+    """In seconds, as CEL's `string` writes a duration."""
     whole, rest = divmod(abs(value.nanos), SECOND)
     number = float(whole) + rest / SECOND
     sign = "-" if value.nanos < 0 else ""
@@ -140,7 +140,7 @@ def timestamp(text: str) -> Timestamp:
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """Returns the time in RFC 3339, with as many digits as needed."""
+    """RFC 3339, with as many digits as needed."""
     local = Timestamp(value.nanos + value.offset * SECOND).clock()
     nanos = value.nanos % SECOND
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""

@@ -1,4 +1,4 @@
-"""Types of expressions: what the checker computes with, and how cel-go writes them.
+"""Types of expressions, with which the checker computes, and cel-go's texts of them.
 
 Source: github.com/google/cel-go/common/types and checker/format.go, as of Kubernetes 1.36.
 """
@@ -21,14 +21,14 @@ class Type:
     fields: Mapping[str, "Type"] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
-        """Returns the type as it is called at run time: map(string, google.protobuf.Any)."""
+        """Run-time name, as in `map(string, google.protobuf.Any)`."""
         if not self.parameters:
             return self.name
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     @property
     def checked(self) -> str:
-        """Returns the type as the checker's messages call it: map(string, any)."""
+        """Name in the checker's messages, as in `map(string, any)`."""
         if self.kind in _CHECKED:
             return _CHECKED[self.kind]
         if not self.parameters:
@@ -75,17 +75,16 @@ def optional_of(value: Type) -> Type:
 
 
 def opaque(name: str) -> Type:
-    """Returns a type without fields that only its own functions know."""
+    """Has no fields; only its own functions know it."""
     return Type("opaque", name)
 
 
 def object_type(name: str, fields: Mapping[str, Any]) -> Type:
-    """Returns an object; fields may be given as types or as declarations, which have a `.type`."""
+    """Fields may be given as types or as declarations, which have a `.type`."""
     return Type("struct", name, (), {key: getattr(value, "type", value) for key, value in fields.items()})
 
 
 def type_of(value: Type) -> Type:
-    """Returns the type of a type value such as `int` or `string`."""
     return Type("type", "type", (value,))
 
 
@@ -98,7 +97,7 @@ def is_optional(kind: Type) -> bool:
 
 
 def unwrap_optional(kind: Type) -> tuple[Type, bool]:
-    """Returns the type within an optional, and whether it was one."""
+    """The type within an optional, and True if it was one."""
     return (kind.parameters[0], True) if is_optional(kind) else (kind, False)
 
 

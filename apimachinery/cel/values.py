@@ -62,7 +62,7 @@ class Semver:
 
     @classmethod
     def parse_prefixed(cls, text: str) -> "Semver":
-        """Parses a version like `parse` that may begin with a `v`."""
+        """Parses a version like `parse`; it may begin with a `v`."""
         return cls.parse(text.removeprefix("v"))
 
     def compare(self, other: "Semver") -> int:
@@ -153,7 +153,7 @@ NONE = Optional()
 class Lazy:
     """A value that is computed when it is first read; a failure is kept as well.
 
-    `function` returns the value and what it cost; the first reader pays.
+    `function` returns the value and its cost; the first reader pays.
     """
 
     __slots__ = ("_failure", "_function", "_known", "_value")
@@ -165,7 +165,7 @@ class Lazy:
         self._failure: EvaluationError | None = None
 
     def get(self, spend: Callable[[int], None]) -> Any:
-        """Returns the value; calls `spend` with the cost of computing it. Raises EvaluationError."""
+        """Calls `spend` with the cost of computing the value, once. Raises EvaluationError."""
         if not self._known:
             self._known = True
             try:
@@ -208,7 +208,7 @@ _NAMES: Mapping[type, str] = {
 
 
 def type_name(value: Any) -> str:
-    """Returns the name of the value's type, as cel-go shows it."""
+    """cel-go's name of the value's type."""
     known = _NAMES.get(value.__class__)
     if known is not None:
         return known
@@ -274,7 +274,7 @@ def shown_key(key: Any) -> str:
 
 
 def lookup(container: Any, key: Any) -> Any:
-    """Returns `container[key]`; raises EvaluationError if there is no such entry."""
+    """Raises EvaluationError if the entry is not there."""
     if isinstance(container, Mapping):
         try:
             return container[key]
@@ -295,8 +295,7 @@ def lookup(container: Any, key: Any) -> Any:
 
 
 def find(container: Any, key: Any) -> Optional:
-    """Returns `container[?key]` of a container that is not optional; a container's own `cel_find` goes
-    first."""
+    """`container[?key]` of a container that is not optional; a container's own `cel_find` goes first."""
     own = getattr(container, "cel_find", None)
     if own is not None:
         return Optional(own(key), True)

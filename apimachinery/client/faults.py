@@ -1,8 +1,8 @@
 """The faults of one component that is a client: around its transports, and on the log's time line.
 
-`FaultyTransport` stands between the client and the API server. The component announces what fires as it
+`FaultyTransport` stands between the client and the API server. The component announces firings as it
 announces its start. Before a crash it does so at once and waits for the answer, while nothing else of the
-process runs; so the crash comes exactly where it is meant to.
+process runs; so the crash comes exactly at the call that was chosen.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 class FaultyTransport:
     """Sends requests through another transport, unless a fault of the injector is in the way.
 
-    `user` is whom a fault may name: of the controller manager, the account of one controller.
+    `user` is a name that a fault may select: in the controller manager, the account of one controller.
     """
 
     def __init__(self, inner: Transport, injector: Injector, user: str = "") -> None:
@@ -87,7 +87,7 @@ class _Refusal:
         yield self._content
 
     async def close(self) -> None:
-        """There is no connection."""
+        """Nothing to close: there is no connection."""
 
 
 class _Watch:
@@ -127,10 +127,10 @@ class _Watch:
 
 
 class ComponentFaults:
-    """The faults of `component`. `wrap` its transports, then `attach` the client that speaks for it.
+    """The faults of `component`. `wrap` its transports, then `attach` the client that announces its faults.
 
-    `last_words` posts announcements without giving way to anything else; `end` is the death itself, by the
-    fault of an id.
+    `last_words` posts announcements without giving way to anything else; `end` ends the process, given the id
+    of the fault.
     """
 
     def __init__(
@@ -152,16 +152,15 @@ class ComponentFaults:
         self.injector = process.injector(component, self._crash, self._record)
 
     def wrap(self, transport: Transport, user: str = "") -> Transport:
-        """Returns the transport with the faults in front of it."""
         return FaultyTransport(transport, self.injector, user)
 
     def attach(self, client: APIClient) -> None:
-        """Have a client announce what fires."""
+        """Announces by `client` what has fired and will fire."""
         self._client = client
         self._post_waiting()
 
     def close(self) -> None:
-        """Do without the component, which has left the process."""
+        """Ends the announcements of a component that has left the process."""
         self._process.forget(self._component)
         if self._posting is not None:
             self._posting.cancel()
@@ -198,7 +197,7 @@ class ComponentFaults:
 
 
 def posting_at_once(kubeconfig: Path, agent: str) -> LastWords:
-    """Returns what posts announcements to a kubeconfig's server and blocks the process until it is done."""
+    """Posts announcements to a kubeconfig's server and blocks the process until they are answered."""
 
     def post(announcements: Sequence[Object]) -> None:
         import http.client

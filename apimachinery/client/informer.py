@@ -119,7 +119,6 @@ class Informer:
         return self._objects.get((namespace, name))
 
     def list(self, namespace: str | None = None) -> Objects:
-        """Returns all objects, or those of one namespace."""
         if namespace is None:
             return [*self._objects.values()]
         return [*self._namespaces.get(namespace, {}).values()]
@@ -149,8 +148,7 @@ class Informer:
                 _call(added, obj)
 
     def add_state_handler(self, changed: Callable[[], None]) -> None:
-        """Adds a callback for when the collection is first listed, when it begins to fail in another way, and
-        when it recovers."""
+        """Adds a callback for the first list, for each new kind of failure, and for the recovery from it."""
         self._state_handlers.append(changed)
 
     # -- life
@@ -161,14 +159,12 @@ class Informer:
 
     @property
     def failure(self) -> str:
-        """Returns what the server said when the collection was last listed or watched in vain; empty if that
-        was no error."""
+        """Text of the server's last error for a list or watch; empty once one has succeeded."""
         return self._failure
 
     @property
     def is_unserved(self) -> bool:
-        """Returns whether the server, when last asked, did not have the resource or could not decode its
-        objects.
+        """True if the server, at the last request, did not have the resource or could not decode its objects.
 
         Nothing will come until it can, perhaps not before another version of it runs.
         """
@@ -176,12 +172,12 @@ class Informer:
 
     @property
     def cannot_list(self) -> bool:
-        """Returns whether another version of the server may be needed: for the resource, or for its roles."""
+        """True if another version of the server may be needed: for the resource, or for its roles."""
         return self._unserved or (self._forbidden and not self.has_synced)
 
     @property
     def resource_version(self) -> str:
-        """Returns the revision up to which the copy is current."""
+        """Revision up to which the copy is current."""
         return self._resource_version
 
     def start(self) -> None:
@@ -190,19 +186,19 @@ class Informer:
             self._task = asyncio.create_task(self._follow(), name=f"informer {self.ref}")
 
     async def synced(self) -> None:
-        """Returns when the first list has been delivered to the handlers."""
+        """Waits until the first list has been delivered to the handlers."""
         await self._synced.wait()
 
     async def settled(self) -> None:
-        """Returns when the first list has been delivered, or the resource proved to be unserved."""
+        """Waits until the first list has been delivered, or the resource proved to be unserved."""
         await self._settled.wait()
 
     async def stop(self) -> None:
-        """Ends it for good. What it has can still be read; nobody hears of anything any more."""
+        """Ends it for good. The copy can still be read, but handlers are not called any more."""
         await asyncio.gather(*self.cancel(), return_exceptions=True)
 
     def cancel(self) -> Tasks:
-        """Does as `stop`, and returns the task that is about to end, if there is one."""
+        """Does as `stop` without waiting for the task, which it returns."""
         tasks, self._task = [self._task] if self._task is not None else [], None
         self._handlers.clear()
         self._state_handlers.clear()
@@ -315,7 +311,7 @@ class Informer:
         self._namespaces.setdefault(key[0], {})[key[1]] = obj
         for index in self._indexes.values():
             index.insert(key, obj)
-        self._tell(old, obj)
+        self._notify(old, obj)
 
     def _remove(self, key: Key, last: Object) -> None:
         """Removes an object; `last` is its final state as the server sent it, else the newest known."""
@@ -332,7 +328,7 @@ class Informer:
             if handler.deleted is not None:
                 _call(handler.deleted, last)
 
-    def _tell(self, old: Object | None, new: Object) -> None:
+    def _notify(self, old: Object | None, new: Object) -> None:
         for handler in self._handlers:
             if old is None:
                 if handler.added is not None:
@@ -385,14 +381,13 @@ class InformerFactory:
         return informer
 
     def unfollow(self, informer: Informer) -> None:
-        """Ends an informer that `follow` began."""
         self._followed.remove(informer)
         ending = asyncio.create_task(informer.stop(), name=f"end of informer {informer.ref}")
         self._ending[ending] = None
         ending.add_done_callback(self._ending.pop)
 
     def existing(self, ref: Ref) -> Informer | None:
-        """Returns the informer of a whole collection that somebody has asked for; None if nobody has."""
+        """The informer of a whole collection, if `informer` was called for it."""
         return self._informers.get((ref, "", "", ""))
 
     @property
@@ -405,7 +400,6 @@ class InformerFactory:
         return [informer.ref for informer in self._informers.values() if informer.cannot_list]
 
     def start(self) -> None:
-        """Starts the informers that are not started yet."""
         for informer in self._informers.values():
             informer.start()
 
@@ -413,7 +407,7 @@ class InformerFactory:
         await asyncio.gather(*(informer.synced() for informer in self._informers.values()))
 
     async def settled(self) -> None:
-        """Returns when everything has been listed that the server has, by informers added meanwhile, too."""
+        """Waits until everything has been listed that the server has, by informers added meanwhile, too."""
         waited = 0
         while waited < len(self._informers):
             waited = len(self._informers)

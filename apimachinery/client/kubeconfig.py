@@ -74,11 +74,11 @@ class Kubeconfig:
     others: tuple[str, ...] = ()  # servers that may take its place
 
     def each(self) -> "list[Kubeconfig]":
-        """Returns this context once for each server that it may speak to, the first one first."""
+        """One per server that may be called, the context's own first."""
         return [replace(self, server=server, others=()) for server in (self.server, *self.others)]
 
     def ssl_context(self) -> ResumingContext | None:
-        """Returns the TLS settings; None for a plain-text server."""
+        """None for a plain-text server."""
         if not self.server.startswith("https:"):
             return None
         context = client_context(self.ca, insecure=self.insecure)
@@ -96,7 +96,7 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
-    """Returns the current context of the file, or the one named; raises KubeconfigError."""
+    """Takes the file's current context if none is named; raises KubeconfigError."""
     file = Path(path)
     try:
         document = _document(file.read_text())
@@ -139,7 +139,7 @@ def _resolve(document: dict[str, Any], file: Path, context: str) -> Kubeconfig:
 
 
 def _others(cluster: dict[str, Any], file: Path) -> tuple[str, ...]:
-    """Returns the servers in the cluster's extension, which only kubeskew's clients read."""
+    """The servers in the cluster's extension, which only kubeskew's clients read."""
     for entry in cluster.get("extensions") or []:
         if entry.get("name") == SERVERS_EXTENSION:
             servers = (entry.get("extension") or {}).get("servers")
@@ -167,7 +167,7 @@ def _entry(document: dict[str, Any], section: str, key: str, name: str, file: Pa
 
 
 def _data(section: dict[str, Any], name: str, file: Path) -> bytes:
-    """Returns `NAME-data` in base64, else the file that `NAME` points to, relative to the kubeconfig."""
+    """`NAME-data` in base64 goes before the file that `NAME` points to, relative to the kubeconfig."""
     embedded = section.get(f"{name}-data")
     if embedded:
         try:

@@ -42,8 +42,6 @@ class LeadershipLost(Exception):  # noqa: N818 - upstream's text is "leaderelect
 
 
 class LeaderElector:
-    """One candidate for one lease."""
-
     def __init__(
         self,
         client: APIClient,
@@ -103,7 +101,7 @@ class LeaderElector:
                 log.exception("leaderelection lost; standing again")
 
     async def _acquire(self, stop: asyncio.Event) -> bool:
-        """Returns True once the lease is held, False if `stop` came first."""
+        """True once the lease is held, False if `stop` came first."""
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -121,7 +119,7 @@ class LeaderElector:
         return False
 
     async def _renew(self) -> None:
-        """Returns when the lease has not been renewed for the renew deadline."""
+        """Ends when the lease has not been renewed for the renew deadline."""
         renewed = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._timing.retry_period)
@@ -132,7 +130,7 @@ class LeaderElector:
                 return
 
     async def _try(self) -> bool | None:
-        """Tries once to take or renew the lease; returns None if there was no answer."""
+        """Tries once to take or renew the lease; None if there was no answer."""
         try:
             async with asyncio.timeout(self._timing.renew_deadline):
                 return await self._take_or_renew()
@@ -141,7 +139,7 @@ class LeaderElector:
             return None
 
     def _report(self, error: Exception) -> None:
-        """Logs what the server refuses, but neither conflicts nor an unreachable server, which are normal."""
+        """Logs refusals of the server, but neither conflicts nor an unreachable server, which are normal."""
         text = f"error retrieving or updating lease {self._namespace}/{self._name}: {error}"
         if isinstance(error, StatusError) and error.code != 409:
             self._failures.failed(text)
@@ -181,7 +179,7 @@ class LeaderElector:
         return self._clock.monotonic() < self._observed_at + duration
 
     async def _release(self) -> None:
-        """Gives the lease back, in a few tries: who leads next would wait for its end otherwise.
+        """Gives the lease back, in a few tries: the next leader would wait for its end otherwise.
 
         A try may meet a renewal that was under way when its task was cancelled, or a server that is busy.
         """
@@ -227,7 +225,7 @@ class LeaderElector:
 
 
 def released(spec: Object, now: datetime) -> Object:
-    """Returns the spec of a lease that its holder has given back."""
+    """Keeps nothing of the holder but the number of transitions; the duration of 1 s is upstream's."""
     moment = micro_timestamp(now)
     return {
         "holderIdentity": "",
@@ -239,7 +237,7 @@ def released(spec: Object, now: datetime) -> Object:
 
 
 async def _first(work: asyncio.Task[Any], stopping: asyncio.Task[Any]) -> None:
-    """Returns when `work` is done; cancels it if the component has to stop before."""
+    """Waits until `work` is done; cancels it if the component has to stop before."""
     try:
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:

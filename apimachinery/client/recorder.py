@@ -1,4 +1,4 @@
-"""Records events, what a component tells people about an object, and writes them in the background.
+"""Records events, a component's messages to people about an object, and writes them in the background.
 
 As in k8s.io/client-go/tools/record, an event that repeats is counted on the existing one (count,
 lastTimestamp). Ten within ten minutes that differ only in their message are combined. After 25 events about
@@ -46,14 +46,14 @@ class _Group:
 
 @dataclass(slots=True)
 class _Allowance:
-    """Limits how many events about one object may still be written."""
+    """Limits the number of events about one object."""
 
     left: float
     at: float
 
 
 def object_reference(obj: Object) -> Object:
-    """The ObjectReference of an object that says its kind."""
+    """`obj` must have its kind and apiVersion; fields that are empty are left out."""
     metadata = obj["metadata"]
     reference = {
         "kind": obj.get("kind", ""),
@@ -109,7 +109,7 @@ class EventRecorder:
             self._writer = asyncio.create_task(self._write_all(), name=f"events of {self._component}")
 
     async def flush(self) -> None:
-        """Returns when all events so far are written or dropped."""
+        """Waits until all events so far are written or dropped."""
         if self._writer is not None:
             await self._queue.join()
 
@@ -193,7 +193,8 @@ class EventRecorder:
                 return
 
     def _combine(self, event: Object) -> None:
-        """Replaces events of one group after the tenth by one that says there are more."""
+        """Replaces events of one group from the tenth on by one with `(combined from similar events)` in its
+        message."""
         about = event["involvedObject"]
         group_key = (about.get("uid"), about["name"], event["type"], event["reason"])
         group = _remembered(self._groups, group_key) or _Group()
@@ -219,7 +220,6 @@ class EventRecorder:
         return False
 
     def _count_unwritten(self, event: Object) -> None:
-        """Counts an event that was not written on the next one of its kind."""
         known = _remembered(self._known, self._content(event))
         if known is not None:
             known["count"] = (known.get("count") or 1) + 1
@@ -253,7 +253,7 @@ class EventRecorder:
         }
 
     def _content(self, event: Object) -> _Seen:
-        """Returns the fields that make two events the same one."""
+        """Fields that make two events the same one; the texts of combined events do not count."""
         about = event["regarding"] if self._modern else event["involvedObject"]
         text = event["note"] if self._modern else event["message"]
         if text.startswith("(combined from similar events): "):
@@ -263,7 +263,7 @@ class EventRecorder:
 
 
 def _counted(event: Object) -> Object:
-    """Returns the fields needed to count the event up. Not the whole event: thousands are kept."""
+    """Only the fields needed to count the event up, because thousands are kept."""
     known: Object = {key: event[key] for key in ("count", "series") if key in event}
     return known | {"metadata": {"name": event["metadata"]["name"]}}
 

@@ -9,8 +9,6 @@ from kubeskew.apimachinery.versions import Version, entry
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A resource at one group and version, as a client addresses it."""
-
     group: str
     version: str
     plural: str
@@ -26,7 +24,7 @@ class Ref:
         return GroupResource(self.group, self.plural)
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Returns the URL path, percent-encoded. Without a namespace it covers all namespaces."""
+        """The URL path, percent-encoded. Without a namespace it covers all namespaces."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -94,7 +92,7 @@ _CONTEXTS = {0: ("podschedulings", "PodScheduling"), 27: ("podschedulingcontexts
 
 @dataclass(frozen=True, slots=True)
 class DRARefs:
-    """The resources of `resource.k8s.io` as the components of one release speak them.
+    """The resources of `resource.k8s.io` in the versions of one release's components.
 
     In 1.25+kep3063 they are of `cdi.k8s.io`, which has neither templates nor slices. In 1.29+kep4381 slices
     are of another kind.
@@ -135,8 +133,7 @@ def scheduling_context_ref(version: Version) -> Ref:
 
 
 def parameters_refs(version: Version) -> tuple[Ref, Ref]:
-    """Returns where the structured parameters of classes and of claims are kept (1.30; in 1.29+kep4381 those
-    of claims alone)."""
+    """Structured parameters of classes and of claims (1.30; in 1.29+kep4381 only those of claims exist)."""
     spoken = dra_refs(version).version
     return (
         Ref(_GROUP, spoken, "resourceclassparameters", True, "ResourceClassParameters"),

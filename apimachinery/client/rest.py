@@ -2,8 +2,8 @@
 
 A connection that breaks raises `aiohttp.ClientError` (or `OSError`, `TimeoutError`): see `CONNECTION_ERRORS`.
 Requests that the server refused for load (429, 503 with Retry-After) are sent again. Reads are also repeated
-when the connection was reset, because servers restart often here. A `FailureLog` logs failures of what is
-retried: each when it is new, and then now and then.
+when the connection was reset, because servers restart often here. A `FailureLog` logs failures of retried
+calls: each when it is new, and then every half minute.
 
 An answer that is no success may come from something in front of the API server. The newest revision that
 answers and watch events have named is kept.
@@ -73,19 +73,18 @@ class FailureLog:
         self._at = 0.0
 
     def failed(self, text: str) -> None:
-        """Logs a failure, unless the same was logged just before."""
         now = self._clock.monotonic()
         if text != self._last or now - self._at >= _REPEAT_SECONDS:
             self._last, self._at = text, now
             self._log.error("%s", text)
 
     def succeeded(self) -> None:
-        """Has the next failure logged, whatever it is."""
+        """Has the next failure logged, even if its text is the same."""
         self._last = ""
 
 
 def retry_after(response: Response) -> float | None:
-    """Returns the seconds of Retry-After, if the answer has it (429 and 5xx, as client-go)."""
+    """Seconds of Retry-After on 429 and 5xx, as client-go reads it; None without the header."""
     if response.status != 429 and response.status < 500:
         return None
     text = response.headers.get("Retry-After") or ""
@@ -93,7 +92,7 @@ def retry_after(response: Response) -> float | None:
 
 
 async def failure(response: Response) -> StatusError:
-    """Returns the error that a refusal is, and closes it."""
+    """Reads a refusal as an error, and closes the response."""
     try:
         content = await response.body()
     finally:
@@ -123,14 +122,13 @@ class SeenRevisions:
 
 
 def user_agent(component: str, version: Version) -> str:
-    """Returns the user agent in upstream's form: `kube-scheduler/v1.36.4 (linux/amd64)
-    kubernetes/kubeskew`."""
+    """Upstream's form: `kube-scheduler/v1.36.4 (linux/amd64) kubernetes/kubeskew`."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return f"{component}/{version.git_version} ({platform.system().lower()}/{machine}) kubernetes/kubeskew"
 
 
 def dial(config: Kubeconfig, max_requests: int = MAX_REQUESTS) -> Transport:
-    """Returns a transport over HTTPS to a kubeconfig's server, or to those that may take its place."""
+    """Connects over HTTPS to a kubeconfig's server, or to those that may take its place."""
     tls = config.ssl_context()
     return failing_over(
         [HTTPTransport(each.server, tls, max_requests=max_requests) for each in config.each()]
@@ -149,7 +147,8 @@ class APIClient:
         revisions: SeenRevisions | None = None,
         decode: Decode = as_is,
     ) -> None:
-        """`decode` makes of each object that a verb or a watch returns what the client's types keep of it."""
+        """`decode` reduces each object that a verb or a watch returns to the fields that the client's types
+        have."""
         self._transport = transport
         self._decode = decode
         self._revisions = revisions if revisions is not None else SeenRevisions()
@@ -169,10 +168,10 @@ class APIClient:
         wrap: Callable[[Transport], Transport] | None = None,
         decode: Decode = as_is,
     ) -> "APIClient":
-        """Connects as the kubeconfig's context says, by `dial`; raises KubeconfigError.
+        """Connects by `dial` to the server of the kubeconfig's context; raises KubeconfigError.
 
-        At most `max_requests` are under way at a time, watches not counted. `wrap` may put something in
-        front of the transport. `decode` is what `APIClient` says.
+        At most `max_requests` are under way at a time, watches not counted. `wrap` may put something in front
+        of the transport. `decode` is that of `APIClient`.
         """
         config = load_kubeconfig(path, context)
         headers = {"User-Agent": user_agent}
@@ -188,13 +187,13 @@ class APIClient:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Returns the headers of each request: a token, and whom the client impersonates."""
+        """Headers of each request: a token, and the user that the client impersonates."""
         return self._headers
 
     def impersonating(self, user: str, extra: Mapping[str, str], group: str = "") -> "APIClient":
-        """Returns a client on the same transport that impersonates another user, with one `group` more.
+        """Impersonates another user on the same transport, with one `group` more.
 
-        `extra` is more about the user, such as `authentication.kubernetes.io/node-name`.
+        `extra` has more facts about the user, such as `authentication.kubernetes.io/node-name`.
         """
         known = {f"Impersonate-Extra-{quote(key, safe='')}": value for key, value in extra.items()}
         groups = {"Impersonate-Group": group} if group else {}
@@ -207,7 +206,7 @@ class APIClient:
         )
 
     def newest_revision(self) -> int:
-        """Returns the newest revision that an answer or an event of a watch has named; 0 before any has."""
+        """The newest revision that an answer or an event of a watch has named; 0 before any has."""
         return self._revisions.newest
 
     # -- verbs
@@ -231,8 +230,7 @@ class APIClient:
         resource_version_match: str = "",
         metadata_only: bool = False,
     ) -> Object:
-        """Returns the list document; its items have their apiVersion and kind even where the server omits
-        them."""
+        """Items have their apiVersion and kind even where the server omits them."""
         query = {
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
@@ -395,7 +393,7 @@ class APIClient:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Any:
-        """Sends any request; returns parsed JSON, or text. Empty query values are left out."""
+        """Sends any request; the answer is parsed JSON, or text. Empty query values are left out."""
         request = self._request(
             method, path, query or {}, body, content_type, accept, timeout=_REQUEST_TIMEOUT_SECONDS
         )
@@ -413,7 +411,7 @@ class APIClient:
     async def exchange(
         self, method: str, path: str, *, body: Any = None, content_type: str = JSON, accept: str = JSON
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Sends a request once; returns status, headers and body of the answer, also of one that refuses."""
+        """Sends a request once; a refusal is returned like any other answer: status, headers and body."""
         request = self._request(
             method, path, {}, body, content_type, accept, timeout=_REQUEST_TIMEOUT_SECONDS
         )
@@ -449,7 +447,7 @@ class APIClient:
         return Request(method, path, headers, content, timeout)
 
     async def _answered(self, request: Request) -> Response:
-        """Returns a successful answer, after as many attempts as are allowed; raises StatusError."""
+        """Attempts as often as is allowed; raises StatusError if the last answer is no success."""
         for attempt in range(_MAX_RETRIES + 1):
             try:
                 response = await self._transport(request)

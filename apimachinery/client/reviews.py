@@ -1,4 +1,4 @@
-"""Asks the API server whose a token is and what a user may do, for servers that leave both to it.
+"""Token and access reviews: a server asks the API server whose a token is and what a user may do.
 
 Answers are remembered for some time, as upstream.
 Source: k8s.io/apiserver's delegating authenticator and authorizer, 1.36.
@@ -27,8 +27,6 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """The user of a request."""
-
     name: str
     groups: tuple[str, ...]
     uid: str = ""
@@ -40,7 +38,7 @@ ANONYMOUS = Requester("system:anonymous", ("system:unauthenticated",))
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """Holds for how many seconds answers are remembered: of tokens, and of what is allowed or not."""
+    """Seconds for which answers are remembered: of tokens, and of decisions that allow or deny."""
 
     tokens: float
     allowed: float
@@ -55,7 +53,7 @@ class _Remembered(Generic[T]):
         self._entries: OrderedDict[Any, tuple[float, T]] = OrderedDict()
 
     def get(self, key: Any) -> tuple[T] | None:
-        """Returns the answer in a tuple of one; None if there is none any more."""
+        """The answer in a tuple of one; None if there is none or its time is over."""
         entry = self._entries.get(key)
         return (entry[1],) if entry is not None and self._clock.monotonic() < entry[0] else None
 
@@ -67,7 +65,7 @@ class _Remembered(Generic[T]):
 
 
 class Reviews:
-    """Asks by the client of the server that wants to know."""
+    """Asks with the client of the server that needs the answers."""
 
     def __init__(self, client: APIClient, clock: Clock, lifetimes: Lifetimes) -> None:
         self._client = client
@@ -76,7 +74,7 @@ class Reviews:
         self._decisions: _Remembered[bool] = _Remembered(clock)
 
     async def user_of(self, token: str) -> Requester | None:
-        """Returns whose a token is; None if it is nobody's, or the API server does not say."""
+        """None if the token is nobody's, or the API server does not answer."""
         known = self._tokens.get(token)
         if known is not None:
             return known[0]
@@ -93,8 +91,8 @@ class Reviews:
     async def allows(
         self, requester: Requester, attributes: Mapping[str, str], *, of_resource: bool = True
     ) -> bool:
-        """Returns whether a user may do what `attributes` describe, of a resource or of another path. Raises
-        one of FAILURES."""
+        """`attributes` are those of a resource, or of another path unless `of_resource`. Raises one of
+        FAILURES."""
         key = (requester, of_resource, tuple(sorted(attributes.items())))
         known = self._decisions.get(key)
         if known is not None:
@@ -114,13 +112,13 @@ class Reviews:
 
 
 def bearer_token(authorization: str) -> str:
-    """Returns the token in a header `Authorization`, empty if there is none."""
+    """Empty if the header `Authorization` has no bearer token."""
     scheme, _, token = authorization.strip().partition(" ")
     return token.strip().split(" ")[0] if scheme.lower() == "bearer" else ""
 
 
 def user_of_certificate(certificate: Any) -> Requester:
-    """Returns whom a client's certificate names, as `getpeercert` tells it."""
+    """Takes the name and groups from a client's certificate in the form of `getpeercert`."""
     subject = [pair for names in certificate["subject"] for pair in names]
     name = next((value for kind, value in subject if kind == "commonName"), "")
     groups = [value for kind, value in subject if kind == "organizationName"]

@@ -4,8 +4,8 @@ An in-process server can implement the interface, too. A connection speaks HTTP/
 what components need: a general client library cost more than twice the CPU per request. Errors are aiohttp's,
 which the rest of the client is used to.
 
-Failover is as through a load balancer in front of the servers: client-go reaches one address, and whoever
-lost a server gets another one with the next connection; what was under way is lost.
+Failover is as through a load balancer in front of the servers: client-go reaches one address, a client that
+lost a server gets another one with the next connection, and requests under way are lost.
 """
 
 import asyncio
@@ -102,7 +102,6 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def _ends_with_connection(self) -> bool:
-        """Returns whether only the end of the connection ends the answer: it gives no length."""
         return (
             self._head_seen
             and "content-length" not in self.headers
@@ -110,7 +109,6 @@ class Connection(asyncio.Protocol):
         )
 
     def abort(self) -> None:
-        """Ends the connection at once."""
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
@@ -123,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """Returns the TLS object, if the connection has TLS."""
+        """None if the connection has no TLS."""
         return self._transport.get_extra_info("ssl_object") if self._transport is not None else None
 
     # -- the parser's callbacks
@@ -158,7 +156,7 @@ class Connection(asyncio.Protocol):
     # -- use
 
     async def begin(self, message: bytes) -> None:
-        """Sends a request, and returns when the head of the answer has come."""
+        """Sends a request and waits for the head of the answer."""
         self._parser = httptools.HttpResponseParser(self)
         self._chunks.clear()
         self._waiting, self._error, self._head_seen = 0, None, False
@@ -170,7 +168,6 @@ class Connection(asyncio.Protocol):
             await self._more()
 
     async def read(self) -> bytes:
-        """Returns the whole body."""
         while not self.finished:
             self._resume()
             await self._more()
@@ -180,7 +177,7 @@ class Connection(asyncio.Protocol):
         return whole
 
     async def next_chunk(self) -> bytes:
-        """Returns a part of the body; empty at its end."""
+        """Empty at the end of the body."""
         while not self._chunks:
             if self.finished:
                 return b""
@@ -232,11 +229,11 @@ class Response(Protocol):
     async def body(self) -> bytes: ...
 
     def lines(self) -> AsyncIterator[bytes]:
-        """Yields the lines of a stream as they come, without their ends."""
+        """Lines of a stream as they come, without their ends."""
         ...
 
     async def close(self) -> None:
-        """Give the connection back, or end it when the body was not read to its end."""
+        """Gives the connection back, or ends it when the body was not read to its end."""
         ...
 
 
@@ -249,7 +246,7 @@ class Transport(Protocol):
 
 
 async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yields the non-empty lines in a stream of chunks, in time linear in its size."""
+    """Non-empty lines only; takes time linear in the size of the stream."""
     parts: list[bytes] = []  # of the line that has not ended yet
     async for chunk in chunks:
         *complete, rest = chunk.split(b"\n")
@@ -347,7 +344,7 @@ class HTTPTransport:
         return done
 
     def _kept(self) -> Connection | None:
-        """Returns the connection used last that is still open."""
+        """The connection used last that is still open; those that were unused for too long are closed."""
         oldest = asyncio.get_running_loop().time() - KEEP_SECONDS
         while self._idle:
             connection = self._idle.pop()
@@ -405,8 +402,8 @@ class _ReadResponse(_HTTPResponse):
 class FailoverTransport:
     """Stays with a server, the first in the beginning, until it refuses connections; then takes the next.
 
-    A request is sent again only where nobody can have heard it. Raises what the last server's transport
-    raises if all refuse.
+    A request is sent again only where no server can have received it. If all refuse, the last server's
+    transport raises its error.
     """
 
     def __init__(self, transports: Sequence[Transport]) -> None:
@@ -434,5 +431,5 @@ class FailoverTransport:
 
 
 def failing_over(transports: Sequence[Transport]) -> Transport:
-    """Returns what sends to whichever of these takes connections; the one itself if there is just one."""
+    """Fails over among several transports; a single one is returned as it is."""
     return transports[0] if len(transports) == 1 else FailoverTransport(transports)

@@ -1,7 +1,7 @@
-"""Work queues: one worker at a time works on an item, and once however often it was added meanwhile.
+"""Work queues: one worker at a time works on an item, and only once if it was added several times meanwhile.
 
 Semantics of k8s.io/client-go/util/workqueue (rate limiting per item: exponential from 5 ms, capped). Rate
-limits are those of golang.org/x/time/rate, which client-go's limits stand on.
+limits are those of golang.org/x/time/rate, which client-go uses.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class RateLimit:
         self._filled_at = clock.monotonic()
 
     def allows(self) -> bool:
-        """Takes a token if there is one; returns whether there was."""
+        """False if there is no token to take."""
         self._fill()
         if self._tokens < 1:
             return False
@@ -37,7 +37,7 @@ class RateLimit:
         return True
 
     async def wait(self) -> None:
-        """Takes a token, and returns when it has come; who waits first is first."""
+        """Takes a token and waits until it has come, in the order of the calls."""
         self._fill()
         self._tokens -= 1
         if self._tokens < 0:
@@ -75,15 +75,15 @@ class WorkQueue(Generic[Item]):
         self._delayed: dict[Item, tuple[float, asyncio.Task[None]]] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._shutting_down = False
-        self._hire: Callable[[], None] = _nobody  # begins to work too, where somebody works already
+        self._add_worker: Callable[[], None] = _no_worker  # begins one more worker, where some work already
 
     def __len__(self) -> int:
-        """Returns how many items wait for a worker."""
+        """Counts the items that wait for a worker, not those in work or due later."""
         return len(self._ready)
 
     @property
     def idle(self) -> bool:
-        """Returns whether nothing waits, is in work, or is due later."""
+        """True if nothing waits, is in work, or is due later."""
         return not (self._dirty or self._working or self._delayed)
 
     def add(self, item: Item) -> None:
@@ -95,7 +95,7 @@ class WorkQueue(Generic[Item]):
         if item not in self._working:
             self._ready.append(item)
             if not self._wake_one():
-                self._hire()
+                self._add_worker()
 
     def add_after(self, item: Item, seconds: float) -> None:
         """Adds an item later; if added several times, the earliest time counts."""
@@ -124,11 +124,11 @@ class WorkQueue(Generic[Item]):
         self._failures.pop(item, None)
 
     def requeues(self, item: Item) -> int:
-        """Returns the failures of the item since the last `forget`."""
+        """Failures of the item since the last `forget`."""
         return self._failures.get(item, 0)
 
     async def get(self) -> Item:
-        """Returns the next item; the caller must call `done`. Raises ShutDown."""
+        """Waits for an item; the caller must call `done` with it. Raises ShutDown."""
         while not self._ready:
             if self._shutting_down:
                 raise ShutDown
@@ -158,28 +158,28 @@ class WorkQueue(Generic[Item]):
             self._wake_one()
 
     async def work(self, process: Callable[[Item], Awaitable[None]], workers: int = 1) -> None:
-        """Has items processed until the queue shuts down, by up to so many workers.
+        """Processes items until the queue shuts down, by up to `workers` workers.
 
         Each works on one item after the other. A further one begins when an item comes for which none waits:
         most queues of a cluster never have more than one.
         """
-        hired: list[asyncio.Task[None]] = []
+        more_workers: list[asyncio.Task[None]] = []
 
-        def hire() -> None:
-            if len(hired) < workers - 1:
-                hired.append(asyncio.create_task(self._work(process)))
+        def add_worker() -> None:
+            if len(more_workers) < workers - 1:
+                more_workers.append(asyncio.create_task(self._work(process)))
 
-        self._hire = hire
+        self._add_worker = add_worker
         for _ in range(len(self._ready) - 1):
-            hire()
+            add_worker()
         try:
             await self._work(process)
-            await asyncio.gather(*hired)
+            await asyncio.gather(*more_workers)
         finally:
-            self._hire = _nobody
-            for task in hired:
+            self._add_worker = _no_worker
+            for task in more_workers:
                 task.cancel()
-            await asyncio.gather(*hired, return_exceptions=True)
+            await asyncio.gather(*more_workers, return_exceptions=True)
 
     async def _work(self, process: Callable[[Item], Awaitable[None]]) -> None:
         while True:
@@ -193,7 +193,7 @@ class WorkQueue(Generic[Item]):
                 self.done(item)
 
     def shut_down(self) -> None:
-        """Takes no more items; workers get what is ready, then ShutDown."""
+        """Takes no more items; workers get the items that are ready, then ShutDown."""
         self._shutting_down = True
         for _, task in self._delayed.values():
             task.cancel()
@@ -209,7 +209,7 @@ class WorkQueue(Generic[Item]):
         self.add(item)
 
     def _wake_one(self) -> bool:
-        """Wakes a worker that waits for an item; returns whether there is one."""
+        """Wakes a worker that waits for an item; False if there is none."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -218,5 +218,5 @@ class WorkQueue(Generic[Item]):
         return False
 
 
-def _nobody() -> None:
-    """Hires nobody: nobody works on the queue yet."""
+def _no_worker() -> None:
+    """Does nothing: no worker takes items yet."""

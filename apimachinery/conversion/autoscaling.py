@@ -23,7 +23,6 @@ _BEHAVIOUR = "autoscaling.alpha.kubernetes.io/behavior"
 
 
 def _present(**fields: Any) -> Object:
-    """Returns the given fields without those that are empty."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -89,7 +88,7 @@ _TO_V1: dict[str, Callable[[Object, str], Object]] = {
 
 
 def metric_to_v1(metric: Object, measured: str) -> Object:
-    """Returns a MetricSpec (`measured` is `target`) or a MetricStatus (`current`) of v2 in v1's shape."""
+    """Converts a MetricSpec (`measured` is `target`) or a MetricStatus (`current`)."""
     found: Object = {"type": metric.get("type") or ""}
     for name in _SOURCES:
         if metric.get(name) is not None:
@@ -98,10 +97,9 @@ def metric_to_v1(metric: Object, measured: str) -> Object:
 
 
 def metric_to_v2(metric: Object, measured: str, *, zero_values: bool = False) -> Object:
-    """Returns a metric of v1 in v2's shape; raises AttributeError if the annotation's JSON has another
-    shape.
+    """Converts a metric; raises AttributeError if the annotation's JSON has another shape.
 
-    v1 has no object metric without a value: beside an average, 0 stands for none, but with `zero_values`.
+    v1 has no object metric without a value: next to an average, 0 stands for none, but with `zero_values`.
     """
     found: Object = {"type": metric.get("type") or ""}
     for name in _SOURCES:
@@ -111,7 +109,7 @@ def metric_to_v2(metric: Object, measured: str, *, zero_values: bool = False) ->
 
 
 def _is_zero(value: Any) -> bool:
-    """Returns whether an amount is zero; one that cannot be read is none, and is refused later."""
+    """False for an amount that cannot be read; it is refused later."""
     try:
         return Quantity.of(value).is_zero()
     except QuantityError:
@@ -174,7 +172,7 @@ def _rules(rules: Object | None) -> Object | None:
 
 
 def behaviour_from_annotation(value: Any) -> Any:
-    """Returns the behaviour in an annotation. Go reads names in any case, as older servers wrote them."""
+    """Go reads names in any case, as older servers wrote them."""
     if isinstance(value, dict):
         return {
             name[:1].lower() + name[1:]: behaviour_from_annotation(item)

@@ -55,7 +55,7 @@ def to_assured(level: Object) -> None:
 
 
 def forget_zero(level: Object) -> None:
-    """Removes the annotation that marks zero shares: the field itself says so now."""
+    """Removes the annotation that marks zero shares: the field itself has them now."""
     metadata = level.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if annotations.pop(PRESERVE_ZERO, None) is not None and not annotations:

@@ -29,15 +29,12 @@ CONVERTERS: Converters = MappingProxyType(
 
 
 def converters(*, zero_metric_values: bool) -> Converters:
-    """Returns how a server converts.
-
-    With `zero_metric_values` autoscalers have a value 0 where autoscaling/v1 has one because it must.
-    """
+    """With `zero_metric_values` autoscalers have a value 0 where autoscaling/v1 has one because it must."""
     return {**CONVERTERS, **autoscaling.CONVERTERS_WITH_ZEROS} if zero_metric_values else CONVERTERS
 
 
 def gvk_of(obj: Object) -> GroupVersionKind:
-    """Returns the group, version and kind that an object says it has."""
+    """Parts of apiVersion and kind that are missing are empty."""
     group, _, version = (obj.get("apiVersion") or "").rpartition("/")
     return GroupVersionKind(group, version, obj.get("kind") or "")
 
@@ -48,7 +45,7 @@ def convert(
     catalogue: ResourceTable | None = None,
     by: Converters = CONVERTERS,
 ) -> Object:
-    """Returns `obj` in version `to` of its kind: a new object, or `obj` itself if it is in that version.
+    """A new object, or `obj` itself if it is in version `to` already.
 
     With a catalogue the result is normalised along the schema of `to`: fields that version does not have are
     lost, as upstream. The group may change too (events).

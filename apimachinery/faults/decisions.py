@@ -1,4 +1,4 @@
-"""Decides of each call which faults fire: counters and draws, without a clock or a source of chance.
+"""Decides at each call which faults fire: counters and draws, without a clock or a source of chance.
 
 A draw depends on the fault's seed, its id and the number of the call alone. So a fault that is taken away
 shifts nothing of the others, and a component that was restarted draws on as if it had not been.
@@ -17,7 +17,8 @@ _ENDING = (Kind.ANSWER, Kind.DROP, Kind.CRASH, Kind.OUTAGE)
 
 @dataclass(slots=True)
 class Progress:
-    """Counts the calls that a fault selected and those at which it fired; `since` is when it first did."""
+    """Counts the calls that a fault selected and those at which it fired; `since` is the time of the first
+    firing."""
 
     matched: int = 0
     fired: int = 0
@@ -39,7 +40,7 @@ class Firing(NamedTuple):
 
 
 def draw(seed: int, name: str, number: int, purpose: str) -> float:
-    """Returns a number in [0, 1) that these four give, the same in every process."""
+    """A number in [0, 1), for the same four arguments the same in every process."""
     digest = blake2b(f"{seed}/{name}/{number}/{purpose}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
 
@@ -55,7 +56,7 @@ class Decider:
         self._outages = [pair for pair in self.faults if pair[0].effect.kind is Kind.OUTAGE]
 
     def begin(self, now: float) -> list[Firing]:
-        """Fires what fires when it is set."""
+        """Fires the faults that need no call."""
         return [
             self._fire(fault, progress, now)
             for fault, progress in self.faults
@@ -63,9 +64,9 @@ class Decider:
         ]
 
     def decide(self, call: Call, now: float) -> list[Firing]:
-        """Returns the faults that fire at the call, in the order of the plan.
+        """Fires faults in the order of the plan.
 
-        Delays add up; of what ends a call the first alone fires.
+        Delays add up; of the faults that end a call only the first fires.
         """
         self.seen[call.kind] += 1
         firings: list[Firing] = []
@@ -95,7 +96,7 @@ class Decider:
         return Firing(fault, progress, call, low + (high - low) * share)
 
     def outage(self, now: float) -> Fault | None:
-        """Returns the outage that lasts, if one does."""
+        """None while no outage lasts."""
         for fault, progress in self._outages:
             if progress.since is not None and remaining(fault, progress, now) != 0.0:
                 return fault
@@ -103,14 +104,14 @@ class Decider:
 
 
 def remaining(fault: Fault, progress: Progress, now: float) -> float | None:
-    """Returns the seconds that a fault which has fired goes on; None if only a change of the plan ends it."""
+    """Seconds that a fault which has fired goes on; None if only a change of the plan ends it."""
     if fault.when.seconds is None or progress.since is None:
         return None
     return max(0.0, progress.since + fault.when.seconds - now)
 
 
 def _is_due(fault: Fault, progress: Progress, now: float) -> bool:
-    """Decides whether the call just counted is one at which the fault fires."""
+    """`progress` has counted the call already."""
     when, number = fault.when, progress.matched
     if number < when.nth or (number - when.nth) % when.every:
         return False

@@ -1,4 +1,4 @@
-"""Faults as data: on which calls, at which of them, what then goes wrong, and how far a fault has come.
+"""Faults as data: the calls that one selects, the times at which it fires, its effect and its progress.
 
 Calls are requests, events of watches and commits of an API server. Names in faults are checked against the
 API's, with a suggestion of the one that may have been meant. A report also says why a fault may not have
@@ -21,12 +21,12 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 VERBS = ("get", "list", "watch", *WRITES)
 # Those of a kubelet to a driver on its node, by the name of the method (k8s.io/kubelet/pkg/apis/dra).
 PLUGIN_CALLS = ("NodePrepareResources", "NodeUnprepareResources")
-PLUGINS = "plugins"  # what they are calls of
+PLUGINS = "plugins"  # the resource of these calls
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 ANY = "*"
-# Written periodically, whatever happens: only a selector that names them, or `*`, selects them.
+# Written periodically in any case: only a selector that names them, or `*`, selects them.
 PERIODIC = ("leases", "events")
 _SHOWN = 12  # kinds of calls
 
@@ -40,7 +40,7 @@ def _rows() -> tuple[dict[str, Any], ...]:
 
 @cache
 def plurals() -> frozenset[str]:
-    """Returns the resources of all releases."""
+    """Resources of all releases."""
     return frozenset(row["r"] for row in _rows())
 
 
@@ -50,7 +50,7 @@ def _by_kind() -> dict[str, str]:
 
 
 def missing_resource(plural: str) -> str:
-    """Returns what is wrong with a resource's name, empty if nothing is.
+    """Message about a resource's name that no release has; empty if one has it.
 
     A resource of a custom group is not known here: with its group it is taken as it is written.
     """
@@ -63,7 +63,7 @@ def missing_resource(plural: str) -> str:
 
 
 class Call(NamedTuple):
-    """A request for a resource, an event of a watch if `event` names its type, or a commit."""
+    """A request for a resource, an event of a watch if `event` names its type, or a commit to the store."""
 
     verb: str
     resource: str  # plural
@@ -73,12 +73,12 @@ class Call(NamedTuple):
     name: str = ""
     user: str = ""
     event: str = ""  # ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
-    commit: bool = False  # an API server writes to its store, whatever asked for it
+    commit: bool = False  # an API server writes to its store, for any reason
 
     @property
     def kind(self) -> str:
-        """Returns verb and resource, by which a fault can be put there: `update resourceclaims/status`, and
-        `update widgets.example.com` of one that needs its group, because no release has it."""
+        """Verb and resource, by which a fault can be put there: `update resourceclaims/status`, and `update
+        widgets.example.com` of one that needs its group, because no release has it."""
         resource = self.resource
         if self.group and resource not in plurals():
             resource = f"{resource}.{self.group}"
@@ -94,9 +94,9 @@ class Call(NamedTuple):
 
 
 def call_of(method: str, target: str, body: bytes | None = None, user: str = "") -> Call | None:
-    """Returns the call that a request makes; None if its path names no resource.
+    """None if the path names no resource.
 
-    Of a create, the object's name stands in the `body`. Source: k8s.io/apiserver/pkg/endpoints/request/
+    The name in a create is read from the `body`. Source: k8s.io/apiserver/pkg/endpoints/request/
     requestinfo.go, 1.36, as far as clients use it.
     """
     path, _, query = target.partition("?")
@@ -124,7 +124,7 @@ def call_of(method: str, target: str, body: bytes | None = None, user: str = "")
 
 
 def _name_in(body: bytes | None) -> str:
-    """Returns the name of the object in a body, empty if it has none yet or is not JSON."""
+    """Empty if the object has no name yet, or the body is not JSON."""
     try:
         value = orjson.loads(body or b"")
     except orjson.JSONDecodeError:
@@ -135,7 +135,7 @@ def _name_in(body: bytes | None) -> str:
 
 
 def event_of(watch: Call, line: bytes) -> Call:
-    """Returns the event that a line of a watch tells; `watch` is the request."""
+    """`watch` is the request that the line answers; a line that cannot be read counts as an ERROR event."""
     try:
         value = orjson.loads(line)
         kind, metadata = str(value["type"]), value["object"].get("metadata") or {}
@@ -147,7 +147,7 @@ def event_of(watch: Call, line: bytes) -> Call:
 
 
 class Kind(StrEnum):
-    """Names what goes wrong."""
+    """The effects that a fault can have."""
 
     ANSWER = "answer"  # the call is answered with an error, and not made
     DROP = "drop"  # the request, its answer or the connection of a watch is lost
@@ -159,7 +159,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Says which calls a fault is about. What is empty is not looked at.
+    """Selects the calls of a fault. Empty fields are not compared.
 
     As in RBAC, a resource without `subresource` is the object itself. Without a resource all are meant but
     leases and events.
@@ -176,13 +176,12 @@ class Selector:
     commit: bool = False  # of an API server: its writes to the store
 
     def selects(self, call: Call) -> bool:
-        """Checks whether the call is meant."""
         if (bool(self.event), self.commit) != (bool(call.event), call.commit):
             return False
         if self.verbs and call.verb not in self.verbs:
             return False
         if call.verb in PLUGIN_CALLS and not self.verbs:
-            return False  # only who names them means them
+            return False  # selected by name alone
         if self.event not in ("", ANY, call.event):
             return False
         return self._selects_resource(call) and self._selects_object(call)
@@ -213,7 +212,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Says at which of the selected calls a fault fires.
+    """Limits the selected calls to those at which a fault fires.
 
     From the `nth` on, each `every`-th, each with `probability`; at most `times`, and only for `seconds` after
     it fired first. `seed` belongs to the fault alone: taking another away changes nothing here.
@@ -228,16 +227,14 @@ class Timing:
 
     @property
     def counts(self) -> bool:
-        """Decides whether the number of a call matters."""
+        """True if the number of a call matters."""
         return (self.nth, self.every, self.probability, self.times) != (1, 1, 1.0, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Says what goes wrong.
-
-    `place` is of a drop request, answer or connection, of a crash before or after, of an outage refuse or
-    hang. `delay` is a range in seconds.
+    """`place` is request, answer or connection of a drop, before or after of a crash, refuse or hang of an
+    outage. `delay` is a range in seconds.
     """
 
     kind: Kind
@@ -266,14 +263,14 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of one component. `optional`: nobody minds if it never fires."""
+    """One fault of one component; an `optional` one may never fire."""
 
     id: str
     component: str
     effect: Effect
     where: Selector = field(default_factory=Selector)
     when: Timing = field(default_factory=Timing)
-    at_once: bool = False  # it fires when it is set, whatever is called
+    at_once: bool = False  # it fires when it is set, without a call
     optional: bool = False
 
     def __str__(self) -> str:
@@ -295,7 +292,7 @@ def _ordinal(when: Timing) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """A fault, how many calls it selected, how often it fired, and what its component called since."""
+    """A fault, the numbers of calls that it selected and of firings, and its component's calls since."""
 
     fault: Fault
     matched: int = 0
@@ -304,12 +301,10 @@ class FaultReport:
 
     @property
     def missed(self) -> bool:
-        """Decides whether it should have fired, and has not."""
         return not self.fired and not self.fault.optional
 
     @property
     def state(self) -> str:
-        """Returns a word for tables."""
         return "fired" if self.fired else "armed"
 
     def as_json(self) -> dict[str, Any]:
@@ -324,7 +319,7 @@ class FaultReport:
         }
 
     def missing(self) -> str:
-        """Returns the sentence about a fault that never fired, with the calls there were instead."""
+        """Reports a fault that never fired, with the calls that were made instead."""
         calls = f"{self.matched} call{'' if self.matched == 1 else 's'}" if self.matched else "no call"
         return (
             f"fault {self.fault.id} never fired ({self.fault}); it selected {calls}. "

@@ -1,9 +1,9 @@
 """The injector carries out the faults of a component: around its requests, and in events of its watches.
 
-A client that sends requests and an API server that answers them use the same code: `send` passes a request on
-to what really sends or answers it. While there is no plan, `decider` is None and nobody need ask further.
-Errors that a call is answered with are worded as an API server words them. The faults of the components of
-one process are read from the plan's file at the start, and again on demand.
+A client that sends requests and an API server that answers them use the same code: `send` really sends or
+answers a request. While there is no plan, `decider` is None, and callers check nothing else. Errors that a
+call is answered with are worded as an API server words them. The faults of the components of one process are
+read from the plan's file at the start, and again on demand.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ CRASHED = "crashed"
 RECORDED = 20  # firings of a fault that the log's time line shows one by one; then the 32nd, the 64th, …
 
 
-Arrival = tuple[float, bytes | Exception | None]  # the time, and a line or what ended the stream
+Arrival = tuple[float, bytes | Exception | None]  # the time, and a line or the stream's end
 log = logging.getLogger(__name__)
 
 
 def error_of(effect: Effect, call: Call) -> StatusError:
-    """Returns the error of an effect's code for a call; the fault's own message stands in for the usual."""
+    """Words the error of an effect's code for a call; the fault's own message replaces the usual one."""
     resource = GroupResource(call.group, call.resource)
     error = _ERRORS[effect.code](resource, call)
     if effect.message:
@@ -82,10 +82,10 @@ class RequestLostError(ConnectionResetError):
 
 
 class Journal(Protocol):
-    """Keeps how far faults have come, over the end of the process."""
+    """Keeps the progress of faults beyond the end of the process."""
 
     def note(self, fault: Fault, progress: Progress) -> None:
-        """Keep a fault's counters before anything comes of them."""
+        """Keeps a fault's counters before the fault has an effect."""
         ...
 
 
@@ -95,7 +95,7 @@ class Crash(Protocol):
     async def __call__(self, fault: Fault, detail: str) -> None: ...
 
 
-Record = Callable[[str, str], None]  # what happened, and its detail: for the log's time line
+Record = Callable[[str, str], None]  # an event and its detail, for the log's time line
 
 
 async def _nothing(_answer: object) -> None:
@@ -106,13 +106,13 @@ def _split(lines: bytes, end: bytes) -> list[bytes]:
     return lines.splitlines(keepends=True) if end else [lines]
 
 
-def is_told(count: int) -> bool:
-    """Decides whether the firing of that number is told on the time line."""
+def is_recorded(count: int) -> bool:
+    """Each of the first 20 firings is on the time line, then the 32nd, the 64th and so on."""
     return count <= RECORDED or count & (count - 1) == 0
 
 
 class Injector:
-    """The faults of one component. `apply` gives it others while it runs."""
+    """The faults of one component. `apply` replaces them while it runs."""
 
     def __init__(self, component: str, clock: Clock, journal: Journal, crash: Crash, record: Record) -> None:
         self.component = component
@@ -128,7 +128,6 @@ class Injector:
         self.seen: Counter[str] = Counter()
 
     def apply(self, faults: Iterable[tuple[Fault, Progress]]) -> None:
-        """Have these faults, and no others, from now on."""
         pairs = [*faults]
         if self.decider is None:
             self.seen.clear()
@@ -148,7 +147,7 @@ class Injector:
     async def inject(
         self, call: Call | None, send: Callable[[], Awaitable[T]], discard: Callable[[T], Awaitable[None]]
     ) -> T:
-        """Send, unless a fault is in the way. Raises StatusError for an answer, OSError for a lost one.
+        """Sends, unless a fault is in the way. Raises StatusError for an answer, OSError for a lost one.
 
         A call of None names no resource: only an outage is in its way. `discard` takes a lost answer.
         """
@@ -157,7 +156,7 @@ class Injector:
         return await self._end(ending, send, discard)
 
     async def inject_local(self, call: Call, send: Callable[[], Awaitable[T]]) -> T:
-        """Does the same with a call to somebody on the same machine, which no outage is in the way of."""
+        """Injects as `inject` does into a call on the same machine, which no outage concerns."""
         if self.decider is None and not self._dying:
             return await send()
         return await self._end(await self._begin(call), send, _nothing)
@@ -186,7 +185,7 @@ class Injector:
         return answer
 
     async def _begin(self, call: Call | None) -> Firing | None:
-        """Count a call and let it wait as long as it is delayed. Returns what ends it."""
+        """Counts a call and delays it; None, or the firing that ends it."""
         if self._dying:
             await asyncio.Event().wait()  # nothing is sent any more
         if call is None or self.decider is None:
@@ -203,7 +202,7 @@ class Injector:
         return ending
 
     def _decide(self, call: Call) -> list[Firing]:
-        """Count a call, keep what was counted, and say what fires."""
+        """Counts a call, notes the counters in the journal and records the firings."""
         if self.decider is None:
             return []
         firings = self.decider.decide(call, self._now())
@@ -217,7 +216,7 @@ class Injector:
         fault, progress = firing.fault, firing.progress
         if not fault.when.counts or fault.at_once:
             self._journal.note(fault, progress)
-        if is_told(progress.fired) and fault.effect.kind is not Kind.CRASH:  # which has last words of its own
+        if is_recorded(progress.fired) and fault.effect.kind is not Kind.CRASH:  # it announces itself
             self._record(FIRED, str(firing))
 
     async def _die(self, firing: Firing) -> None:
@@ -228,7 +227,7 @@ class Injector:
     # -- outages
 
     def outage(self) -> Fault | None:
-        """Returns the outage that lasts."""
+        """None while no outage lasts."""
         return self.decider.outage(self._now()) if self.decider is not None else None
 
     def _outage_changed(self) -> None:
@@ -240,14 +239,14 @@ class Injector:
                 cut()
 
     async def _reach(self) -> None:
-        """Return once no outage is in the way. Raises ConnectionRefusedError while one refuses."""
+        """Waits until no outage is in the way. Raises ConnectionRefusedError while one refuses."""
         while (outage := self.outage()) is not None:
             if outage.effect.place == "refuse":
                 raise ConnectionRefusedError(111, "connect: connection refused")
             await self.over(outage)
 
     async def over(self, fault: Fault) -> None:
-        """Return when a fault that lasts has lasted its time, or is no longer there."""
+        """Waits until a fault that lasts has lasted its time, or is no longer there."""
         while (progress := self._progress(fault)) is not None:
             left = remaining(fault, progress, self._now())
             if left == 0.0:
@@ -259,7 +258,7 @@ class Injector:
         return next((progress for each, progress in known if each == fault), None)
 
     async def _changes(self, seconds: float | None) -> None:
-        """Return when the plan changes, after `seconds` at the latest."""
+        """Waits for a change of the plan, but `seconds` at the longest."""
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
         if seconds is not None:
             waits.append(asyncio.ensure_future(self._clock.sleep(seconds)))
@@ -280,8 +279,8 @@ class Injector:
     ) -> AsyncGenerator[bytes, None]:
         """Yields the lines of a watch as its faults let them through. Raises OSError where it breaks off.
 
-        `check` is called at the end of the lines, and may raise what that end means. Where lines have an
-        `end`, several may come at once.
+        `check` is called at the end of the lines, and may raise an error for it. Where lines have an `end`,
+        several may come at once.
         """
         try:
             async for line in lines:
@@ -316,7 +315,7 @@ class Injector:
                 if ending is None:
                     yield piece
                     if not arrived.empty():
-                        await asyncio.sleep(0)  # who reacts to an event may do so before the next one
+                        await asyncio.sleep(0)  # so that clients can react to an event before the next one
                 elif ending.fault.effect.kind is Kind.CRASH:
                     if ending.fault.effect.place == "after":
                         yield piece
@@ -336,13 +335,13 @@ class Injector:
             async for several in lines:
                 for line in _split(several, end):
                     into.put_nowait((self._now(), line))
-        except Exception as error:  # whoever reads the lines is to see it
+        except Exception as error:  # raised again by the reader of the lines
             into.put_nowait((self._now(), error))
         else:
             into.put_nowait((self._now(), None))
 
     async def _hold(self, event: Call, arrived: float) -> Firing | None:
-        """Wait as long as an event is held back. Returns what ends the watch instead of it."""
+        """Waits as long as an event is held back; None, or the firing that ends the watch instead of it."""
         due, ending = arrived, None
         for firing in self._decide(event):
             due += firing.delay
@@ -367,7 +366,7 @@ class ProcessFaults:
         self._plan = self._read(FaultPlan())
 
     def injector(self, component: str, crash: Crash, record: Record) -> Injector:
-        """Returns the injector of a component, with the faults that the plan has for it."""
+        """Registers a component; its injector has the faults of the plan until `forget`."""
         journal = FileJournal(self._directory, component)
         injector = Injector(component, self._clock, journal, crash, record)
         self._injectors[component] = injector, journal
@@ -375,13 +374,13 @@ class ProcessFaults:
         return injector
 
     def forget(self, component: str) -> None:
-        """Do without a component that has left the process."""
+        """Unregisters a component that has left the process."""
         known = self._injectors.pop(component, None)
         if known is not None:
             known[1].close()
 
     def reload(self) -> None:
-        """Read the plan again, and say in the journals that it is in effect."""
+        """Reads the plan again, and notes in the journals that it is in effect."""
         self._plan = self._read(self._plan)
         for injector, journal in [*self._injectors.values()]:
             self._apply(injector, journal)

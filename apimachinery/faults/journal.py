@@ -1,7 +1,7 @@
 """Files of faults: the plan of a cluster, and per component a journal of how far its faults have come.
 
-`plan.json` is written by whoever steers the cluster. Each component appends to a journal of its own, before
-anything comes of a fault: so it holds over a SIGKILL, and says how far a component came that is dead. Its
+`plan.json` is written by the cluster's commands. Each component appends to a journal of its own, before a
+fault has any effect: so the journal outlives a SIGKILL, and has the progress of a component that died. Its
 lines:
 
     {"applied": 7, "seen": {"update pods/status": 3}}             the plan of revision 7 is in effect
@@ -46,7 +46,7 @@ class FaultPlan:
     entries: tuple[PlannedFault, ...] = ()
 
     def of(self, component: str) -> Sequence[PlannedFault]:
-        """Returns the faults of a component, also those that were put into it together with another."""
+        """Includes faults that were put into the component together with another."""
         names = names_of(component)
         return [entry for entry in self.entries if entry.fault.component in names]
 
@@ -55,7 +55,7 @@ class FaultPlan:
 
 
 def load_plan(directory: Path) -> FaultPlan:
-    """Returns the plan in a directory, empty if there is none. Raises OSError, FaultError, KeyError."""
+    """Empty if there is no plan in the directory. Raises OSError, FaultError, KeyError."""
     try:
         value = orjson.loads((directory / PLAN).read_bytes())
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def load_plan(directory: Path) -> FaultPlan:
 
 @dataclass(slots=True)
 class Account:
-    """Holds what a journal says: up to which plan, the calls seen until then, how far each fault has come."""
+    """Contents of a journal: the plan in effect, the calls seen until then, the progress of each fault."""
 
     applied: int = 0
     seen: Counter[str] = field(default_factory=Counter)
@@ -74,12 +74,11 @@ class Account:
 
 
 def journal_path(directory: Path, component: str) -> Path:
-    """Returns the path of a component's journal."""
     return directory / f"{quote(component, safe='')}.jsonl"
 
 
 def read_account(path: Path) -> Account:
-    """Returns what a journal says; nothing if there is none. A line cut short by a crash is left out."""
+    """Empty if there is no journal. A line cut short by a crash is left out."""
     account = Account()
     try:
         lines = path.read_bytes().splitlines()
@@ -99,25 +98,22 @@ def read_account(path: Path) -> Account:
 
 
 class FileJournal:
-    """The journal of one component, as its process writes it."""
-
     def __init__(self, directory: Path, component: str) -> None:
         self._path = journal_path(directory, component)
         self._entries: dict[str, PlannedFault] = {}
         self._file = -1
 
     def take_up(self, entries: Sequence[PlannedFault], account: Account) -> list[tuple[Fault, Progress]]:
-        """Returns the faults of the plan with their counters; what is noted from now on is of these."""
+        """Pairs the plan's faults with their counters; later notes are about these entries."""
         self._entries = {entry.fault.id: entry for entry in entries}
         known = account.progress
         return [(e.fault, known.get((e.fault.id, e.generation)) or Progress()) for e in entries]
 
     def account(self) -> Account:
-        """Returns what the journal says by now."""
         return read_account(self._path)
 
     def applied(self, revision: int, seen: Counter[str]) -> None:
-        """Say that the plan of a revision is in effect, and what was called until now."""
+        """Notes that the plan of a revision is in effect, and the calls until now."""
         self._append({"applied": revision, "seen": dict(seen)})
         self.close()  # most components have no fault, and a process may have hundreds of them
 
@@ -132,7 +128,7 @@ class FileJournal:
         os.write(self._file, orjson.dumps(entry) + b"\n")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Closes the file; the next entry opens it again."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

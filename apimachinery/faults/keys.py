@@ -1,6 +1,6 @@
-"""Reads the values of a fault's keys, and the one key that names what goes wrong.
+"""Reads the values of a fault's keys, and the one key that names its effect.
 
-Each function raises FaultError with the key and what was found.
+Each function raises FaultError with the key and the value found.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ _PLACES = {Kind.DROP: ("request", "answer", "connection"), Kind.CRASH: ("before"
 
 
 class FaultError(ValueError):
-    """The fault cannot be used; the text names the key and says what is wrong."""
+    """The fault cannot be used; the text names the key and the mistake."""
 
 
 def number(body: Mapping[str, Any], key: str, default: int | None) -> int | None:
-    """Returns a whole number from 1 on."""
+    """Whole numbers from 1 on; `default` stands for a key that is not given."""
     value = body.get(key, default)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise FaultError(f"{key}: expected a whole number from 1 on, found {value!r}")
@@ -29,7 +29,7 @@ def number(body: Mapping[str, Any], key: str, default: int | None) -> int | None
 
 
 def text(body: Mapping[str, Any], key: str) -> str:
-    """Returns a text, empty where the key is not given."""
+    """Empty where the key is not given."""
     value = body.get(key, "")
     if not isinstance(value, str):
         raise FaultError(f"{key}: expected a text, found {value!r}")
@@ -37,7 +37,7 @@ def text(body: Mapping[str, Any], key: str) -> str:
 
 
 def flag(body: Mapping[str, Any], key: str) -> bool:
-    """Returns a truth value, false where the key is not given."""
+    """False where the key is not given."""
     value = body.get(key, False)
     if not isinstance(value, bool):
         raise FaultError(f"{key}: expected true or false, found {value!r}")
@@ -45,7 +45,7 @@ def flag(body: Mapping[str, Any], key: str) -> bool:
 
 
 def is_duration(value: Any) -> bool:
-    """Checks whether a value is a duration, without raising."""
+    """Never raises."""
     try:
         return isinstance(value, str) and parse_duration(value) >= 0
     except ValueError:
@@ -53,14 +53,14 @@ def is_duration(value: Any) -> bool:
 
 
 def duration(value: Any, key: str) -> float:
-    """Returns the seconds of a duration such as 200ms or 1m30s."""
+    """Seconds of a duration such as 200ms or 1m30s."""
     if not is_duration(value):
         raise FaultError(f"{key}: expected a duration such as 200ms or 5s, found {value!r}")
     return parse_duration(value)
 
 
 def read_effect(body: Mapping[str, Any]) -> Effect:
-    """Returns what goes wrong. Raises FaultError."""
+    """Reads the key of EFFECTS that is given. Raises FaultError."""
     key = next(key for key in EFFECTS if key in body)
     if key != "answer" and (wrong := [field for field in ("message", "retryAfter") if field in body]):
         raise FaultError(f"{wrong[0]}: only an answer has one")

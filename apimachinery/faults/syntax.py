@@ -24,7 +24,7 @@ At which of them:
 What goes wrong (one of these):
 
     answer: 409                      also 401, 403, 404, 410, 429, 500, 503, 504; `message`, `retryAfter` (s)
-    drop: request | answer           nobody hears the request; or it is done and the answer is lost
+    drop: request | answer           the request does not arrive; or it is done and the answer is lost
     drop: connection                 a watch breaks off at an event
     delay: 200ms                     or {min: 10ms, max: 2s}: before the request; of events, how much later
     stale: true | 5s                 events of a watch are held back
@@ -77,7 +77,7 @@ _RENEWING = ("get", "create", "update", "patch")
 
 
 def read(body: Mapping[str, Any], taken: Iterable[str] = ()) -> Fault:
-    """Returns the fault that a mapping describes; its id is none of those `taken`. Raises FaultError."""
+    """Reads a mapping; the fault's id is none of those `taken`. Raises FaultError."""
     check_keys(body)
     effect = read_effect(body)
     where = _selector(body, effect)
@@ -100,7 +100,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def check_keys(body: Mapping[str, Any]) -> None:
-    """Checks that every key is known and one effect is named. Raises FaultError."""
+    """Raises FaultError unless every key is known and exactly one of them names an effect."""
     for key in body:
         if key not in KEYS:
             hint = did_you_mean(str(key), KEYS) or f"; known are {', '.join(KEYS)}"
@@ -112,7 +112,7 @@ def check_keys(body: Mapping[str, Any]) -> None:
 
 
 def check_component(value: Any) -> str:
-    """Returns the name of a component. Raises FaultError if it can be none."""
+    """Raises FaultError if no component can have that name."""
     if not isinstance(value, str) or not value:
         raise FaultError("component: expected a component, such as scheduler or kubelet/node-1")
     kind, slash, name = value.partition("/")
@@ -167,7 +167,7 @@ def _verbs(body: Mapping[str, Any], event: str, effect: Effect, *, commits: bool
 
 
 def _plugin_calls(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the calls of drivers that a component makes."""
+    """Only kubelets call drivers."""
     return PLUGIN_CALLS if str(body.get("component")).startswith("kubelet/") else ()
 
 
@@ -195,7 +195,7 @@ def _event(body: Mapping[str, Any], effect: Effect) -> str:
 
 
 def _check_sides(component: str, where: Selector, effect: Effect) -> None:
-    """Raises FaultError for what cannot be told of a call on the side where it is looked at."""
+    """Raises FaultError for keys whose value is not known on the component's side of a call."""
     if not component.startswith("apiserver"):
         if where.user and component != "controller-manager":
             raise FaultError(f"user: {component} is one user; leave it out")
@@ -204,13 +204,13 @@ def _check_sides(component: str, where: Selector, effect: Effect) -> None:
         if where.event:
             raise FaultError("event: an API server has no watch; it crashes at a commit")
         if where.subresource not in ("", ANY):
-            raise FaultError("subresource: a commit does not tell it; leave it out")
+            raise FaultError("subresource: a commit does not have it; leave it out")
     elif where.name and where.verbs == ("create",):
         raise FaultError("name: an API server learns it after the request has come in; leave it out")
 
 
 def _check_plugin_calls(body: Mapping[str, Any], where: Selector, effect: Effect) -> None:
-    """Raises FaultError for what cannot happen to a kubelet's call of a driver."""
+    """Raises FaultError for effects and selectors that a kubelet's call of a driver cannot have."""
     called = [verb for verb in where.verbs if verb in PLUGIN_CALLS]
     if not called:
         return

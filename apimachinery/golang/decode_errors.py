@@ -1,6 +1,6 @@
 """Explains why a value does not fit a Go type, and finds fields that are unknown or given twice.
 
-The slow, precise companion of `go_roundtrip`, run only after an error.
+The slow, precise companion of `roundtrip`, run only after an error.
 
 Texts: encoding/json and sigs.k8s.io/json, api/resource/quantity.go, util/intstr, meta/v1/time.go (1.36).
 """
@@ -31,7 +31,6 @@ class Repeated(dict[str, Any]):
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, Any]]) -> "Repeated":
-        """Makes the object of the given pairs."""
         made = cls(pairs)
         made.pairs = tuple(pairs)
         return made
@@ -144,7 +143,7 @@ def _check_union(value: Any, schema: Schema, items: Schema) -> None:
 
 
 def explain(value: Any, schema: Schema) -> str:
-    """Returns Go's error for a `value` that is not of the schema's type; empty if it is."""
+    """Go's error for a `value` that is not of the schema's type; empty if it is."""
     finder = _Finder()
     try:
         finder.walk(value, schema, "", "")
@@ -215,7 +214,7 @@ def _check_int_or_string(value: Any, place: str) -> None:
 
 
 def corrupt_base64_offset(text: str) -> int | None:
-    """Returns the byte at which Go's decoder stops, None if `text` is base64."""
+    """Byte at which Go's decoder stops; None if `text` is base64."""
     clean = re.sub(r"[\r\n]", "", text)
     try:
         base64.b64decode(clean, validate=True)
@@ -250,7 +249,7 @@ def _time_text(text: str) -> str:
 
 
 def parse_time(text: str, layout: str) -> datetime:
-    """Returns the moment that `text` names, in UTC; raises ShapeError with the text of Go's time.Parse."""
+    """In UTC; raises ShapeError with the text of Go's time.Parse."""
     rest, parts = text, []
     for element, pattern in _LAYOUTS[layout]:
         match = re.match(pattern, rest)
@@ -300,7 +299,7 @@ def _check_time(value: Any, layout: str, place: str) -> None:
 
 
 def members(value: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
-    """Yields keys and values as they were given, and whether the key came before."""
+    """Yields keys and values as they were given, with True if the key came before."""
     seen: set[str] = set()
     for key, item in value.pairs if isinstance(value, Repeated) else value.items():
         yield key, item, key in seen
@@ -308,13 +307,12 @@ def members(value: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
 
 
 def kept_errors(errors: Iterable[str]) -> list[str]:
-    """Returns the strict errors that Go's decoder keeps: each once, and not too many."""
+    """Drops repeats of strict errors, and those beyond the 100 that Go's decoder keeps."""
     return list(islice(dict.fromkeys(errors), _MOST_STRICT_ERRORS))
 
 
 def strict_errors(value: Any, schema: Schema) -> list[str]:
-    """Returns errors such as `unknown field "a.b"` and `duplicate field "a.c"` in the order of the
-    document."""
+    """Errors such as `unknown field "a.b"` and `duplicate field "a.c"` in the order of the document."""
     return kept_errors(_strict(value, schema, ""))
 
 

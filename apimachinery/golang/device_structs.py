@@ -20,7 +20,7 @@ from kubeskew.apimachinery.versions import changes_until, is_between
 _OLDEST, _JSON_SINCE, _OMITS_ZERO_TIME = 31, 34, 34
 _METADATA: Final = "metav1.ObjectMeta"
 _ADDRESS: Final = "0xc000000000"
-# Of structs whose fields are named otherwise in JSON, beside their case.
+# Of structs whose fields have other names in JSON, not only another case.
 _JSON_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "resource.DeviceAttribute": {
         f"{name.title()}Value{many}": name + many
@@ -47,22 +47,20 @@ _Fields = list[list[str]]
 
 
 class DeviceStructs:
-    """Holds the internal types of one release."""
-
     def __init__(self, minor: int) -> None:
         self._minor = minor
         self._as_json = is_between(minor, _JSON_SINCE, None)
         self._shows_zero_time = not is_between(minor, _OMITS_ZERO_TIME, None)
 
     def shown(self, value: Any, type_: str) -> Unquoted:
-        """Returns the text of a value in JSON's names, of the internal type `type_`, as an error shows it."""
+        """Text in an error for a value that has JSON's names; `type_` is its internal type."""
         if self._as_json:
             return Unquoted(show(self._json(value, type_)))
         return Unquoted(self._go(value, type_.removeprefix("*")))
 
     @cached_property
     def _types(self) -> Mapping[str, _Fields | str | None]:
-        """Returns the types by name; read with the first that is shown."""
+        """Read for the first value that is shown."""
         data = files("kubeskew.apimachinery.data").joinpath("device_structs.json")
         document = json.loads(data.read_bytes())
         types: dict[str, _Fields | str | None] = document["types"]
@@ -148,18 +146,18 @@ class DeviceStructs:
 
 
 def imported_struct(value: Mapping[str, Any], type_: str) -> dict[str, Any]:
-    """Returns a struct of an imported type with its fields in Go's order."""
+    """Puts the fields of an imported type into Go's order, and leaves out others."""
     return {name: value[name] for name in _IMPORTED_ORDER[type_] if name in value}
 
 
 @lru_cache(maxsize=32)
 def device_structs(minor: int) -> DeviceStructs:
-    """Returns the types of a minor, made once; those of the oldest known stand for older ones."""
+    """Minors older than the oldest known have the types of that one."""
     return DeviceStructs(max(minor, _OLDEST))
 
 
 def _json_name(type_: str, name: str, value: Mapping[str, Any]) -> str:
-    """Returns the key of `value` that holds the Go field `name`."""
+    """The key of `value` that holds the Go field `name`; empty if none does."""
     renamed = _JSON_NAMES.get(type_, {}).get(name)
     if renamed is not None:
         return renamed

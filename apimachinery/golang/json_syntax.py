@@ -23,7 +23,7 @@ class _EndError(Exception):
 
 
 def check(data: bytes) -> None:
-    """Raise JSONSyntaxError with Go's text if `data` is not one JSON value."""
+    """Raises JSONSyntaxError with Go's text if `data` is not one JSON value."""
     scanner = _Scanner(data)
     try:
         scanner.value()
@@ -64,7 +64,7 @@ class _Scanner:
                 return
 
     def _opens(self, open_: list[int]) -> bool:
-        """Returns whether a bracket was opened that is not empty, so that a value comes next."""
+        """True if a bracket was opened that is not empty, so that a value comes next."""
         first = self.peek()
         if first == ord("{"):
             self.at += 1
@@ -83,8 +83,7 @@ class _Scanner:
         return False
 
     def _closes(self, open_: list[int]) -> bool:
-        """Reads what follows a value; returns True if the innermost bracket closes, False if another value
-        follows."""
+        """Reads on behind a value: True if the innermost bracket closes, False if another value follows."""
         self.space()
         byte = self.peek()
         if open_[-1] == ord("{"):
@@ -185,7 +184,7 @@ _SPECIAL = {
 
 
 def _quoted(byte: int) -> str:
-    """Returns a byte, which Go takes for the character of that number, as Go quotes a character."""
+    """Go takes the byte for the character of that number, and quotes this one."""
     if byte in _SPECIAL:
         return _SPECIAL[byte]
     if byte < 0x20 or byte == 0x7F:

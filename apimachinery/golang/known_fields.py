@@ -22,7 +22,7 @@ Decode = Callable[[Object], Object]
 
 
 def known_fields(value: Any, schema: Schema) -> Any:
-    """Returns `value` without the fields that the schema does not have; `value` itself if there are none.
+    """Drops fields that the schema does not have; the result is `value` itself if there are none.
 
     A value of another type than the schema's is left as it is. Does not change its arguments.
     """
@@ -32,7 +32,7 @@ def known_fields(value: Any, schema: Schema) -> Any:
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def _walk(schema: Schema) -> Walk | None:
-    """Returns the walk of one schema, made once; None where no struct is below."""
+    """Made once per schema; None where no struct is below."""
     if schema.kind is Kind.OBJECT:
         return None if schema.preserve_unknown and not schema.fields else _object(schema)
     if schema.kind not in {Kind.LIST, Kind.MAP} or schema.items is None:
@@ -102,13 +102,13 @@ def _map(inner: Walk) -> Walk:
 
 
 def as_is(obj: Object) -> Object:
-    """Returns the object with all that the server has sent, as dynamic clients do."""
+    """Keeps all that the server has sent, as dynamic clients do."""
     return obj
 
 
 @cache
 def decoder(version: Version) -> Decode:
-    """Returns what decodes objects by the types of a release, made once per process."""
+    """Decodes by the types of a release; made once per process."""
     catalogue = catalogue_for(version)
     schemas: dict[tuple[str, str], Schema | None] = {}
 

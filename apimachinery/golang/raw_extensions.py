@@ -1,9 +1,9 @@
 """Keeps the bytes of RawExtension fields: opaque parameters, device data, the data of revisions.
 
-Go holds such a field as it was sent, white space and the spelling of numbers included. So two that mean
-the same may differ, an immutable one among them; answers have them without white space, in the order written.
-A JSON or merge patch takes them from such an answer; a strategic merge patch, and an apply that changes
-something, write them anew with sorted keys.
+Go holds a raw field as it was sent, white space and the spelling of numbers included. So two of the same
+value may differ, and an update that only spells an immutable one otherwise is refused; answers have them
+without white space, in the order written. A JSON or merge patch takes them from an answer; a strategic
+merge patch, and an apply that changes something, write them again, with sorted keys.
 
 Source: k8s.io/apimachinery/pkg/runtime/extension.go (RawExtension) and encoding/json (compact), 1.36.
 """
@@ -36,9 +36,9 @@ _scan = json.JSONDecoder(strict=False).raw_decode  # from a position: the value,
 
 
 class RawObject(dict[str, Any]):
-    """A JSON object with the bytes that it was written as; equal to what was written alike.
+    """A JSON object with the bytes that it was written as; equal to another one with the same bytes.
 
-    It is also equal to a plain one that means the same, for that has no bytes yet.
+    It is also equal to a plain object of the same value, which has no bytes yet.
     """
 
     __slots__ = ("text",)
@@ -61,7 +61,7 @@ class RawObject(dict[str, Any]):
 
 
 def with_text(value: dict[str, Any], text: bytes) -> dict[str, Any]:
-    """Returns an object with the bytes that it was written as; without them if no store could read them.
+    """Keeps the bytes that an object was written as, unless no store could read them.
 
     Go keeps text that is no UTF-8 and halves of surrogate pairs; here they are U+FFFD, as in other fields.
     """
@@ -77,30 +77,30 @@ _Places = Mapping[str, "_Places | None"]
 
 
 class RawFields:
-    """Finds the raw fields of one type."""
-
     def __init__(self, places: _Places) -> None:
         self._places = places
         self._names = tuple(sorted(b'"%b"' % name.encode() for name in set(_names(places))))
 
     def may_be_in(self, data: bytes) -> bool:
-        """Decides cheaply whether JSON may have such a field."""
+        """Searches for the names alone: false means that the JSON has no raw field, true that it may have
+        some."""
         return any(name in data for name in self._names)
 
     def keep(self, value: Any, data: bytes) -> None:
-        """Has the fields of `value`, which was parsed from the JSON in `data`, keep their bytes."""
+        """Stores the bytes of each raw field of `value`, which was parsed from the JSON in `data`."""
         if isinstance(value, dict):
             text = data.decode("utf-8", "replace")
             _keep(text, _after_space(text, 0), value, self._places)
 
     def carry(self, value: Any, before: Any) -> None:
-        """Has the fields of `value` that mean what those of `before` do be written as these are."""
+        """Rewrites raw fields of `value` as those of `before` were written that have the same value."""
         known = {_sorted(item): item.text for item in self.of(before)}
         if known:
             self._rewrite(value, lambda item: known.get(_sorted(item)) or text_of(item))
 
     def keep_texts(self, value: Any, before: Any) -> None:
-        """Has the fields of a patched `value` keep what an answer with `before` says of them."""
+        """Rewrites raw fields of a patched `value` as an answer with `before` had them; a new value is
+        written by orjson."""
         known = {orjson.dumps(item): compact(item.text) for item in self.of(before)}
 
         def text(item: dict[str, Any]) -> bytes:
@@ -110,20 +110,20 @@ class RawFields:
         self._rewrite(value, text)
 
     def sort(self, value: Any) -> None:
-        """Has the fields of `value` that do not know their bytes be written as Go writes a map."""
+        """Rewrites raw fields of `value` without bytes as Go writes a map."""
         for holder, name, item in list(_found(value, self._places)):
             if not isinstance(item, RawObject):
                 holder[name] = marshalled(item)
 
     def make_compact(self, value: Any) -> bool:
-        """Has the fields of `value` be as they are answered; returns whether any changes."""
+        """Rewrites raw fields of `value` as they are answered; False if none changes."""
         changed = any(compact(item.text) != item.text for item in self.of(value))
         if changed:
             self._rewrite(value, lambda item: compact(text_of(item)))
         return changed
 
     def of(self, value: Any) -> Iterator[RawObject]:
-        """Returns the fields that know their bytes."""
+        """Only fields with bytes."""
         return (item for _, _, item in _found(value, self._places) if isinstance(item, RawObject))
 
     def _rewrite(self, value: Any, text: Callable[[dict[str, Any]], bytes]) -> None:
@@ -133,7 +133,7 @@ class RawFields:
 
 
 def text_of(item: Any) -> bytes:
-    """Returns the JSON that a raw field was written as, as far as that is known."""
+    """The bytes of a RawObject; any other value is written by orjson."""
     return item.text if isinstance(item, RawObject) else orjson.dumps(item)
 
 
@@ -142,34 +142,32 @@ def _sorted(value: Any) -> bytes:
 
 
 def marshalled(value: Any) -> RawObject:
-    """Returns an object as Go writes a map: with sorted keys at every level."""
+    """Go writes a map with sorted keys at every level."""
     text = compact(_sorted(as_written(value)))
     return RawObject(orjson.loads(text), text)
 
 
 def plain(value: Any) -> Any:
-    """Returns a copy of JSON whose raw fields have forgotten how they were written."""
+    """Copies JSON; raw fields lose their bytes."""
     return orjson.loads(orjson.dumps(value))
 
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def raw_fields(schema: Schema) -> RawFields | None:
-    """Returns the raw fields of a type, None if it has none."""
+    """None if the type has no raw field."""
     places = _places(schema, ())
     return RawFields(places) if places else None
 
 
 def compact(text: bytes) -> bytes:
-    """Returns JSON as Go answers it: without white space, and with what HTML cares for escaped."""
+    """Removes white space, and escapes the characters `<>&` and U+2028 and U+2029, as Go does in answers."""
     if _UNTIDY.search(text) is None:
         return text
     return _STRING_OR_SPACE.sub(_compacted, text)
 
 
 def dumps(value: Any) -> tuple[bytes, bool]:
-    """Returns a value as JSON with its raw fields as they were written, and whether that is how it is
-    answered.
-    """
+    """Writes raw fields as their bytes; the flag is true if these are compact, as answers need them."""
     tidy = True
 
     def written(item: Any) -> Any:
@@ -219,7 +217,7 @@ def _places(schema: Schema | None, above: tuple[Schema, ...]) -> _Places:
 
 
 def _found(value: Any, places: _Places) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """Returns where each raw field is: its holder, its name, and the object in it."""
+    """Each raw field as its holder, its name and the object in it."""
     items = places.get("")
     if items is not None:
         for item in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
@@ -241,7 +239,8 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _keep(text: str, at: int, value: Any, places: _Places) -> int:
-    """Gives the raw fields of `value`, which is at `at` in `text`, their bytes; returns where it ends."""
+    """Stores the bytes of the raw fields of `value`, which begins at `at` in `text`; the result is its
+    end."""
     items = places.get("")
     if text[at] == "{" and isinstance(value, dict):
         return _keep_members(text, at, value, places if items is None else None, items)

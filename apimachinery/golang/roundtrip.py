@@ -3,7 +3,7 @@
 Unknown fields and nulls go, empty values of `omitempty` fields go, zero values of the other fields appear
 (`status: {}`, `resources: {}`), quantities, times and bytes get their canonical text. A schema becomes nested
 closures once; an object then costs one walk along its values. A value of the wrong Go type raises
-`WrongShape`; `apimachinery.go_decode_errors` finds the text for it.
+`WrongShape`; `decode_errors` finds the text for it.
 """
 
 import base64
@@ -28,16 +28,16 @@ _ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class WrongShape(Exception):  # noqa: N818 - the answer to it is made by its catcher
-    """A value does not have the Go type that the schema says."""
+    """A value does not have the Go type of the schema."""
 
 
 def normalise(value: Any, schema: Schema) -> Any:
-    """Returns `value` as Go would write it again; raises WrongShape. Changes neither argument."""
+    """Raises WrongShape. Changes neither argument."""
     return normaliser(schema)(value, [])
 
 
 def normalise_and_report(value: Any, schema: Schema) -> tuple[Any, bool]:
-    """Normalises like `normalise`; also returns whether a field was dropped that the schema does not have."""
+    """Normalises like `normalise`; the flag is true if a field was dropped that the schema does not have."""
     unknown: list[str] = []
     return normaliser(schema)(value, unknown), bool(unknown)
 
@@ -61,7 +61,7 @@ def zero(schema: Schema) -> Any:
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def normaliser(schema: Schema) -> Normaliser:
-    """Returns the normaliser of one schema; made once."""
+    """Made once per schema."""
     match schema.kind:
         case Kind.OBJECT:
             return _object(schema)
@@ -138,7 +138,7 @@ _INT32 = _integer(*_INT_RANGES["int32"])
 
 @remembered(8192)
 def canonical_quantity(text: str) -> str:
-    """Returns the canonical text of a quantity; raises ValueError with upstream's text."""
+    """Raises ValueError with upstream's text."""
     return Quantity.parse(text.strip()).canonical()
 
 
@@ -178,7 +178,7 @@ def _micro_time(value: Any, _: list[str]) -> Any:
 
 @remembered(4096)
 def _canonical_time(text: str, layout: str) -> str | None:
-    """Returns the time as Go writes it; None for Go's zero time, which Go writes as null."""
+    """None for Go's zero time, which Go writes as null; raises WrongShape."""
     try:
         moment = decode_errors.parse_time(text, layout)
     except ValueError as error:
@@ -260,8 +260,7 @@ def _schema_or(schema: Schema) -> Normaliser:
 
 
 def always_written(field: Field) -> bool:
-    """Returns whether Go writes an unset field too: one without `omitempty`, or a struct that is not a
-    pointer."""
+    """True if Go writes an unset field, too: one without `omitempty`, or a struct that is not a pointer."""
     if not field.omit_empty:
         return True
     return field.schema.kind is Kind.OBJECT and not field.pointer

@@ -101,16 +101,13 @@ _MERGE_KEY = object()
 
 
 class _Map:
-    """A mapping that is being read."""
-
     def __init__(self) -> None:
         self.value: dict[str, Any] = {}
         self.key: Any = _NO_KEY
         self.merged: list[dict[str, Any]] = []
 
     def finish(self) -> dict[str, Any]:
-        """Returns the map with the keys from `<<`, which its own keys override; the first of several
-        sources wins."""
+        """Adds the keys from `<<`, which the map's own keys override; of several sources the first wins."""
         if self.merged:
             own = dict(self.value)
             self.value.clear()  # kept as the same object: an anchor may refer to it
@@ -121,8 +118,6 @@ class _Map:
 
 
 class _Builder:
-    """Builds a value from events."""
-
     def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._open: list[_Map | list[Any]] = []
@@ -133,7 +128,7 @@ class _Builder:
         self.repeated: list[str] = []
 
     def read(self) -> Any:
-        """Returns the value of the first document."""
+        """Reads the first document alone."""
         while True:
             event = self._loader.get_event()
             if event is None or isinstance(event, yaml.DocumentEndEvent | yaml.StreamEndEvent):
@@ -187,7 +182,6 @@ class _Builder:
         self._put(value)
 
     def _put(self, value: Any) -> None:
-        """Adds a finished value to the innermost open map or list."""
         if not self._open:
             self._root = value
             return
@@ -247,7 +241,7 @@ def _key(key: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Returns a value as `%#v` prints it."""
+    """Go's `%#v` of a value."""
     if isinstance(value, dict):
         inner = ", ".join(f"{quoted(name)}:{_shown(item)}" for name, item in value.items())
         return f"map[interface {{}}]interface {{}}{{{inner}}}"
@@ -259,7 +253,7 @@ def _shown(value: Any) -> str:
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """Returns the first document of `body`, and the strict errors of repeated keys; raises YAMLBodyError."""
+    """The first document of `body`, and the strict errors of repeated keys; raises YAMLBodyError."""
     try:
         loader = _Loader(body.decode("utf-8", "replace"))
         try:
@@ -283,7 +277,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def _text(error: yaml.YAMLError) -> str:
-    """Returns libyaml's error with the line number that goyaml would give."""
+    """Adds the line number that goyaml would have to libyaml's error."""
     if isinstance(error, yaml.reader.ReaderError):
         return f"yaml: {error.reason}"
     if not isinstance(error, yaml.MarkedYAMLError):

@@ -1,1 +1,2 @@
-"""Keeps plain numbers for Prometheus: families of series (`series`), and those of queues (`queues`)."""
+"""Keeps plain numbers for Prometheus: families of series and queues (`series`), those of a process, and their
+text."""

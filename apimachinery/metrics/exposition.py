@@ -26,10 +26,10 @@ def content_type(version: Version) -> str:
 
 
 def exposition(collected: "Iterable[Metric]", version: Version, *, checked: bool = True) -> bytes:
-    """Returns the text of all families that have series, in the order of their names.
+    """Writes all families that have series, in the order of their names.
 
-    What is not `checked` decides by its own features which families it has, and shows those too that have no
-    series: scenarios ask whether a component knows a metric.
+    Without `checked` the component's own features limit the families, and those without series are shown,
+    too: scenarios ask whether a component knows a metric.
     """
     known, ever, found = families(version.minor), known_names(), {}
     for metric in collected:
@@ -43,7 +43,7 @@ def exposition(collected: "Iterable[Metric]", version: Version, *, checked: bool
 
 
 def _family_name(metric: "Metric", known: dict[str, Family]) -> str:
-    """Returns the name under which a family is listed: counters end in `_total` as a rule."""
+    """Adds `_total` to a counter, unless upstream's name lacks it."""
     if metric.type != "counter" or metric.name in known:
         return metric.name
     return f"{metric.name}_total"
@@ -62,7 +62,7 @@ def _lines(name: str, metric: "Metric", family: Family | None, *, empty: bool) -
 
 
 def _samples(name: str, metric: "Metric") -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yields lines with what they are sorted by: the series' labels, then bounds, sum and count."""
+    """Yields lines with their sort key: the series' labels, then bounds, sum and count."""
     for sample in metric.samples:
         ending = sample.name.removeprefix(metric.name) if metric.type in {"histogram", "summary"} else ""
         if ending in {"_created", "_gsum", "_gcount"} or sample.name.endswith("_created"):

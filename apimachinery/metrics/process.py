@@ -1,9 +1,8 @@
 """Makes the families that every component has: its process, build, gates and number of families.
 
-`/version` says the same of a component's build. There are no families of Go's runtime (`go_*`), because there
-is none. Sources, 1.36:
-component-base/metrics/{version.go,registry.go,processstarttime.go}, prometheus/features/metrics.go,
-client_golang/prometheus/process_collector_procfsenabled.go.
+`/version` has the same fields of a component's build. There are no families of Go's runtime (`go_*`), because
+there is none. Sources, 1.36: component-base/metrics/{version.go,registry.go,processstarttime.go},
+prometheus/features/metrics.go, client_golang/prometheus/process_collector_procfsenabled.go.
 """
 
 import hashlib
@@ -35,7 +34,7 @@ _BUILD_LABELS = {
 
 
 def build_information(version: Version) -> dict[str, str]:
-    """Returns the fields of version.Info that tell about the build, by their names in JSON."""
+    """Fields of version.Info about the build, by their names in JSON."""
     return {
         "gitVersion": version.git_version,
         "gitCommit": hashlib.sha1(version.git_version.encode(), usedforsecurity=False).hexdigest(),
@@ -48,7 +47,7 @@ def build_information(version: Version) -> dict[str, str]:
 
 
 class ProcessMetrics:
-    """Collects, when somebody looks, what no code counts."""
+    """Collects, at each scrape, numbers that no code counts."""
 
     def __init__(self, registry: "CollectorRegistry", environment: Environment) -> None:
         self._registry = registry
@@ -58,11 +57,10 @@ class ProcessMetrics:
         registry.register(self)
 
     def describe(self) -> "Iterator[Metric]":
-        """Yields nothing: these names are nobody else's."""
+        """Yields nothing: no other collector has these names."""
         yield from ()
 
     def collect(self) -> "Iterator[Metric]":
-        """Yields the families, for the registry."""
         if self._looking:  # counting the families collects them
             return
         self._looking = True
@@ -122,7 +120,7 @@ class ProcessMetrics:
         yield compatible
 
     def _shown(self) -> "Iterator[Metric]":
-        """Yields how many families are registered, by stability, and how many of them are not shown."""
+        """Counts the families that are registered, by stability, and those of them that are not shown."""
         from prometheus_client.core import CounterMetricFamily
 
         minor = self._environment.version.minor
@@ -145,7 +143,7 @@ class ProcessMetrics:
 
 
 def _network() -> Iterator[tuple[str, str, int]]:
-    """Yields what passed through the machine's network, as the library counts it."""
+    """Bytes that passed through the machine's network, as the library counts them."""
     file = _PROC / "net" / "netstat"
     lines = file.read_text().splitlines() if file.exists() else []
     for names, values in zip(lines[::2], lines[1::2], strict=False):

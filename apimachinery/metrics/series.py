@@ -1,9 +1,9 @@
-"""Counts in plain numbers, which become metrics of Prometheus when somebody looks.
+"""Counts in plain numbers, which become metrics of Prometheus at each scrape.
 
-What the library counts costs more: a histogram of its own is some twenty objects with locks, and an
-observation goes through its bounds one by one. These families are of what is counted for every request, item
-of a queue or plugin. They are used as the library's: `family.labels("a", "b").inc()`. The `workqueue_*`
-families say how long items wait and are worked on, by the queue's name.
+The library's own series cost more: a histogram of its own is some twenty objects with locks, and an
+observation goes through its bounds one by one. These families are counted for every request, item of a queue
+or plugin. They are used as the library's: `family.labels("a", "b").inc()`. The `workqueue_*` families say how
+long items wait and are worked on, by the queue's name.
 
 Which families upstream's components have at each minor (type, labels, buckets, stability) is in
 `apimachinery/data/metrics.json`; its `origin` names the releases. Minors before the first of them are taken
@@ -44,7 +44,7 @@ _LABELS = ["name"]
 
 
 class Family(NamedTuple):
-    """A family as upstream registers it; `custom` is the type of what a collector of its own makes."""
+    """A family as upstream registers it; `custom` is the type of a family that a collector makes."""
 
     type: str
     stability: str
@@ -54,7 +54,7 @@ class Family(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Returns what stands before the help text."""
+        """Goes before the help text."""
         since = f" (Deprecated since {self.deprecated})" if self.deprecated else ""
         return f"[{self.stability}]{since}"
 
@@ -78,19 +78,19 @@ def _rows(minor: int) -> dict[str, Any]:
 
 @cache
 def families(minor: int) -> dict[str, Family]:
-    """Returns the families of a minor that are not hidden, by name."""
+    """Families of a minor that are not hidden."""
     return {name: family for name, family in _known(minor).items() if not _hidden(family, minor)}
 
 
 @cache
 def hidden(minor: int) -> tuple[str, ...]:
-    """Returns the names of those that are deprecated and no longer shown (registry.go, shouldHide)."""
+    """Names of families that are deprecated and no longer shown (registry.go, shouldHide)."""
     return tuple(name for name, family in _known(minor).items() if _hidden(family, minor))
 
 
 @cache
 def known_names() -> frozenset[str]:
-    """Returns the names that a family has at any minor."""
+    """Names that a family has at any minor."""
     table = _table()
     return frozenset(
         {*table["families"], *(name for one in table["changes"].values() for name in one["new"])}
@@ -98,7 +98,7 @@ def known_names() -> frozenset[str]:
 
 
 def nearest(name: str, minor: int) -> Family:
-    """Returns a family as the minor has it, or the nearest minor that has it."""
+    """Looks a family up at the minor, or else at the nearest minor that has it."""
     minors = sorted(range(OLDEST_MINOR, NEWEST_MINOR + 1), key=lambda other: abs(other - minor))
     return next(known[name] for known in map(_known, minors) if name in known)
 
@@ -127,20 +127,17 @@ def _hidden(family: Family, minor: int) -> bool:
 
 
 class NumberSeries:
-    """Holds the number that one set of labels has."""
-
     __slots__ = ("value",)
 
     def __init__(self) -> None:
         self.value: float = 0
 
     def inc(self, amount: float = 1) -> None:
-        """Adds to the number."""
         self.value += amount
 
 
 class HistogramSeries:
-    """Holds the observations that one set of labels has: how many up to each bound, and their sum."""
+    """Observations of one set of labels: their numbers up to each bound, and their sum."""
 
     __slots__ = ("_bounds", "counts", "total")
 
@@ -151,50 +148,45 @@ class HistogramSeries:
 
     @property
     def bounds(self) -> Sequence[float]:
-        """Returns the upper bounds by which it counts."""
         return self._bounds
 
     @property
     def count(self) -> int:
-        """Returns how many observations there are."""
         return sum(self.counts)
 
     def set_all(self, value: float, count: int) -> None:
-        """Makes it hold so many observations of one value, and nothing else."""
+        """Replaces all observations by `count` of one value."""
         self.counts = [0] * len(self.counts)
         self.counts[bisect_left(self._bounds, value)] = count
         self.total = value * count
 
     def copy(self, finer: "HistogramSeries") -> None:
-        """Takes over the observations of one that has all of these bounds, and more."""
+        """Copies the observations of a histogram that has all of these bounds, and more."""
         self.counts = [0] * len(self.counts)
         for bound, count in zip((*finer.bounds, math.inf), finer.counts, strict=True):
             self.counts[bisect_left(self._bounds, bound)] += count
         self.total = finer.total
 
     def add_up(self, others: "Sequence[HistogramSeries]") -> None:
-        """Makes it hold the observations of others with the same bounds, and nothing else."""
+        """Replaces all observations by those of others with the same bounds."""
         self.counts = [sum(counts) for counts in zip(*(other.counts for other in others), strict=True)]
         self.total = sum(other.total for other in others)
 
     def add(self, other: "HistogramSeries") -> None:
-        """Adds the observations of another with the same bounds."""
         self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
         self.total += other.total
 
     def observe_times(self, value: float, times: int) -> None:
-        """Adds so many observations of one value."""
         self.counts[bisect_left(self._bounds, value)] += times
         self.total += value * times
 
     def observe(self, value: float) -> None:
-        """Adds an observation."""
         self.counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
 
 class _Family(ABC, Generic[_S]):
-    """Holds the series of one name, by the values of their labels."""
+    """The series of one name, by the values of their labels."""
 
     def __init__(
         self, name: str, text: str, labels: Sequence[str], registry: "CollectorRegistry | None" = None
@@ -206,22 +198,21 @@ class _Family(ABC, Generic[_S]):
             registry.register(self)
 
     def labels(self, *values: str) -> _S:
-        """Returns the series of these values, which is there from now on."""
+        """Begins the series of these values if it is new."""
         series = self._series.get(values)
         if series is None:
             series = self._series[values] = self._begun()
         return series
 
     def at(self, **labels: str) -> _S:
-        """Returns the series with these labels, of which the family may have fewer; others are empty."""
+        """Labels that the family does not have are ignored, and those that are not given are empty."""
         return self.labels(*(labels.get(name, "") for name in self._labels))
 
     def clear(self) -> None:
-        """Forgets the series, as those of what may be gone."""
+        """Removes all series, because their objects may be gone."""
         self._series.clear()
 
     def has_label(self, name: str) -> bool:
-        """Returns whether the family has a label."""
         return name in self._labels
 
     def describe(self) -> "Iterator[Metric]":
@@ -240,8 +231,6 @@ class _Family(ABC, Generic[_S]):
 
 
 class _Numbers(_Family[NumberSeries]):
-    """Holds numbers, whatever kind of metric they are."""
-
     def _begun(self) -> NumberSeries:
         return NumberSeries()
 
@@ -256,7 +245,7 @@ class _Numbers(_Family[NumberSeries]):
 
 
 class Counters(_Numbers):
-    """Holds numbers that only grow; the library appends `_total` to their name."""
+    """Numbers that only grow; the library appends `_total` to their name."""
 
     def _empty(self) -> "CounterMetricFamily":
         from prometheus_client.core import CounterMetricFamily
@@ -265,8 +254,6 @@ class Counters(_Numbers):
 
 
 class Gauges(_Numbers):
-    """Holds numbers that grow and shrink."""
-
     def _empty(self) -> "GaugeMetricFamily":
         from prometheus_client.core import GaugeMetricFamily
 
@@ -274,8 +261,6 @@ class Gauges(_Numbers):
 
 
 class Histograms(_Family[HistogramSeries]):
-    """Holds observations, counted by upper bounds."""
-
     def __init__(
         self,
         name: str,
@@ -289,7 +274,6 @@ class Histograms(_Family[HistogramSeries]):
 
     @property
     def bounds(self) -> Sequence[float]:
-        """Returns the upper bounds by which its series count."""
         return self._bounds
 
     def _begun(self) -> HistogramSeries:
@@ -318,21 +302,19 @@ class Families:
         self._minor = version.minor
 
     def counters(self, name: str, text: str) -> Counters:
-        """Returns a family of counters; one without labels has its series from the start, as Go's."""
+        """A family without labels has its series from the start, as Go's."""
         family = Counters(name.removesuffix("_total"), text, self._fact(name).labels, self._registry)
         return _begun(family, self._fact(name))
 
     def gauges(self, name: str, text: str) -> Gauges:
-        """Returns a family of gauges."""
         return _begun(Gauges(name, text, self._fact(name).labels, self._registry), self._fact(name))
 
     def histograms(self, name: str, text: str) -> Histograms:
-        """Returns a family of histograms."""
         fact = self._fact(name)
         return _begun(Histograms(name, text, fact.labels, fact.buckets, self._registry), fact)
 
     def collector(self, collects: "Collector") -> None:
-        """Registers what makes its families itself."""
+        """Registers an object that makes its families itself."""
         self._registry.register(collects)
 
     def _fact(self, name: str) -> Family:
@@ -340,7 +322,7 @@ class Families:
 
 
 def unseen_families() -> Families:
-    """Returns the maker of families that nobody reads, for what counts without a server."""
+    """Makes families that nobody reads, for code that counts without a server."""
     from prometheus_client import CollectorRegistry
 
     return Families(CollectorRegistry(), Version(NEWEST_MINOR))
@@ -356,7 +338,7 @@ def _begun(family: _F, fact: Family) -> _F:
 
 
 class QueueMetrics:
-    """The metrics of all queues of a process; queues with the same name share what is counted."""
+    """The metrics of all queues of a process; queues with the same name share their series."""
 
     def __init__(self, registry: "CollectorRegistry", clock: Clock) -> None:
         self.clock = clock
@@ -368,7 +350,7 @@ class QueueMetrics:
         registry.register(self)
 
     def collect(self) -> "Iterator[Metric]":
-        """Yields what queues hold now, for the registry."""
+        """Yields the queues' current items, for the registry."""
         from prometheus_client.core import GaugeMetricFamily
 
         depth = GaugeMetricFamily("workqueue_depth", "Items that wait.", labels=_LABELS)
@@ -395,7 +377,7 @@ def _seconds(name: str, text: str, registry: "CollectorRegistry") -> Histograms:
 
 
 class QueueMeter:
-    """The metrics of one queue, which reports to it what happens to items."""
+    """The metrics of one queue, which reports the events of its items to it."""
 
     def __init__(self, metrics: QueueMetrics, name: str) -> None:
         self._clock = metrics.clock
@@ -407,11 +389,11 @@ class QueueMeter:
 
     @property
     def depth(self) -> int:
-        """Returns how many items wait."""
+        """Counts the items that wait."""
         return len(self._added_at)
 
     def ages(self) -> list[float]:
-        """Returns for how many seconds each item has been in work."""
+        """Seconds that each item has been in work."""
         now = self._clock.monotonic()
         return [now - begun for begun in self._begun_at.values()]
 

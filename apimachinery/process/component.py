@@ -1,7 +1,7 @@
 """A component as a process: its flags, its health and metrics, its start and its end.
 
-Controller manager, scheduler and kubelet are each an `async main(ctx)`; this module holds what is the same
-around them. The API server shares the types of flags, but not `run_component`.
+Controller manager, scheduler and kubelet are each an `async main(ctx)`; this module has the code around them
+that they share. The API server shares the types of flags, but not `run_component`.
 """
 
 import asyncio
@@ -55,7 +55,8 @@ class ComponentOptions:
 
 @dataclass(frozen=True, slots=True)
 class ComponentContext:
-    """The arguments of a component's `main`. It returns once `stop` is set and all it began has ended."""
+    """The arguments of a component's `main`. `main` returns once `stop` is set and all that it began has
+    ended."""
 
     name: str
     environment: Environment
@@ -78,7 +79,7 @@ class ComponentContext:
         """Writes a component's start, stop or failure to the server's log; a server that does not answer
         misses it.
 
-        `client` is the component's own, where a process is several: each may speak of itself alone.
+        `client` is the component's own in a process of several: each may announce only itself.
         """
         from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 
@@ -107,8 +108,6 @@ class ComponentContext:
 
 
 class VersionParam(click.ParamType[Version]):
-    """A Kubernetes version on the command line."""
-
     name = "version"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Version:
@@ -122,7 +121,6 @@ class VersionParam(click.ParamType[Version]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Returns the releases that are supported, for a shell's completion."""
         return [CompletionItem(text) for text in map(str, SUPPORTED) if text.startswith(incomplete)]
 
 
@@ -139,8 +137,6 @@ gates_option = click.option(
 
 
 class BugsParam(click.ParamType[dict[str, bool]]):
-    """Known bugs that are switched on the command line."""
-
     name = "bugs"
 
     def convert(
@@ -230,8 +226,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def parse_gates(version: Version, text: str, bugs: Mapping[str, bool]) -> FeatureGates:
-    """Returns the gates of `version` as `text` sets them; raises a usage error (exit 2) where upstream
-    refuses the flag."""
+    """Raises a usage error (exit 2) where upstream refuses the flag."""
     try:
         return FeatureGates.parse(version, text, bugs)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Holds what a component serves about its health: readiness checks, JSON pages and metrics."""
+"""The health of a component as it is served: readiness checks, JSON pages and metrics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ WAIT: Final = "wait"
 
 
 class Check(NamedTuple):
-    """A named readiness check; it returns True, or a text that says what is missing."""
+    """A named readiness check: True, or a text about what is missing."""
 
     name: str
     run: Callable[[], bool | str]
@@ -28,7 +28,7 @@ class Health:
     version: Version = field(default_factory=lambda: Version(NEWEST_MINOR))  # of which metrics are written
     checks: list[Check] = field(default_factory=list)
     pages: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    more_metrics: dict[str, "CollectorRegistry"] = field(default_factory=dict)  # by path, beside /metrics
+    more_metrics: dict[str, "CollectorRegistry"] = field(default_factory=dict)  # by path, besides /metrics
 
     def add_check(self, name: str, run: Callable[[], bool | str]) -> None:
         """Adds a check; the component is ready only while `run` returns True."""
@@ -39,8 +39,8 @@ class Health:
         self.pages[path] = run
 
     def failing(self) -> list[str]:
-        """Returns `name: what is missing` of every check that fails; without any check, the component has
-        not started yet."""
+        """One `name: what is missing` per check that fails; without any check, the component has not started
+        yet."""
         if not self.checks:
             return ["starting: no checks yet"]
         results = ((check.name, check.run()) for check in self.checks)

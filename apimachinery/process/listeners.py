@@ -23,21 +23,20 @@ _LOOK_SECONDS = 0.005
 
 
 class WebListener:
-    """Gives each request to `serve`, and sends what that returns."""
+    """Calls `serve` for each request, and sends its answer."""
 
     def __init__(self, serve: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         self._front = web.Server(serve, access_log=None)
         self._server: asyncio.Server | None = None
 
     async def start(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Starts to listen; port 0 is any. Returns the port. Raises OSError."""
+        """Starts to listen; port 0 is any. The result is the port. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._front, address, port, ssl=context)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
     async def stop(self) -> None:
-        """Closes every connection."""
         if self._server is not None:
             self._server.close()
             self._front.pre_shutdown()
@@ -46,7 +45,7 @@ class WebListener:
 
 @asynccontextmanager
 async def serve_health(health: Health, address: str, port: int) -> AsyncIterator[int]:
-    """Serve `health` while the context is open; gives the port."""
+    """Serves `health` while the context is open, and yields the port."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/readyz" and WAIT in request.query:
@@ -66,9 +65,10 @@ async def serve_health(health: Health, address: str, port: int) -> AsyncIterator
 
 
 async def until_ready(health: Health, seconds: str) -> None:
-    """Returns once the component is ready, or after so many seconds; at once if that is no number.
+    """Waits until the component is ready, for `seconds` at most, and not at all if that is no number.
 
-    The question may hang instead of being asked again and again: looking costs no more than some calls.
+    A client's request may wait here instead of being sent again and again: a check costs no more than some
+    calls.
     """
     try:
         looks = int(min(float(seconds), WAIT_SECONDS_MAX) / _LOOK_SECONDS)

@@ -31,53 +31,47 @@ class Machine(Protocol):
     """The interface of a process to the machine it runs on."""
 
     @property
-    def name(self) -> str:
-        """Returns the name of the host."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def clock(self) -> Clock: ...
 
     def entropy(self) -> Entropy:
-        """Returns a new source of randomness."""
+        """A new source of randomness for each call."""
         ...
 
-    def log(self, verbosity: int) -> None:
-        """Has the process log from now on, at this verbosity."""
-        ...
+    def log(self, verbosity: int) -> None: ...
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
-        """Runs the process, and returns or raises as `main` does; or has it run from now on."""
+        """Runs the process until `main` ends, and raises its error; or has it run from now on."""
         ...
 
     def settle(self) -> None:
-        """Hears that what has been made by now stays as long as the process."""
+        """Notifies the machine that all that has been made by now stays as long as the process."""
         ...
 
-    def exit(self, code: int) -> None:
-        """Ends the process at once."""
-        ...
+    def exit(self, code: int) -> None: ...
 
     def kill(self, fault: str) -> None:
-        """Ends the process as SIGKILL does; `fault` is the id of the fault that has it die."""
+        """Ends the process as SIGKILL does, because of the fault of that id."""
         ...
 
     def killed(self, fault: str, start: Callable[[], None]) -> None:
-        """Hears that a fault has ended a part of the process, which `start` starts again. Whoever looks after
-        the processes of this machine may call it."""
+        """Reports that a fault has ended a part of the process, which `start` starts again. A supervisor of
+        the machine's processes may call it."""
         ...
 
     def dial(self, config: "Kubeconfig", max_requests: int) -> "Transport":
-        """Returns a transport to the server of a kubeconfig, with the certificate that it has; at most
-        `max_requests` are under way at a time, watches not counted."""
+        """Connects to the server of a kubeconfig with its certificate; at most `max_requests` are under way
+        at a time, watches not counted."""
         ...
 
     def serve_health(self, health: "Health", address: str, port: int) -> AbstractAsyncContextManager[int]:
-        """Serves the health of a component while the context is open; gives the port."""
+        """Serves the health of a component while the context is open, and yields the port."""
         ...
 
     def last_words(self, kubeconfig: Path, agent: str) -> LastWords:
-        """Returns what posts announcements without giving way to anything else of the process."""
+        """Posts announcements while nothing else of the process runs."""
         ...
 
 
@@ -108,7 +102,7 @@ class SystemMachine:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def killed(self, fault: str, start: Callable[[], None]) -> None:
-        """Does nothing: nobody looks after processes here, and what was killed stays down."""
+        """Does nothing: there is no supervisor here, and a part that was killed stays down."""
 
     def dial(self, config: "Kubeconfig", max_requests: int) -> "Transport":
         from kubeskew.apimachinery.client.rest import dial
@@ -127,6 +121,6 @@ class SystemMachine:
 
 
 def machine_given(default: Callable[[], M]) -> M:
-    """Returns the machine that the running command was given; without one it is made by `default`."""
+    """Machine of the running command's context; without one it is made by `default`."""
     found: M | None = click.get_current_context().meta.get(MACHINE)
     return found if found is not None else default()

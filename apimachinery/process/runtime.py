@@ -23,18 +23,18 @@ _MOST = 10
 EXIT_STATUS = 2  # of a Go program that panics
 
 log = logging.getLogger(__name__)
-STOP_SECONDS = 8.0  # what a component may take to stop; whoever sent it the signal waits a little longer
+STOP_SECONDS = 8.0  # for a component to stop; the sender of the signal waits a little longer
 
 Exit = Callable[[int], None]  # ends the process at once
 
 
 def level_of(verbosity: int) -> int:
-    """Returns the level of logging that a verbosity comes to: 0 is INFO, 4 is DEBUG."""
+    """Level of logging for a verbosity: 0 is INFO, 4 is DEBUG."""
     return max(1, logging.INFO - 5 * verbosity // 2)
 
 
 def name_levels() -> None:
-    """Has what is logged at any verbosity show as information."""
+    """Levels of any verbosity but DEBUG's are shown as INFO."""
     for verbosity in range(1, _MOST + 1):
         if level_of(verbosity) != logging.DEBUG:
             logging.addLevelName(level_of(verbosity), "INFO")
@@ -60,7 +60,7 @@ def tell(log: logging.Logger, verbosity: int, message: str, **values: Value) -> 
 
 
 def structured(message: str, **values: Value) -> str:
-    """Returns a message with its values as klog writes them: texts quoted, lists of names by KObjSlice."""
+    """klog's form of a message with its values: texts quoted, lists of names by KObjSlice."""
     return " ".join([json.dumps(message), *(f"{key}={_written(value)}" for key, value in values.items())])
 
 
@@ -71,16 +71,16 @@ def _written(value: Value) -> str:
 
 
 class Panic(BaseException):
-    """A failure that no retry catches. The text is what Go prints behind `panic: `."""
+    """A failure that no retry catches. The text is Go's behind `panic: `."""
 
 
 def raised(panic: Panic) -> None:
-    """Raises a panic, where no process could be ended."""
+    """Raises a panic in code that has no process to end."""
     raise panic
 
 
 def end_by(panic: Panic, end: Callable[[int], None]) -> None:
-    """Says in the log what happened, and ends the process at once."""
+    """Logs the panic, and ends the process at once."""
     log.critical("panic: %s [recovered]", panic)
     end(EXIT_STATUS)
 
@@ -94,13 +94,13 @@ def allow_open_files() -> None:
 
 
 def call_all(calls: Sequence[Callable[[], None]]) -> None:
-    """Call each, in their order."""
+    """Copies the sequence first: a call may change it."""
     for call in [*calls]:
         call()
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Run one coroutine on a uvloop event loop."""
+    """Runs one coroutine on a uvloop event loop."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -108,7 +108,7 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
 
 
 def settle_memory() -> None:
-    """Exempts what the process has built by now from garbage collection, which spares most of its work.
+    """Exempts all objects that the process has by now from garbage collection, which spares most of its work.
 
     Objects are trees of plain values, freed without it; looking for cycles took a tenth of a pod's create.
     """
@@ -139,9 +139,10 @@ def stop_on_signals(stop: asyncio.Event, end: Exit) -> None:
 
 
 async def until_stopped(work: Awaitable[None], stop: asyncio.Event) -> None:
-    """Await `work`, which returns once `stop` is set; if it does not within STOP_SECONDS, cancel it.
+    """Awaits `work`, which ends once `stop` is set, and cancels it if that takes longer than STOP_SECONDS.
 
-    A server that takes connections and never answers, or a start that waits for something, holds nobody.
+    A server that takes connections and never answers, or a start that waits for something, does not hold up
+    the end.
     """
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())

@@ -14,12 +14,12 @@ ONE = Quantity.parse("1")
 
 
 def amounts(values: Mapping[str, Any] | None) -> Amounts:
-    """Returns the quantities of a JSON resource list."""
+    """Parses a JSON resource list; raises QuantityError."""
     return {name: Quantity.of(value) for name, value in values.items()} if values else {}
 
 
 def texts(found: Amounts) -> dict[str, str]:
-    """Returns a resource list as JSON, its names sorted as Go writes maps."""
+    """Writes a resource list as JSON, its names sorted as Go writes maps."""
     return {name: found[name].canonical() for name in sorted(found)}
 
 
@@ -28,7 +28,6 @@ def count(number: int) -> Quantity:
 
 
 def add(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
-    """Returns the sum by name."""
     total = dict(one)
     for name, quantity in other.items():
         total[name] = total[name] + quantity if name in total else quantity
@@ -36,7 +35,7 @@ def add(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
 
 
 def subtract(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
-    """Returns `one` minus `other`, nothing below zero; names that only `other` has are zero."""
+    """Subtracts down to zero, not below; names that only `other` has are zero."""
     left = {}
     for name, quantity in one.items():
         rest = quantity - other[name] if name in other else quantity
@@ -45,12 +44,10 @@ def subtract(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amou
 
 
 def mask(found: Mapping[str, Quantity], names: Collection[str]) -> Amounts:
-    """Returns the quantities of the named resources."""
     return {name: quantity for name, quantity in found.items() if name in names}
 
 
 def exceeding(found: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> set[str]:
-    """Returns the names of which `found` has more than `limits` allow."""
     return {name for name, limit in limits.items() if name in found and found[name] > limit}
 
 
@@ -63,7 +60,6 @@ def without_zeros(found: Mapping[str, Quantity]) -> Amounts:
 
 
 def raised(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
-    """Returns the larger quantity by name."""
     most = dict(one)
     for name, quantity in other.items():
         if name not in most or quantity > most[name]:
@@ -72,7 +68,7 @@ def raised(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amount
 
 
 def shown(found: Mapping[str, Quantity]) -> str:
-    """Returns `a=1,b=2`, sorted by name, for error texts."""
+    """`a=1,b=2`, sorted by name, for error texts."""
     return ",".join(f"{name}={found[name]}" for name in sorted(found))
 
 

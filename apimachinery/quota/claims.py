@@ -1,8 +1,8 @@
 """Measures the usage of claims: volume claims, in all and per storage class, and resource claims.
 
 Of resource claims, devices count per class. From 1.35 (134210) a claim also counts for the extended resources
-of its classes, minus what its pod is charged for already (KEP-5004). Since 1.36 (135434) only one claim of a
-pod has that reduction.
+of its classes, minus its pod's charge (KEP-5004). Since 1.36 (135434) only one claim of a pod has that
+reduction.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core (persistent_volume_claims.go, resource_claims.go), 1.36.
 """
@@ -36,7 +36,7 @@ ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
 
 class VolumeClaimEvaluator(Evaluator):
-    """Claims and the storage they ask for; a claim that shrinks is charged until it has shrunk."""
+    """Claims and their storage; a claim that shrinks is charged until it has shrunk."""
 
     def __init__(self, gates: FeatureGates) -> None:
         super().__init__(GroupResource("", _CLAIMS), _CLAIMS, _STORAGE)
@@ -73,7 +73,7 @@ class VolumeClaimEvaluator(Evaluator):
 
 
 def class_of(claim: Object) -> str:
-    """Returns the storage class of a claim: by the old annotation, else by its spec."""
+    """The old annotation goes before the spec."""
     annotations = claim["metadata"].get("annotations") or {}
     if _BETA_CLASS in annotations:
         return str(annotations[_BETA_CLASS])
@@ -86,7 +86,7 @@ def _allocated(claim: Object) -> Quantity | None:
 
 
 def _storage(claim: Object) -> Quantity | None:
-    """Returns the storage that is requested, or still allocated where that is more; in whole bytes."""
+    """Storage that is requested, or still allocated where that is more, in whole bytes."""
     wanted = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
     if wanted is None:
         return None
@@ -95,7 +95,7 @@ def _storage(claim: Object) -> Quantity | None:
 
 
 def _whole(quantity: Quantity) -> Quantity:
-    """Rounded up to whole bytes; what is whole keeps its text."""
+    """Rounds up to whole bytes; a whole quantity keeps its text."""
     if quantity.as_int64() is not None:
         return quantity
     return Quantity(quantity.value(), 0, quantity.format)
@@ -103,8 +103,8 @@ def _whole(quantity: Quantity) -> Quantity:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClasses:
-    """Device classes: the explicit extended resource of each, and all extended resources that quotas of
-    claims may limit."""
+    """Device classes: each one's explicit extended resource, and all extended resources that quotas of claims
+    may limit."""
 
     extended: Mapping[str, str]
     resources: frozenset[str]
@@ -167,8 +167,8 @@ class ResourceClaimEvaluator(Evaluator):
         return found
 
     def _extended_usage(self, devices: Amounts, claim: Object) -> Amounts:
-        """Returns the devices under the names of extended resources, minus what the pod is charged for
-        already."""
+        """Counts the devices under the names of extended resources, minus the amounts that the pod is charged
+        for already."""
         classes = self._facts.classes()
         by_name: Amounts = {}
         for name, quantity in devices.items():
@@ -185,8 +185,8 @@ class ResourceClaimEvaluator(Evaluator):
         return {name: quantity for name, quantity in left.items() if quantity.sign() > 0}
 
     def _charged(self, claim: Object) -> Amounts:
-        """Returns the charged usage of the pod of an extended-resource claim; nothing if the pod is not
-        certainly its own."""
+        """Charged usage of the pod of an extended-resource claim; empty if the claim is not certainly the
+        pod's own."""
         owner = _owning_pod(claim)
         if owner is None:
             return {}
@@ -202,7 +202,7 @@ class ResourceClaimEvaluator(Evaluator):
         return self._pod_usage(pod)
 
     def _is_first(self, claim: Object, owner: Object) -> bool:
-        """Returns whether no older claim (or as old, with a smaller name) was made for the pod."""
+        """True if no older claim (or as old, with a smaller name) was made for the pod."""
         mine = claim["metadata"]
         for other in self._facts.claims(mine.get("namespace") or ""):
             owns = _owning_pod(other)
@@ -215,13 +215,12 @@ class ResourceClaimEvaluator(Evaluator):
 
 
 def _age(metadata: Object) -> tuple[str, str]:
-    """Returns the sort key of claims by age: creation time (a claim not yet created comes last), then
-    name."""
+    """Sorts claims by creation time, then name. A claim not yet created has no time and comes first."""
     return metadata.get("creationTimestamp") or "", metadata.get("name") or ""
 
 
 def _owning_pod(claim: Object) -> Object | None:
-    """Returns the pod that controls a claim made for extended resources."""
+    """None unless the claim is for extended resources and a Pod controls it."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(ANNOTATION) != "true":
         return None
@@ -233,7 +232,7 @@ def _owning_pod(claim: Object) -> Object | None:
 
 
 def _devices(request: Object) -> Amounts:
-    """Returns the devices that one request may get, by class; of alternatives the most per class.
+    """Devices that one request may get, by class; of alternatives the most per class.
 
     Before 1.33 a request has no `exactly`: its fields are in the request itself.
     """

@@ -30,23 +30,22 @@ CREATE, UPDATE = "CREATE", "UPDATE"
 
 
 def object_count(resource: GroupResource) -> str:
-    """`count/deployments.apps`."""
+    """Quotas call it `count/deployments.apps`."""
     return f"count/{resource}"
 
 
 def is_extended_in_quota(name: str) -> bool:
-    """Returns whether a quota's resource is an extended one: `requests.example.com/gpu`."""
+    """Quotas write extended resources with a prefix: `requests.example.com/gpu`."""
     return name.startswith(REQUESTS) and not is_native(name)
 
 
 def is_implicit_in_quota(name: str) -> bool:
-    """Returns whether a quota's resource is the implicit extended resource of a device class."""
+    """True for the implicit extended resource of a device class."""
     return name.startswith(REQUESTS + IMPLICIT)
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Returns whether a scope's selector matches these labels, whose key is the scope; raises
-    SelectorError."""
+    """`labels` have the scope as their key; raises SelectorError."""
     operator = selector.get("operator") or ""
     if operator not in _OPERATORS:
         raise SelectorError(f'"{operator}" is not a valid scope selector operator')
@@ -55,7 +54,7 @@ def selects(selector: Object, labels: Mapping[str, str]) -> bool:
 
 
 def pod_in_scope(selector: Object, pod: Object) -> bool:
-    """Returns whether a pod is in a scope; no pod is in a scope for other kinds."""
+    """False for scopes that are not of pods; raises SelectorError."""
     name, spec = selector.get("scopeName"), pod["spec"]
     if name in {"Terminating", "NotTerminating"}:
         return is_terminating(pod) is (name == "Terminating")
@@ -70,8 +69,7 @@ def pod_in_scope(selector: Object, pod: Object) -> bool:
 
 
 def claim_in_scope(selector: Object, claim: Object) -> bool:
-    """Returns whether a volume claim is in a scope, by its requested, pending or current attribute
-    classes."""
+    """Requested, pending and current attribute classes count; raises SelectorError."""
     if selector.get("scopeName") != ATTRIBUTES_CLASS:
         return False
     classes = attribute_classes(claim)
@@ -83,7 +81,7 @@ def claim_in_scope(selector: Object, claim: Object) -> bool:
 
 
 def attribute_classes(claim: Object) -> set[str]:
-    """Returns the volume attributes classes that a claim refers to."""
+    """The requested, current and pending classes count."""
     status = claim.get("status") or {}
     names = {
         (claim.get("spec") or {}).get("volumeAttributesClassName"),
@@ -94,13 +92,13 @@ def attribute_classes(claim: Object) -> set[str]:
 
 
 def is_terminating(pod: Object) -> bool:
-    """Returns whether a pod has a deadline, which quotas call terminating."""
+    """Quotas call a pod with a deadline terminating."""
     deadline = pod["spec"].get("activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 
 
 def is_best_effort(pod: Object) -> bool:
-    """Returns whether nothing in a pod requests cpu or memory; by its status if that has a QoS class."""
+    """True if no part of the pod requests or limits cpu or memory; a QoS class in its status goes first."""
     known = (pod.get("status") or {}).get("qosClass")
     if known:
         return bool(known == "BestEffort")
@@ -123,7 +121,7 @@ def _asks(holder: Mapping[str, Any]) -> bool:
 
 
 def uses_other_namespaces(spec: Mapping[str, Any]) -> bool:
-    """Returns whether a term of the pod's affinities selects other namespaces."""
+    """True if a term of the pod's affinities selects other namespaces."""
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         found = affinity.get(kind) or {}
@@ -138,7 +136,7 @@ def uses_other_namespaces(spec: Mapping[str, Any]) -> bool:
 class Evaluator:
     """Measures one resource; the defaults are those of objects that are only counted.
 
-    `resource` is the resource by its storage name, `names` are what quotas call it.
+    `resource` is the resource by its storage name, `names` are its names in quotas.
     """
 
     def __init__(self, resource: GroupResource, *aliases: str) -> None:
@@ -146,37 +144,35 @@ class Evaluator:
         self.names = (object_count(resource), *aliases)
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
-        """Returns whether such a write may change what is used."""
+        """True if a write of that kind may change the usage."""
         return not subresource and operation == CREATE
 
     def matching(self, names: Iterable[str]) -> list[str]:
-        """Returns the resources among `names` that this evaluator measures."""
+        """Keeps the names of resources that this evaluator measures."""
         return [name for name in names if name in self.names]
 
     def missing(self, required: Collection[str], obj: Object) -> str:
-        """Returns an error's text if a quota requires fields that the object lacks, else empty."""
+        """Message if a quota requires fields that the object lacks, else empty."""
         return ""
 
     def in_scope(self, selector: Object, obj: Object) -> bool:
-        """Returns whether the object is in a scope; raises SelectorError.
-
-        Resources that are only counted have no scopes.
+        """Resources that are only counted have no scopes. Other evaluators raise SelectorError for a wrong
+        selector.
         """
         return False
 
     def usage(self, obj: Object) -> Amounts:
-        """Measures the object's usage, by a quota's resources."""
+        """Usage by the names of a quota's resources."""
         return dict.fromkeys(self.names, ONE)
 
     def freed(self, old: Object, new: Object) -> bool:
-        """Returns whether a change of a stored object may have lowered its usage (or raised it without a
-        charge)."""
+        """True if a change of a stored object may have lowered its usage (or raised it without a charge)."""
         return False
 
     # --- shared by all -------------------------------------------------------------------------------------
 
     def matches(self, quota: Object, obj: Object) -> bool:
-        """Returns whether the quota limits what this evaluator measures, and the object is in its scopes."""
+        """True if the quota limits a resource of this evaluator, and the object is in all its scopes."""
         hard = (quota.get("status") or {}).get("hard") or {}
         if not self.matching(hard):
             return False
@@ -187,7 +183,7 @@ class Evaluator:
 
 
 def scope_selectors(spec: Object) -> list[Object]:
-    """Returns the scopes of a quota's spec in one form: scopeName, operator, values."""
+    """Gives scopes and scopeSelector one form: scopeName, operator, values."""
     selectors: list[Object] = [
         {"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()
     ]

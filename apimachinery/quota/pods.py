@@ -76,7 +76,7 @@ class PodResources:
         return add(total, limited) if limited else total
 
     def _aggregated(self, pod: Object, field: str) -> Amounts:
-        """Returns the sum of the containers, or the resources of the whole pod."""
+        """Adds up the containers; pod-level resources replace the sums, where they count."""
         spec = pod["spec"]
         running = self._running(pod)
         infeasible = bool(running) and is_infeasible(pod)
@@ -94,7 +94,6 @@ class PodResources:
         return {**total, **self._own(pod, field)} if self.pod_level else total
 
     def _running(self, pod: Object) -> dict[str, Object]:
-        """Returns the statuses of containers, by name, if they count."""
         status = pod.get("status") or {}
         if not self.status:
             return {}
@@ -106,7 +105,7 @@ class PodResources:
         }
 
     def _own(self, pod: Object, field: str) -> Amounts:
-        """Returns the pod-level resources; during a resize, the larger of spec and status."""
+        """Pod-level resources; during a resize, the larger of spec and status."""
         own = amounts((pod["spec"].get("resources") or {}).get(field))
         status = pod.get("status") or {}
         if own and self.pod_level_resize and self.status and status.get("resources") is not None:
@@ -118,8 +117,7 @@ class PodResources:
 
 
 def _counted(container: Object, running: dict[str, Object], field: str, *, infeasible: bool) -> Amounts:
-    """Returns the resources that a container counts with: the largest of requested, allocated and actual
-    ones."""
+    """The largest of requested, allocated and actual resources."""
     asked = _asked(container, field)
     found = running.get(container.get("name") or "")
     if found is None or found.get("resources") is None:
@@ -135,7 +133,7 @@ def _asked(container: Object, field: str) -> Amounts:
 
 
 def is_infeasible(pod: Object) -> bool:
-    """Returns whether the node refused the pod's resize for good: the new spec does not count then."""
+    """True if the node refused the pod's resize for good: the new spec does not count then."""
     status = pod.get("status") or {}
     if status.get("resize") == "Infeasible":
         return True
@@ -146,7 +144,7 @@ def is_infeasible(pod: Object) -> bool:
 
 
 def is_pod_level(name: str) -> bool:
-    """Returns whether a resource may be given for a pod as a whole."""
+    """Only cpu, memory and huge pages may be given for a pod as a whole."""
     return name in _POD_LEVEL or name.startswith(_HUGEPAGES)
 
 
@@ -207,7 +205,6 @@ class PodEvaluator(Evaluator):
         return add(counted, {**_compute(requests, limits), **self._extended(requests)})
 
     def _extended(self, requests: Amounts) -> Amounts:
-        """Returns the extended resources among requests, under the names that quotas use."""
         return {
             REQUESTS + name: quantity
             for name, quantity in requests.items()
@@ -215,8 +212,7 @@ class PodEvaluator(Evaluator):
         }
 
     def is_charged(self, pod: Object) -> bool:
-        """Returns whether the pod counts: not after its end, nor after its grace period, even if it still
-        exists."""
+        """A pod counts until its end, or its grace period's end, even if it still exists."""
         if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
             return False
         metadata = pod["metadata"]
@@ -226,7 +222,7 @@ class PodEvaluator(Evaluator):
         return self._clock.now() <= parse_timestamp(deleted) + timedelta(seconds=grace)
 
     def freed(self, old: Object, new: Object) -> bool:
-        """Returns whether a change of a pod has its quotas measured again.
+        """True if the quotas are to be measured again after a change of a pod.
 
         Source: pkg/quota/v1/install/update_filter.go, 1.31 to 1.36.
         """
@@ -239,7 +235,6 @@ class PodEvaluator(Evaluator):
 
 
 def _statuses_differ(old: Object, new: Object) -> bool:
-    """Returns whether a container that has a status before and after has other resources in it."""
     for field in ("containerStatuses", "initContainerStatuses"):
         before, after = (
             {status["name"]: status.get("resources") for status in (pod.get("status") or {}).get(field) or ()}
@@ -256,7 +251,6 @@ def _has_pod_level(spec: Object) -> bool:
 
 
 def _compute(requests: Amounts, limits: Amounts) -> Amounts:
-    """Returns requests and limits under the names that quotas use."""
     found = {"pods": ONE}
     for name in _COMPUTE:
         if name in requests:

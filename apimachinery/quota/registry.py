@@ -76,7 +76,7 @@ class Evaluators:
         self._known = {evaluator.resource: evaluator for evaluator in known}
 
     def all(self) -> Sequence[Evaluator]:
-        """Returns the evaluators in use so far."""
+        """Evaluators in use so far; `of` adds counters for other resources."""
         return tuple(self._known.values())
 
     def of(self, resource: GroupResource) -> Evaluator:
@@ -86,7 +86,7 @@ class Evaluators:
         return evaluator
 
     def for_names(self, names: Iterable[str]) -> list[Evaluator]:
-        """Returns the evaluators of a quota's resources, counters for `count/…` included."""
+        """Counters for `count/…` are made if they are new."""
         wanted = list(names)
         for name in wanted:
             if name.startswith("count/"):

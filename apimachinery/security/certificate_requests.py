@@ -64,7 +64,7 @@ def _load(text: str) -> x509.CertificateSigningRequest:
 
 
 def _is_signed_with_sha1(request: x509.CertificateSigningRequest) -> bool:
-    """Returns whether the signature is a good one with SHA-1, which Go still takes in requests."""
+    """True if the signature is a good one with SHA-1, which Go still takes in requests."""
     algorithm, key = request.signature_hash_algorithm, request.public_key()
     if not isinstance(algorithm, hashes.SHA1):
         return False

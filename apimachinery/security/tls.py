@@ -1,4 +1,4 @@
-"""TLS: PEM blocks, and the context of a server.
+"""PEM blocks, and the TLS context of a server.
 
 PEM blocks are found as Go's encoding/pem (1.25) does: text outside of blocks is skipped.
 """
@@ -17,7 +17,7 @@ _END = re.compile(r"^-----END ([^\n]*)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block; `headers` says that it has lines like `Proc-Type: 4,ENCRYPTED`."""
+    """One block; `headers` is true if it has lines like `Proc-Type: 4,ENCRYPTED`."""
 
     kind: str
     headers: bool
@@ -46,10 +46,10 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def serving_context(certificate: str, key: str, *client_authorities: str) -> ssl.SSLContext:
-    """Returns TLS with the server's certificate; client certificates are verified against the authorities.
+    """Client certificates are verified against the authorities, if there are any.
 
-    All are files; empty names of authorities are left out. Servers of one process that have the same files
-    share the context, which takes a millisecond to make. Raises OSError, ssl.SSLError.
+    All arguments are files; empty names of authorities are left out. Servers of one process that have the
+    same files share the context, which takes a millisecond to make. Raises OSError, ssl.SSLError.
     """
     files = (certificate, key, *filter(None, client_authorities))
     return _context(files, tuple(Path(file).read_bytes() for file in files))

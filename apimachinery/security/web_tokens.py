@@ -22,12 +22,11 @@ _HALF = 32  # bytes of each of the two numbers of an ES256 signature
 
 
 def encode(data: bytes) -> str:
-    """Returns the text of `data`."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decode(text: str) -> bytes:
-    """Returns the bytes of a text; line breaks in it do not count. Raises ValueError with Go's words."""
+    """Ignores line breaks in the text. Raises ValueError with Go's words."""
     clean = text.translate({10: None, 13: None})
     bad = _OTHER.search(clean)
     if bad is not None or len(clean) % 4 == 1:
@@ -40,8 +39,6 @@ class WrongTokenError(ValueError):
 
 
 class Token(NamedTuple):
-    """A token that was read: its header, its claims, and the bytes that are signed."""
-
     header: dict[str, Any]
     claims: dict[str, Any]
     signed: bytes
@@ -68,8 +65,6 @@ def read(text: str) -> Token:
 
 
 class SigningKey:
-    """A private key in PEM, which signs."""
-
     def __init__(self, pem: bytes) -> None:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -82,7 +77,6 @@ class SigningKey:
         return cls(new_key())
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """Returns the token of these claims."""
         header = {"alg": self.public.algorithm, "kid": self.public.id}
         signed = f"{encode(orjson.dumps(header))}.{encode(orjson.dumps(claims))}"
         return f"{signed}.{encode(self._signature(signed.encode()))}"
@@ -127,7 +121,6 @@ class VerifyingKey:
         return cls(load_pem_public_key(pem))
 
     def verifies(self, token: Token) -> bool:
-        """Returns whether this key's owner signed the token."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec, padding
@@ -149,7 +142,7 @@ class VerifyingKey:
         return True
 
     def as_jwk(self) -> dict[str, str]:
-        """Returns the key as a member of a JSON web key set."""
+        """A member of a JSON web key set."""
         from cryptography.hazmat.primitives.asymmetric import ec
 
         about = {"use": "sig", "kid": self.id}
@@ -162,7 +155,7 @@ class VerifyingKey:
 
 
 def verified(text: str, keys: Sequence[VerifyingKey]) -> Token:
-    """Returns the token if one of the keys has signed it; raises WrongTokenError."""
+    """Parses a token that one of the keys has signed; raises WrongTokenError."""
     token = read(text)
     wanted = token.header.get("kid")
     known = [key for key in keys if key.id == wanted] or list(keys)
@@ -172,7 +165,7 @@ def verified(text: str, keys: Sequence[VerifyingKey]) -> Token:
 
 
 def new_key() -> bytes:
-    """Returns a new private key on P-256, PEM."""
+    """A private key on P-256, PEM."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

@@ -1,1 +1,1 @@
-"""Selects objects by labels, and nodes by what pods require and tolerate."""
+"""Selectors of objects by labels, and of nodes by the requirements and tolerations of pods."""

@@ -54,8 +54,7 @@ class Requirement:
 
     @classmethod
     def checked(cls, key: str, operator: Operator, values: Sequence[str]) -> "Requirement":
-        """Returns a requirement after checking that key, operator and values fit together; raises
-        SelectorError."""
+        """Raises SelectorError unless key, operator and values fit together."""
         errors = [*key_errors(key, "key"), *_count_errors(operator, values)]
         for position, value in enumerate(values):
             texts = names.label_value(value)
@@ -66,7 +65,7 @@ class Requirement:
         return cls(key, operator, tuple(values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Returns whether `labels` meet the condition; a missing label meets `!=`, `notin` and `!`."""
+        """A missing label meets `!=`, `notin` and `!`."""
         value = labels.get(self.key)
         if self.operator in UNARY:
             return (value is None) is (self.operator is Operator.DOES_NOT_EXIST)
@@ -95,7 +94,6 @@ class Requirement:
 
 
 def key_errors(key: str, path: str) -> list[FieldError]:
-    """Returns the errors of a label key."""
     texts = names.qualified_name(key)
     return [invalid(path, key, "; ".join(texts))] if texts else []
 
@@ -143,7 +141,7 @@ _BINARY = {
 
 
 def parse(text: str) -> Iterator[Requirement]:
-    """Yields the requirements in `text`; raises SelectorError."""
+    """Raises SelectorError."""
     return _Parser(text).parse()
 
 
@@ -240,7 +238,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields each token with whether it is a word, then the end."""
+    """Yields each token with True if it is a word, then the end."""
     position = 0
     while (found := _TOKEN.match(text, position)) is not None:
         yield found["symbol"] or found["word"], found["word"] is not None

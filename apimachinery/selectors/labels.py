@@ -1,4 +1,4 @@
-"""Label selectors: the text of `?labelSelector=`, the LabelSelector object, and what they match.
+"""Label selectors: the text of `?labelSelector=`, the LabelSelector object, and the matching of labels.
 
 Source: k8s.io/apimachinery/pkg/labels/selector.go and pkg/apis/meta/v1/helpers.go, 1.36.
 """
@@ -57,7 +57,7 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, text: str) -> "LabelSelector":
-        """Parses `text`; raises SelectorError."""
+        """Raises SelectorError."""
         return _parse(text)
 
     @classmethod
@@ -84,7 +84,7 @@ class LabelSelector:
         return cls(Requirement(key, Operator.EQUALS, (value,)) for key, value in (labels or {}).items())
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Returns whether an object with these labels is selected."""
+        """No labels are the same as None."""
         labels = labels or {}
         for key, value in self._equal:
             if labels.get(key) != value:
@@ -95,11 +95,11 @@ class LabelSelector:
         return self.selectable
 
     def is_empty(self) -> bool:
-        """Returns whether everything is selected."""
+        """True if everything is selected."""
         return self.selectable and not self.requirements
 
     def exact_match(self, key: str) -> str | None:
-        """Returns the one value that the first requirement on `key` allows, None if it allows others."""
+        """The one value that the first requirement on `key` allows, None if it allows others."""
         for requirement in self.requirements:
             if requirement.key == key:
                 equal = requirement.operator in EQUAL or requirement.operator == Operator.IN
@@ -108,7 +108,7 @@ class LabelSelector:
         return None
 
     def to_object(self) -> dict[str, Any]:
-        """Returns the `metav1.LabelSelector` with the same meaning; raises SelectorError if there is none."""
+        """Converts to a `metav1.LabelSelector`; raises SelectorError for operators that this lacks."""
         equal: dict[str, str] = {}
         expressions: list[dict[str, Any]] = []
         for requirement in self.requirements:
@@ -147,7 +147,7 @@ NOTHING = LabelSelector(selectable=False)
 
 
 def parse_to_object(text: str) -> dict[str, Any]:
-    """Returns the `metav1.LabelSelector` of a selector's text; raises SelectorError."""
+    """Raises SelectorError with upstream's prefix."""
     try:
         selector = _parse(text)
     except SelectorError as error:
@@ -156,8 +156,7 @@ def parse_to_object(text: str) -> dict[str, Any]:
 
 
 def format_selector(selector: Mapping[str, Any] | None) -> str:
-    """Returns a `metav1.LabelSelector` as printers show it: `<none>` for an empty one, `<error>` for a bad
-    one."""
+    """Printers' form of a selector: `<none>` for an empty one, `<error>` for a bad one."""
     try:
         return str(LabelSelector.from_object(selector)) or "<none>"
     except SelectorError:

@@ -49,7 +49,6 @@ def term_matches(term: ObjectView, labels: Mapping[str, str], name: str) -> bool
 
 
 def have_impossible_values(requirements: Iterable[ObjectView]) -> bool:
-    """Returns whether `matchExpressions` ask for values that no label can have."""
     return any(label_value(value) for each in requirements for value in each.get("values") or ())
 
 
@@ -74,7 +73,7 @@ def required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def fits(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
-    """Returns whether a pod with that spec may run on the node with those labels and that name."""
+    """The pod's `nodeSelector` and required node affinity must both match."""
     selector = spec.get("nodeSelector")
     if selector and any(labels.get(key) != value for key, value in selector.items()):
         return False
@@ -83,12 +82,11 @@ def fits(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
 
 
 def affinity_matches(pod: Object, node: Object) -> bool:
-    """Returns whether the pod may run on the node."""
     return fits(pod["spec"], node["metadata"].get("labels") or {}, node["metadata"]["name"])
 
 
 def tolerates(toleration: ObjectView, taint: ObjectView) -> bool:
-    """Returns whether one toleration covers one taint; an empty effect or key covers all."""
+    """An empty effect or key covers all taints."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint["key"]:

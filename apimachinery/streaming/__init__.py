@@ -12,7 +12,7 @@ class Pipe(Protocol):
     """A connection after its HTTP head, with bytes in both directions."""
 
     async def read(self) -> bytes:
-        """Returns the next bytes as they come; empty at the end."""
+        """The next bytes as they come; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -21,7 +21,7 @@ class Pipe(Protocol):
 
 
 async def until_one_ends(*directions: Coroutine[Any, Any, None]) -> None:
-    """Runs coroutines side by side until one ends, and cancels the others."""
+    """Runs coroutines together until one ends, and cancels the others."""
     tasks = [asyncio.ensure_future(direction) for direction in directions]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -39,7 +39,7 @@ class PipeReader:
         self._buffer = bytearray()
 
     async def take(self, count: int) -> bytes | None:
-        """Returns the next `count` bytes; None if the pipe ends before."""
+        """None if the pipe ends before `count` bytes."""
         while len(self._buffer) < count:
             data = await self._pipe.read()
             if not data:

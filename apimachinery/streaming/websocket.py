@@ -32,13 +32,13 @@ class Message(NamedTuple):
 
 
 def accept_key(key: str) -> str:
-    """Returns the `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key`."""
+    """A server answers a `Sec-WebSocket-Key` with this `Sec-WebSocket-Accept`."""
     digest = hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()  # as RFC 6455 has it
     return base64.b64encode(digest).decode()
 
 
 class WebSocket:
-    """One side of a connection. `client` masks what it sends, as the protocol requires of clients."""
+    """One side of a connection. A `client` masks its messages, as the protocol requires."""
 
     def __init__(self, pipe: Pipe, *, client: bool = False) -> None:
         self._pipe = pipe
@@ -47,7 +47,7 @@ class WebSocket:
         self._closed = False
 
     async def receive(self) -> Message | None:
-        """Returns the next message; None once the other side has closed. Answers pings."""
+        """None once the other side has closed. Answers pings."""
         opcode, parts = 0, bytearray()
         while True:
             frame = await self.frame()
@@ -72,7 +72,7 @@ class WebSocket:
         await self._pipe.write(encode_frame(data, opcode, masked=self._client))
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
-        """Sends a close frame with code and reason."""
+        """Sends a close frame, once."""
         if not self._closed:
             self._closed = True
             await self.send(struct.pack(">H", code) + reason.encode(), Opcode.CLOSE)
@@ -84,9 +84,10 @@ class WebSocket:
                 await self.send(data[:2], Opcode.CLOSE)
 
     async def frame(self) -> tuple[bool, int, bytes] | None:
-        """Returns (last of its message, opcode, payload); None at the end of the connection.
+        """(last of its message, opcode, payload); None at the end of the connection.
 
-        Clients must mask their frames, and servers must not: who finds it otherwise ends the connection.
+        Clients must mask their frames, and servers must not: a side that receives other frames ends the
+        connection.
         """
         head = await self._incoming.take(2)
         if head is None:
@@ -111,7 +112,7 @@ class WebSocket:
 
 
 def encode_frame(data: bytes, opcode: int, *, masked: bool = False) -> bytes:
-    """Returns one final frame."""
+    """Each frame is final, so that a message is one frame."""
     size, bit = len(data), 0x80 if masked else 0
     head = bytes([0x80 | opcode])
     if size < 126:
@@ -127,7 +128,7 @@ def encode_frame(data: bytes, opcode: int, *, masked: bool = False) -> bytes:
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """Returns the data XORed with the repeated mask, as one big number."""
+    """XORs with the repeated mask, as one big number."""
     size = len(data)
     if not size:
         return b""

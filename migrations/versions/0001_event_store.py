@@ -13,7 +13,6 @@ TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Create everything."""
     op.create_table(
         "events",
         sa.Column("revision", REVISION, nullable=False, autoincrement=False),
@@ -67,6 +66,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop everything: the log with it."""
     for table in ("meta", "timeline", "objects", "events"):
         op.drop_table(table)

@@ -1,6 +1,6 @@
 """Checksums of events, and with each the digest of all objects after it; how many events are retained.
 
-The formulas are written out here: what later versions sum up differently must not change this step.
+The formulas are written out here: later versions that sum up differently must not change this step.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def upgrade() -> None:
-    """Add both columns and fill them by replaying the log."""
+    """Adds both columns and fills them by replaying the log."""
     for name in ("digest", "checksum"):
         op.add_column("events", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
     connection = op.get_bind()
@@ -55,20 +55,19 @@ def _fill(connection: sa.Connection) -> None:
 
 
 def _state(row: Sequence[Any]) -> int:
-    """The checksum of the object that an event leaves."""
+    """The checksum of the object as an event leaves it."""
     head = f"{row[1]}\0{row[2]}\0{row[3]}\0{row[4]}\0{row[0]}\0{row[8]}\0"
     value = row[6] if isinstance(row[6], bytes) else repr(row[6]).encode("utf-8", "backslashreplace")
     return crc32(value, crc32(head.encode("utf-8", "backslashreplace")))
 
 
 def _event(row: Sequence[Any], state: int, digest: int) -> int:
-    """The checksum of an event's row."""
     rest = "\0".join(map(str, (row[5], row[7], *row[9:15], digest)))
     return crc32(rest.encode("utf-8", "backslashreplace"), state)
 
 
 def downgrade() -> None:
-    """Drop both columns, and what only they need."""
+    """Drops both columns, and rows of `meta` that only they need."""
     op.get_bind().execute(sa.text("DELETE FROM meta WHERE name <> 'compacted'"))
     for name in ("checksum", "digest"):
         op.drop_column("events", name)

@@ -1,4 +1,4 @@
-"""Details on the time line: what a fault did to which call."""
+"""Details on the time line: the effect of a fault and its call."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,10 +12,9 @@ TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Add the column; what is there has no detail."""
+    """Adds the column; rows that are there have no detail."""
     op.add_column("timeline", sa.Column("detail", TEXT, nullable=False, server_default=""))
 
 
 def downgrade() -> None:
-    """Drop the column."""
     op.drop_column("timeline", "detail")

@@ -1,1 +1,1 @@
-"""Holds the functions that expressions may call, by library."""
+"""The functions that expressions may call, by library."""

@@ -195,7 +195,7 @@ SEMVERS: tuple[Overload, ...] = (
 
 
 def version_of(value: Semver | str) -> Semver:
-    """Returns a version that may be written as text, also with a `v` before it."""
+    """Text may have a `v` before the version; raises EvaluationError if it is no version."""
     if isinstance(value, Semver):
         return value
     try:
@@ -205,7 +205,7 @@ def version_of(value: Semver | str) -> Semver:
 
 
 def _comparison(name: str, accept: frozenset[int]) -> Iterator[Overload]:
-    """Yields the overloads of an operator for versions, either of which may be text."""
+    """Either operand may be text, but not both."""
 
     def compared(left: Semver | str, right: Semver | str) -> bool:
         return version_of(left).compare(version_of(right)) in accept
@@ -242,7 +242,7 @@ JSON_PATCH: tuple[Overload, ...] = (
 
 
 class Format:
-    """A named format; `regex_size` is what its check costs."""
+    """A named format; `regex_size` is the cost of its check."""
 
     cel_type = "kubernetes.NamedFormat"
 
@@ -252,7 +252,7 @@ class Format:
         self._check = check
 
     def validate(self, text: str) -> Optional:
-        """Returns the list of errors, or `optional.none()` if the text is valid."""
+        """The errors, or `optional.none()` if the text is valid."""
         problems = self._check(text)
         return Optional(problems, True) if problems else NONE
 
@@ -262,7 +262,7 @@ def _parsed(message: str, fits: Callable[[str], bool]) -> Check:
 
 
 def _prefix(check: NameCheck) -> Check:
-    """Returns the check of a generated name's prefix, which may end with a dash."""
+    """A generated name's prefix may end with a dash."""
     return lambda text: check(text, True)
 
 

@@ -63,8 +63,7 @@ def _is_sorted(items: Values) -> bool:
 
 
 def _order(left: Any, right: Any) -> int:
-    """Compares two neighbours; returns 2 if they cannot be compared, an error only if they are to be
-    ordered."""
+    """Compares two neighbours; 2 if they cannot be compared. Only types without an order raise an error."""
     if type_name(right) not in _ORDERED:
         raise EvaluationError(NO_SUCH_OVERLOAD)
     try:
@@ -92,7 +91,7 @@ def _distinct(items: Values) -> list[Any]:
 
 
 def _flattened(items: Any) -> list[Any]:
-    """Returns the items with one level of nesting less; a flat list stays as it is."""
+    """Takes one level of nesting away; a flat list stays as it is."""
     if not isinstance(items, list | tuple):
         raise EvaluationError(f"no such overload: {type_name(items)}.flatten()")
     return _flatten(items)

@@ -26,7 +26,7 @@ class AddressError(ValueError):
 
 
 def parse_address(text: str) -> "ipaddress.IPv4Address | ipaddress.IPv6Address":
-    """Returns the address, with its zone if it has one; raises AddressError."""
+    """Keeps the zone of an address; raises AddressError."""
     for char in text:
         if char == ".":
             _check_four(text, 0, len(text))
@@ -40,7 +40,7 @@ def parse_address(text: str) -> "ipaddress.IPv4Address | ipaddress.IPv6Address":
 
 
 def parse_prefix(text: str) -> "ipaddress.IPv4Interface | ipaddress.IPv6Interface":
-    """Returns the network with its address; raises ValueError."""
+    """Keeps the address besides the network; raises ValueError with Go's text."""
     address, slash, bits = text.rpartition("/")
     failure = f"netip.ParsePrefix({quoted(text)}): "
     if not slash:
@@ -146,8 +146,6 @@ def _embedded(text: str, rest: str, ellipsis: int, filled: int, end: int) -> Non
 
 
 class Address:
-    """An IP address value."""
-
     cel_type = "net.IP"
 
     def __init__(self, text: str) -> None:
@@ -181,8 +179,6 @@ def _refuse_mapped(address: Any, text: str, before: str) -> None:
 
 
 class Network:
-    """A CIDR value."""
-
     cel_type = "net.CIDR"
 
     def __init__(self, text: str) -> None:
@@ -222,7 +218,7 @@ def _contains_network(network: Network, other: Network) -> bool:
 
 
 def _begins_alike(network: Network, other: Network) -> bool:
-    """Returns whether a network contains another one that begins where it does, as up to 1.32.3."""
+    """A network contains another one only if that begins where it does: upstream's bug up to 1.32.3."""
     return _contains_network(network, other) and bool(other.interface.ip == network.value.network_address)
 
 
@@ -231,10 +227,7 @@ def _is_canonical(text: str) -> bool:
 
 
 def _contains_address_text(network: Network, text: str) -> bool:
-    """Returns whether a network contains an address given as text.
-
-    Unlike for networks, upstream gives no reason for a text that is no address.
-    """
+    """Unlike for networks, upstream gives no reason for a text that is no address."""
     try:
         address = Address(text)
     except EvaluationError:
@@ -247,7 +240,6 @@ def _masked(network: Network) -> Network:
 
 
 def _containing(contains: Callable[[Network, Network], bool]) -> tuple[Overload, ...]:
-    """Returns the functions that say whether a network is inside of another one."""
     return (
         overload("net.CIDR.containsCIDR(net.CIDR) bool", contains, "cidr_contains_cidr"),
         overload(

@@ -31,7 +31,7 @@ _CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}
 
 @remembered(4096)
 def regular_expression(pattern: str) -> Any:
-    """Returns `pattern` compiled; raises ValueError with Go's text."""
+    """Raises ValueError with Go's text; patterns are compiled once."""
     re2: Any = importlib.import_module("re2")
     options = re2.Options()
     options.log_errors = False
@@ -48,7 +48,7 @@ def _go_text(raw: Any) -> str:
 
 
 def compiled(pattern: str) -> Any:
-    """Returns `pattern` compiled; raises EvaluationError."""
+    """Raises EvaluationError where `regular_expression` raises ValueError."""
     try:
         return regular_expression(pattern)
     except ValueError as error:
@@ -76,10 +76,7 @@ def is_date(text: str) -> bool:
 
 
 def is_date_time(text: str) -> bool:
-    """Returns whether the text is a date and time with `t` between them.
-
-    As upstream, whatever follows a second `t` is ignored.
-    """
+    """Date and time have a `t` between them; as upstream, all that follows a second `t` is ignored."""
     parts = text.lower().split("t")
     if len(parts) < 2 or not is_date(parts[0]):
         return False

@@ -1,7 +1,7 @@
 """The CEL standard library: operators, functions and conversions, durations and timestamps.
 
 Each operator is one function for all types (a singleton in cel-go's words). The error names the operator if
-the left operand has no such operation; if only the right operand does not fit, it does not.
+the left operand has no operation of that name; if only the right operand does not fit, it does not.
 
 Sources: github.com/google/cel-go/common/stdlib and common/types, as of Kubernetes 1.36; Go's time package.
 """
@@ -86,7 +86,7 @@ _NUMBERS = frozenset({"int", "uint", "double"})
 
 
 def _number(left: Any, right: Any) -> Callable[[Any], Any] | None:
-    """Returns the constructor of an arithmetic result; None unless both operands are of one numeric type."""
+    """The constructor of an arithmetic result; None unless both operands are of one numeric type."""
     if left.__class__ is not right.__class__:
         return None
     return _MAKERS.get(left.__class__)
@@ -211,19 +211,18 @@ def _unequal(left: Any, right: Any) -> bool:
 
 
 def _index(_container: Any, _key: Any) -> Any:
-    """Gives the types of `_[_]` alone: the interpreter compiles it, because it may be optional."""
+    """Declares the types of `_[_]` alone: the interpreter compiles it, because it may be optional."""
     raise AssertionError("indexing is compiled, not called")
 
 
 def _truth(_left: Any, _right: Any) -> bool:
-    """Gives the types of `&&` and `||` alone: the interpreter compiles them, because both sides must not
+    """Declares the types of `&&` and `||` alone: the interpreter compiles them, because both sides must not
     be computed first."""
     raise AssertionError("logic is compiled, not called")
 
 
 def _operator(name: str, function: Callable[..., Any], rows: str) -> list[Overload]:
-    """Returns the overloads that `rows` list, each as `ID PARAMETERS -> RESULT` with blanks between
-    parameters."""
+    """Parses `rows`, each `ID PARAMETERS -> RESULT` with blanks between parameters."""
     made = []
     for line in rows.strip().splitlines():
         left, _, result = line.partition("->")
@@ -239,7 +238,7 @@ _ARITHMETIC = """{0}_double double double -> double
 
 
 def _comparison(word: str, order: list[str]) -> str:
-    """Returns the overloads of a comparison; numbers compare across types."""
+    """Rows for `_operator`; numbers compare across types."""
     rows = []
     for kind in order:
         rows.append(f"{word}_{_IDS.get(kind, kind)} {kind} {kind} -> bool")
@@ -481,7 +480,7 @@ def to_bool(value: str | bool) -> bool:
 
 
 def double_text(value: float) -> str:
-    """Returns the number as Go's `%g` writes it: the shortest form, with an exponent from a million on."""
+    """Go's `%g` of a number: the shortest form, with an exponent from a million on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -32,8 +32,7 @@ _QUOTED = {
 
 
 class WrongArgumentError(EvaluationError):
-    """A clause cannot show its argument; `node` is the argument's place, if its type alone shows the
-    error."""
+    """A clause cannot show its argument; `node` is set if the argument's type alone shows the error."""
 
     def __init__(self, verb: str, name: str, node: Any = None) -> None:
         super().__init__(f"error during formatting: {_ONLY[verb]}, was given {name}")
@@ -41,12 +40,12 @@ class WrongArgumentError(EvaluationError):
 
 
 def format_string(text: str, arguments: Sequence[Any]) -> str:
-    """`text` with its clauses filled in; raises EvaluationError."""
+    """Raises EvaluationError if an argument does not fit its clause."""
     return _filled(text, arguments, lambda verb, precision, argument: _VERBS[verb](verb, argument, precision))
 
 
 def check(text: str, arguments: Sequence[Node], type_of: Callable[[Node], Type]) -> None:
-    """Raise EvaluationError if the clauses of `text` could not be filled in with arguments of these types."""
+    """Raises EvaluationError if arguments of these types do not fit the clauses of `text`."""
 
     def clause(verb: str, _: int | None, argument: Node) -> str:
         unfit = _unfit_text(argument, type_of) if verb == "s" else argument
@@ -58,7 +57,7 @@ def check(text: str, arguments: Sequence[Node], type_of: Callable[[Node], Type])
 
 
 def _unfit_text(node: Node, type_of: Callable[[Node], Type]) -> Node | None:
-    """Returns the first node in a literal list or map, or the node itself, that `%s` cannot show."""
+    """First node that `%s` cannot show: `node` itself or a part of it, if it is a literal list or map."""
     if not _is_one_of(type_of(node), _KINDS["s"]):
         return node
     inner: Iterable[Node] = ()
@@ -74,7 +73,7 @@ def _is_one_of(kind: Type, kinds: frozenset[str]) -> bool:
 
 
 def _filled(text: str, arguments: Sequence[T], fill: Callable[[str, int | None, T], str]) -> str:
-    """Returns `text` with each clause replaced by what `fill` (verb, precision, argument) returns."""
+    """Replaces each clause with what `fill` (verb, precision, argument) returns."""
     used = 0
 
     def clause(found: "re.Match[str]") -> str:
@@ -105,7 +104,7 @@ def _string(_verb: str, value: Any, _: int | None) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Formats a value for `%s`."""
+    """Formats for `%s`: maps are sorted by their text, types are shown by name."""
     from kubeskew.apimachinery.cel.library.standard import to_string
 
     if value is None:

@@ -1,9 +1,9 @@
-"""The lexer of CEL: splits a text into tokens, reports like ANTLR what is no token, and reads literals.
+"""The lexer of CEL: splits a text into tokens, reports the rest as ANTLR does, and reads literals.
 
 Literals are numbers with their ranges, strings and bytes with their escapes.
 
 Sources: the lexis of github.com/google/cel-go/parser/gen/CEL.g4 and ANTLR 4's lexer, which skips one
-character behind what it could not recognise; github.com/google/cel-go/parser (parser.go, unescape.go).
+character behind a part that it could not recognise; github.com/google/cel-go/parser (parser.go, unescape.go).
 """
 
 import re
@@ -53,7 +53,7 @@ class Token:
 
 
 def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
-    """Returns the tokens of `source`, ending with EOF, and the issues."""
+    """The tokens end with EOF."""
     tokens: list[Token] = []
     issues: list[Issue] = []
     position, end = 0, len(source)
@@ -80,9 +80,8 @@ def _unrecognised(text: str) -> str:
 
 
 def _failure(source: str, start: int) -> int:
-    """Returns the position at which no token that begins at `start` can go on.
-
-    It is the source's length if only the token's end is missing.
+    """The position at which no token that begins at `start` can go on, or the source's length if only the
+    token's end is missing.
     """
     char = source[start]
     if char in "&|=":
@@ -105,7 +104,7 @@ def _failure(source: str, start: int) -> int:
 
 
 def _broken_escape(source: str, position: int) -> int:
-    """Returns the position of the first character that cannot belong to the escape at `position`."""
+    """First position whose character cannot belong to the escape at `position`."""
     for length in range(2, 11):
         part = source[position : position + length]
         if len(part) < length:
@@ -116,7 +115,7 @@ def _broken_escape(source: str, position: int) -> int:
 
 
 def integer(text: str) -> int:
-    """Returns the number; raises ValueError beyond 64 bits."""
+    """Raises ValueError beyond 64 bits."""
     value = int(text, 16) if "x" in text else int(text)
     if not INT_MIN <= value <= INT_MAX:
         raise ValueError("invalid int literal")
@@ -144,7 +143,7 @@ def string(text: str) -> str:
 
 
 def octets(text: str) -> bytes:
-    r"""Returns the bytes of a literal such as `b"a"`; in it `\x` and octal escapes are single bytes."""
+    r"""In a literal such as `b"a"`, `\x` and octal escapes are single bytes."""
     content, raw = _unquoted(text)
     if raw:
         return content.encode()

@@ -1,7 +1,7 @@
 """Expands macros while parsing: calls that are really loops or tests.
 
 Source: github.com/google/cel-go/parser/macro.go, cel/library.go (optMap), ext/bindings.go and
-ext/comprehensions.go; the shape of an expansion decides what it costs.
+ext/comprehensions.go; the shape of an expansion decides its cost.
 """
 
 from collections.abc import Callable, Mapping
@@ -84,7 +84,6 @@ def _quantifier(macro: str, count: int) -> Macro:
 
 
 def _collected(target: Node, names: tuple[str, ...], item: Node, test: Node | None, offset: int) -> Node:
-    """Returns the loop that lists `item` for each element that passes `test`."""
     step: Node = Call("_+_", (_accumulated(offset), ListLiteral((item,), offset)), offset)
     if test is not None:
         step = Call("_?_:_", (test, step, _accumulated(offset)), offset)
@@ -135,7 +134,7 @@ def _transform_map(entries: bool) -> Macro:
 
 
 def bound(name: str, value: Node, body: Node, offset: int) -> Node:
-    """Returns `body` with `name` standing for `value`, which is evaluated when it is first needed."""
+    """`name` stands for `value` within `body`; the value is evaluated when it is first needed."""
     nothing, never = ListLiteral((), offset), Literal(False, offset)
     itself = Ident(name, offset)
     return Comprehension(nothing, (UNUSED,), name, value, never, itself, body, offset, "bind")

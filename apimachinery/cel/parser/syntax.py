@@ -83,7 +83,7 @@ class _TooDeepError(Exception):
 
 
 def parse(source: str, macros: Macros, *, optionals: bool = True) -> Node:
-    """Returns the tree of `source`; raises CompileError with all issues."""
+    """Raises CompileError with all issues."""
     if len(source) > CODE_POINTS:
         message = f"expression code point size exceeds limit: size: {len(source)}, limit {CODE_POINTS}"
         raise CompileError(report(source, [Issue(-1, message)]))
@@ -158,7 +158,7 @@ class _Parser:
         return node
 
     def _high(self, node: Call | Select, *below: Node) -> Node:
-        """Notes the height of a node, if it is of a kind that counts for cel-go's limit, and returns it."""
+        """Notes the height of a node that counts for cel-go's limit, and returns the node."""
         children = (*node.arguments, *below) if isinstance(node, Call) else (node.operand,)
         height = 1 + max([self._heights.get(child, 0) for child in children], default=0)
         self._heights[node] = height
@@ -306,7 +306,7 @@ class _Parser:
         return self._call(name, arguments, opened.start, None) if opened else Ident(name, token.start)
 
     def _object_name(self) -> str | None:
-        """Returns the rest of a qualified name if a brace follows it."""
+        """The rest of a qualified name if a brace follows it; else None, and nothing is read."""
         place, name = self._place, ""
         while self._tokens[place].kind == "." and self._tokens[place + 1].kind == "IDENTIFIER":
             name += "." + self._tokens[place + 1].text
@@ -398,7 +398,7 @@ class _Parser:
 
 
 def _balanced(function: str, terms: list[Node], offsets: list[int]) -> Node:
-    """Returns the terms as a balanced tree, which keeps it shallow."""
+    """Makes a balanced tree, which stays shallow."""
     if len(terms) == 1:
         return terms[0]
     middle = len(offsets) // 2

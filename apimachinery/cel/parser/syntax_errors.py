@@ -34,7 +34,7 @@ _NUMBERS = ("NUM_INT", "NUM_FLOAT")
 
 
 class StateKind(Enum):
-    """Names the kinds of states: how ANTLR recovers in one depends on what is decided there."""
+    """The kinds of states: each has its own recovery in ANTLR."""
 
     NONE = auto()
     BLOCK = auto()
@@ -61,7 +61,7 @@ class Element(ABC):
 
     @abstractmethod
     def build(self, after: State) -> State:
-        """Builds the part so that `after` follows it, and returns the state in which it begins."""
+        """Builds the part so that `after` follows it; its state is the one in which it begins."""
 
 
 class Tok(Element):
@@ -145,7 +145,7 @@ class Plus(Element):
 
 
 def _listed(item: str, *, pairs: bool = False) -> Element:
-    """Returns items with commas between them; with `pairs` a colon and an expression follow each item."""
+    """Items with commas between them; with `pairs` a colon and an expression follow each item."""
 
     def one() -> list[Element]:
         return [Ref(item), Tok(":"), Ref("expr")] if pairs else [Ref(item)]
@@ -232,8 +232,7 @@ ENTRY = {name: element.build(STOP) for name, element in RULES.items()}
 
 @cache
 def next_tokens(state: State) -> Tokens:
-    """Returns the tokens that may be read from here within the rule; EPSILON is among them if the rule may
-    end."""
+    """Looks no further than the rule; EPSILON is among the tokens if the rule may end."""
     found: set[str] = set()
     _collect(state, found, set())
     return frozenset(found)
@@ -265,7 +264,7 @@ _ORDER = (
 
 
 def shown(tokens: Iterable[str]) -> str:
-    """Returns expected tokens as ANTLR lists them."""
+    """Lists expected tokens in ANTLR's order and form."""
     expected = set(tokens) - {EPSILON}
     names = [_shown(kind) for kind in _ORDER if kind in expected]
     return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
@@ -291,7 +290,7 @@ class _HaltError(Exception):
 
 
 def syntax_issues(tokens: list[Token], source: str) -> list[Issue]:
-    """Returns the issues of a text that does not parse."""
+    """Called for texts that do not parse."""
     recoverer = _Recoverer(tokens, source)
     with suppress(_HaltError):
         recoverer.rule("start", 0, None)
@@ -339,7 +338,7 @@ class _Recoverer:
             self._notify(token, message)
 
     def _expected(self) -> Tokens:
-        """Returns the tokens that may come next, also behind the rules that may end here."""
+        """Looks also behind the rules that may end here."""
         found = next_tokens(self._state)
         expected = set(found)
         for caller in reversed(self._callers):
@@ -360,7 +359,8 @@ class _Recoverer:
         self._attempts += 1
 
     def _drop_token(self) -> bool:
-        """Drops the current token if the next one fits instead; returns whether it does."""
+        """Drops the current token if the next one fits instead; else nothing happens, and False is
+        returned."""
         expected = self._expected()
         if self._kind(1) not in expected or self._kind() == EOF:
             return False
@@ -492,13 +492,12 @@ class _Recoverer:
     # Predictions
 
     def _no_alternative(self, ahead: int) -> _MismatchError:
-        """Returns the error that no alternative fits the tokens from the current one to the one `ahead`."""
+        """No alternative fits the tokens from the current one to the one `ahead`."""
         first, last = self._token(), self._token(ahead)
         text = "<EOF>" if first.kind == EOF else self._text(ahead)
         return _MismatchError(f"no viable alternative at input {_quoted(text)}", last)
 
     def _text(self, ahead: int) -> str:
-        """Returns the tokens up to the one `ahead`, with the blanks and comments between them."""
         parts: list[str] = []
         for number in range(ahead + 1):
             token = self._token(number)

@@ -124,7 +124,7 @@ def test_a_fault_says_what_it_is(body, id_, text):
         ({"answer": 409, "user": "me"}, "user: scheduler is one user"),
         (
             {"component": "apiserver", "crash": "after", "subresource": "status"},
-            "subresource: a commit does not tell it",
+            "subresource: a commit does not have it",
         ),
         (
             {"component": "apiserver", "verb": "create", "name": "x", "answer": 409},
