@@ -24,11 +24,10 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 @dataclass(slots=True)
 class Reinvocation:
-    """Holds what the mutating plugins of one write leave each other for a second round
-    (admission/reinvocation.go).
+    """Mutating plugins of one write leave each other notes for a second round (admission/reinvocation.go).
 
-    A plugin that calls out asks for the round by `wanted`; `again` says that this is it. Each keeps its own
-    notes in `notes`, by its name.
+    A plugin that calls out asks for the round by `wanted`; `again` says that this is it. Each plugin keeps
+    its own notes in `notes`, by its name.
     """
 
     wanted: bool = False
@@ -38,7 +37,7 @@ class Reinvocation:
 
 @dataclass(slots=True)
 class Attributes:
-    """Holds a write as admission sees it. `resource` is in the hub version, and so are `object` and `old`.
+    """A write as admission sees it: `resource`, `object` and `old` are in the hub version.
 
     `object` is None for a delete, `old` for a create.
     """
@@ -61,20 +60,20 @@ class Attributes:
     collection: bool = False  # one of many that are deleted: the request itself names none
 
     def refuse(self, why: str) -> StatusError:
-        """Returns the 403 of a plugin that does not admit this."""
+        """The error is a 403; it names the object by name or generateName, or as `Unknown`."""
         metadata = (self.object or {}).get("metadata", {})
         name = self.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
         return forbidden(self.resource.group_resource, name, why)
 
 
 class Plugin:
-    """Admits everything. `resources` and `subresources` are what the plugin looks at; None is all."""
+    """The base class admits everything. A plugin looks at its `resources` and `subresources`; None is all."""
 
     operations: ClassVar[frozenset[str]] = frozenset({CREATE})
     resources: ClassVar[frozenset[str] | None] = None  # storage resources: `pods`, `deployments.apps`
     subresources: ClassVar[frozenset[str] | None] = frozenset({""})
     awaits: ClassVar[bool] = (
-        True  # whether it may have to wait; one that never does goes beside large objects
+        True  # whether it may have to wait; one that never does runs in a thread for large objects
     )
 
     waits: ClassVar[bool] = False  # whether it may wait for others: only such a one takes measurable time
@@ -90,7 +89,6 @@ class Plugin:
         """Raises StatusError if the object may not be written as it now is."""
 
     def handles(self, operation: str, resource: Resource, subresource: str) -> bool:
-        """Decides whether the plugin looks at such a write at all."""
         return (
             operation in self.operations
             and (self.resources is None or resource.storage_resource in self.resources)
@@ -102,7 +100,7 @@ Step = Callable[[Attributes], Awaitable[None]]
 
 
 class AdmissionChain:
-    """Holds the plugins of a server, in order."""
+    """Runs the plugins in order; the mutating ones run a second time if one of them asks for it."""
 
     def __init__(
         self, plugins: Sequence[Plugin], metrics: AdmissionMetrics | None = None, clock: Clock | None = None
@@ -130,14 +128,12 @@ class AdmissionChain:
 
 
 class _Meter(NamedTuple):
-    """Holds by what admission is timed."""
-
     metrics: AdmissionMetrics
     now: Callable[[], float]
 
 
 class _Concerned(NamedTuple):
-    """Holds the plugins that look at one kind of write, each with what times it, and what times them all."""
+    """Plugins that look at one kind of write, each with its timer; `admitted` times all of them together."""
 
     steps: tuple[tuple[Step, str, bool, HistogramSeries], ...]
     of_large: tuple[tuple[Step, str, bool, HistogramSeries], ...]  # the same for large objects
@@ -145,9 +141,9 @@ class _Concerned(NamedTuple):
 
 
 class _AdmissionStep:
-    """Runs one step of the plugins, in order; of those only that look at such a write.
+    """Runs one step of those plugins, in order, that look at the write.
 
-    A plugin that has not waited has taken no time: the clock is looked at behind the others only.
+    A plugin that has not waited has taken no time: the clock is read only after those that have.
     """
 
     def __init__(self, kind: str, steps: Sequence[tuple[Plugin, Step]], meter: _Meter) -> None:
@@ -193,12 +189,12 @@ class _AdmissionStep:
             if plugin.handles(operation, resource, attributes.subresource):
                 timed = self._metrics.plugin(plugin.name, kind, operation)
                 steps.append((step, plugin.name, plugin.waits, timed))
-                aside = step if plugin.awaits else partial(_aside, step)
-                of_large.append((aside, plugin.name, plugin.waits or not plugin.awaits, timed))
+                large_step = step if plugin.awaits else partial(_in_thread, step)
+                of_large.append((large_step, plugin.name, plugin.waits or not plugin.awaits, timed))
         return _Concerned(tuple(steps), tuple(of_large), self._metrics.step(kind, operation))
 
     def _rejected(self, name: str, operation: str, before: float, seconds: float) -> None:
-        """Times what a plugin has refused; what is no plugin upstream has no name."""
+        """Records the time of a refusal; what is no plugin upstream has no name, and no metrics."""
         if name:
             self._metrics.plugin(name, self._kind, operation, rejected=True).observe(seconds)
             self._metrics.step(self._kind, operation, rejected=True).observe(before + seconds)
@@ -206,7 +202,7 @@ class _AdmissionStep:
 
 @types.coroutine
 def _rest(work: Generator[Any, Any, None], wanted: Any) -> Generator[Any, Any, None]:
-    """Awaits the rest of work that waits for `wanted`."""
+    """Drives `work` to its end; it has already yielded `wanted`."""
     while True:
         try:
             yield wanted
@@ -225,12 +221,12 @@ def _rest(work: Generator[Any, Any, None], wanted: Any) -> Generator[Any, Any, N
                 return
 
 
-async def _aside(step: Step, attributes: Attributes) -> None:
+async def _in_thread(step: Step, attributes: Attributes) -> None:
     await offload(attributes.size, lambda: _finished(step(attributes)))
 
 
 def _finished(step: Awaitable[None]) -> None:
-    """Runs a coroutine that never waits to its end."""
+    """Runs a coroutine to its end without an event loop; AssertionError if it waits."""
     try:
         next(step.__await__())
     except StopIteration:

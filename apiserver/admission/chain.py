@@ -109,9 +109,7 @@ def admission_chain(
     disable: Sequence[str] = (),
     metrics: AdmissionMetrics | None = None,
 ) -> AdmissionChain:
-    """Returns the chain of one server: what is on by default, more and less by the flags (which were
-    checked).
-    """
+    """Flags add to the default plugins and take from them; `flag_errors` has checked the flags before."""
     wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.features.admission)
     plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
     chain = [*plugins, Escalation(services.authorizer)]
@@ -119,7 +117,6 @@ def admission_chain(
 
 
 def _switched_off(features: AdmissionFeatures) -> set[str]:
-    """Returns the policy plugins that this server does not have."""
     policies = {
         "ValidatingAdmissionPolicy": features.validating_policies,
         "MutatingAdmissionPolicy": features.mutating_policies,
@@ -128,7 +125,7 @@ def _switched_off(features: AdmissionFeatures) -> set[str]:
 
 
 def flag_errors(enable: Sequence[str], disable: Sequence[str]) -> list[str]:
-    """Returns the errors of `--enable-admission-plugins` and `--disable-admission-plugins`."""
+    """A plugin that upstream has and this server lacks is an error only when it is enabled."""
     errors = [
         f'{flag} plugin "{name}" is unknown'
         for flag, names in (("enable-admission-plugins", enable), ("disable-admission-plugins", disable))

@@ -32,7 +32,7 @@ _ABOUT_DELETING = ("finalizers", "ownerReferences", "managedFields", "resourceVe
 
 
 class Escalation(Plugin):
-    """Looks at roles and bindings that somebody other than a master writes."""
+    """Members of system:masters may write any role and binding."""
 
     name = ""  # upstream's storage does this
     operations = frozenset({CREATE, UPDATE})
@@ -107,7 +107,7 @@ def _refused(attributes: Attributes, why: str) -> StatusError:
 
 
 def _only_lets_go(new: Object, old: Object | None) -> bool:
-    """Decides whether an update changes only what the garbage collector must change to delete the object."""
+    """The garbage collector may change finalizers and owners: else it could not delete the object."""
     if old is None:
         return False
     return _without(new) == _without(old)

@@ -18,13 +18,11 @@ class Codec(Protocol):
     """Reads stored objects, and brings objects into other versions."""
 
     def current(self, value: bytes, revision: int) -> Object:
-        """Returns a stored object in the version that this server stores."""
+        """The object is in the version that this server stores."""
 
-    def default(self, obj: Object, resource: Resource) -> Object:
-        """Returns the object with defaults."""
+    def default(self, obj: Object, resource: Resource) -> Object: ...
 
-    def convert(self, obj: Object, resource: Resource) -> Object:
-        """Returns the object in the version of `resource`."""
+    def convert(self, obj: Object, resource: Resource) -> Object: ...
 
 
 class Registry(Protocol):
@@ -32,15 +30,14 @@ class Registry(Protocol):
 
     resource: Resource
 
-    def key(self, namespace: str, name: str) -> Key:
-        """Returns the key of an object."""
+    def key(self, namespace: str, name: str) -> Key: ...
 
     def object(self, entry: Entry) -> Object:
-        """Returns the object of an entry in the hub version."""
+        """The object is in the hub version."""
 
 
 class AdmissionServices(Protocol):
-    """Gives what plugins look things up with, and call out by."""
+    """Plugins reach the server through this."""
 
     environment: Environment
     features: Features
@@ -50,15 +47,12 @@ class AdmissionServices(Protocol):
     webhooks: WebhookClient
 
     @property
-    def policy_metrics(self) -> PolicyMetrics:
-        """Returns what counts the decisions of policies."""
+    def policy_metrics(self) -> PolicyMetrics: ...
 
     @property
-    def codec(self) -> Codec:
-        """The codec of the server."""
+    def codec(self) -> Codec: ...
 
-    def registry(self, resource: Resource) -> Registry:
-        """Returns the registry of a resource."""
+    def registry(self, resource: Resource) -> Registry: ...
 
     async def write_used_quota(self, quota: Object, used: dict[str, str]) -> None:
-        """Stores what is used if the quota is still at the revision it has here; raises 404, 409, 422."""
+        """Stores `used` only if the quota is still at the revision it has here; raises 404, 409, 422."""

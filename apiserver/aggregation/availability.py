@@ -36,8 +36,6 @@ _PROBER = User("system:kube-aggregator", groups=(MASTERS_GROUP,))
 
 
 class AvailableCondition(NamedTuple):
-    """Holds the status, reason and message for the condition."""
-
     status: str
     reason: str
     message: str
@@ -48,7 +46,7 @@ LOCAL = AvailableCondition("True", "Local", "Local APIServices are always availa
 
 
 class Availability:
-    """The duty of one server: to look when something changes, and every now and then."""
+    """Checks when something changes, and every 30 s while there are remote APIServices."""
 
     def __init__(self, services: AggregationServices, dispatch: Handler, queues: QueueMetrics) -> None:
         self._services = services
@@ -60,7 +58,7 @@ class Availability:
             services.store.follow(resource, self._wakeups.wake)
 
     async def run(self) -> None:
-        """Check whenever something has changed; endless."""
+        """Never returns; errors of the store are logged, and the check is repeated."""
         while True:
             self._wakeups.begin()
             try:
@@ -71,7 +69,7 @@ class Availability:
             await self._wakeups.wait(_EVERY_SECONDS if self._services.registered.get().remotes else None)
 
     async def check_all(self) -> None:
-        """Look at every remote APIService once, and at those that were remote."""
+        """APIServices that have become local are set to Available too."""
         remotes = list(self._services.registered.get().remotes.values())
         before, self._remote = self._remote, {remote.name for remote in remotes}
         local = [self._note(name, LOCAL) for name in sorted(before - self._remote)]
@@ -81,7 +79,7 @@ class Availability:
         await self._note(remote.name, self._find_service(remote) or await self._probe(remote))
 
     async def _note(self, name: str, finding: AvailableCondition) -> None:
-        """Write the condition of an APIService if it is another; nothing if there is none any more."""
+        """Writes only a condition that differs; an APIService that is gone is passed over."""
         entry = self._services.store.get(Key(RESOURCE, "", name))
         obj = known_object(entry) if entry is not None else None
         if obj is None:
@@ -100,7 +98,7 @@ class Availability:
             self._wakeups.fail()
 
     def _find_service(self, remote: Remote) -> AvailableCondition | None:
-        """Returns why the service cannot be called, None if it looks well."""
+        """None if nothing is wrong with the service; the server behind it is not called."""
         reference, resolver = remote.spec["service"], self._services.service_resolver
         name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
         named = f'service/{name} in "{namespace}"'
@@ -127,7 +125,7 @@ class Availability:
         return None
 
     async def _probe(self, remote: Remote) -> AvailableCondition:
-        """Ask the server for its resources."""
+        """Asks the server for its resources, within 6 s; a good answer is kept for discovery."""
         from kubeskew.apiserver.aggregation.proxy_handler import ask  # only once there is a server to ask
 
         reference = remote.spec["service"]
@@ -155,7 +153,6 @@ class Availability:
         return PASSED
 
     def _learn(self, remote: Remote, body: bytes) -> None:
-        """Remember what the server says of its resources, for discovery."""
         with suppress(ValueError):
             listed = loads(body)
             if isinstance(listed, dict) and listed.get("kind") == "APIResourceList":

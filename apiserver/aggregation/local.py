@@ -1,4 +1,4 @@
-"""Makes an APIService for every group version that this server itself serves.
+"""Keeps an APIService for every group version that this server itself serves.
 
 Source: k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go and kube-aggregator's autoregister
 controller, 1.26 … 1.36.
@@ -82,14 +82,14 @@ def _version_priority(group: str, version: str) -> int:
 
 
 def priorities(group: str, version: str, *, alpha_resources: bool) -> tuple[int, int]:
-    """Returns the priorities of a built-in group and of its version."""
+    """The first priority is the group's, the second the version's."""
     if alpha_resources and group == "resource.k8s.io":
         return _ALPHA_RESOURCES
     return _GROUPS.get(group, 9000), _version_priority(group, version)
 
 
 def local_service(group: str, version: str, priority: tuple[int, int] | None) -> Object:
-    """Returns the APIService of a group version of this server's own; custom ones have no priority."""
+    """Custom group versions have no `priority` of their own."""
     custom = priority is None
     spec: Object = {"group": group} if group else {}
     spec["version"] = version
@@ -106,7 +106,6 @@ def local_service(group: str, version: str, priority: tuple[int, int] | None) ->
 
 
 def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
-    """Returns the APIServices of the built-in groups, with the path they are posted to."""
     alpha = services.features.requests.alpha_resources
     for group, versions in services.table.builtin.groups():
         if group != GROUP:  # the aggregator itself
@@ -116,7 +115,7 @@ def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
 
 
 class LocalServices:
-    """Creates what is missing, and lets go of what nothing stands for any more."""
+    """Creates missing APIServices, and deletes those whose group version is no longer served."""
 
     def __init__(self, services: AggregationServices, dispatch: Handler, queues: QueueMetrics) -> None:
         self._services = services
@@ -127,7 +126,6 @@ class LocalServices:
         services.store.follow(RESOURCE, self._wakeups.changed)
 
     async def run(self) -> None:
-        """Follow the definitions; endless."""
         while True:
             self._wakeups.begin()
             try:
@@ -149,7 +147,7 @@ class LocalServices:
         await self._let_go(_ALWAYS, wanted)
 
     async def _let_go(self, managed: str, wanted: set[tuple[str, str]]) -> None:
-        """Delete what is managed in that way and not wanted."""
+        """`managed` is the value of the automanaged label: `onstart` or `true`."""
         for entry in self._services.store.list(RESOURCE).entries:
             obj = known_object(entry)
             if obj is None:

@@ -37,7 +37,7 @@ _OURS = frozenset({"audit-id", "cache-control"})
 
 
 async def proxy(services: AggregationServices, remote: Remote, request: Request) -> Response:
-    """Returns the remote server's answer; 503 in plain text where it is known, or found, not to be there."""
+    """Answers 503 in plain text if the remote server is known, or found, not to be there."""
     if not remote.available:
         return unavailable()
     request.ends_with_client = True
@@ -58,9 +58,7 @@ async def proxy(services: AggregationServices, remote: Remote, request: Request)
 
 
 async def _bounded(answer: BackendResponse) -> AsyncIterator[bytes]:
-    """Yields the body, for as long as a request may take; where that ends, so does the connection, as
-    upstream.
-    """
+    """The body may take as long as a request; then the connection is cut, as upstream."""
     end = asyncio.get_running_loop().time() + MAX_SECONDS
     async with aclosing(answer.pieces()) as pieces:
         while True:
@@ -79,7 +77,7 @@ def unavailable() -> Response:
 
 
 async def ask(services: AggregationServices, remote: Remote, request: Request) -> BackendResponse:
-    """Send the request on. Raises ResolutionError, DialError."""
+    """Sends the request on; raises ResolutionError and DialError."""
     service = remote.spec["service"]
     name, namespace, port = service["name"], service["namespace"], service.get("port") or _HTTPS
     found = services.service_resolver.resolve(namespace, name, port)
@@ -103,7 +101,6 @@ async def ask(services: AggregationServices, remote: Remote, request: Request) -
 
 
 def _context(services: AggregationServices, spec: dict[str, object]) -> ssl.SSLContext:
-    """TLS towards an extension server, to which this one shows itself as a front proxy."""
     identity = services.front_proxy_client
     if spec.get("insecureSkipTLSVerify"):
         return trusting_all(identity)
@@ -111,7 +108,7 @@ def _context(services: AggregationServices, spec: dict[str, object]) -> ssl.SSLC
 
 
 def _headers(request: Request) -> Headers:
-    """Returns the client's headers without its credentials, and who it is."""
+    """The client's credentials are replaced by headers that say who it is."""
     upgrade = [("Connection", "Upgrade"), ("Upgrade", request.headers.get("upgrade", ""))]
     headers = upgrade if is_upgrade(request) else [("Connection", "close")]
     headers += [*passed_on(request), *framing(request), *identity(request.user)]
@@ -122,7 +119,6 @@ def _headers(request: Request) -> Headers:
 
 
 def identity(user: User) -> list[tuple[str, str]]:
-    """Returns the headers by which a front proxy tells who asks."""
     headers = [("X-Remote-User", user.name)]
     if user.uid:
         headers.append(("X-Remote-Uid", user.uid))

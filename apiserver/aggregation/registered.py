@@ -1,4 +1,4 @@
-"""The stored APIServices: the server of each group version, the order of groups, and their part of discovery.
+"""Reads the stored APIServices: servers of group versions, the order of groups, and their part of discovery.
 
 Sources: k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper, 1.36;
 k8s.io/kube-aggregator/pkg/apiserver/{handler_apis,handler_discovery}.go, 1.36.
@@ -23,8 +23,6 @@ _OWN_PRIORITY = 20_000  # the aggregator's own group, which has no APIService
 
 
 class Remote(NamedTuple):
-    """A group version that a service answers for."""
-
     name: str
     group: str
     version: str
@@ -34,14 +32,13 @@ class Remote(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """All APIServices. `orders` has the order of each remote group's versions, the preferred first."""
+    """`orders` has the versions of each remote group, the preferred first."""
 
     remotes: dict[tuple[str, str], Remote] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
     orders: dict[str, list[str]] = field(default_factory=dict)
 
     def groups(self, local: Sequence[tuple[str, Sequence[str]]]) -> Sequence[tuple[str, Sequence[str]]]:
-        """Local groups and remote ones, by priority; a group may be partly remote."""
         if not self.remotes:
             return local
         versions = {group: list(listed) for group, listed in local}
@@ -59,7 +56,6 @@ class Registered:
 
 
 def registered(store: Store) -> DerivedFromStore[Registered]:
-    """Returns the registrations by the APIServices in `store`."""
     return DerivedFromStore(store, [RESOURCE], _make)
 
 
@@ -84,7 +80,6 @@ def _make(services: list[Object]) -> Registered:
 
 
 def is_available(obj: Object) -> bool:
-    """Decides whether the condition Available is true."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(
         condition.get("type") == "Available" and condition.get("status") == "True" for condition in conditions
@@ -92,7 +87,7 @@ def is_available(obj: Object) -> bool:
 
 
 class AggregationServices(Protocol):
-    """Gives what finding other servers and calling them takes."""
+    """Handlers find and call other servers through this."""
 
     environment: Environment
     features: Features
@@ -105,7 +100,7 @@ class AggregationServices(Protocol):
 
 
 class MergedResourceTable:
-    """A resource table whose groups include the remote ones; their resources are not known to it."""
+    """Groups include the remote ones, whose resources this table does not know."""
 
     def __init__(self, local: ResourceTable, registered: Registered) -> None:
         self._local = local
@@ -126,7 +121,7 @@ class MergedResourceTable:
 
 
 def complete(document: Object, registered: Registered, lists: dict[tuple[str, str], Object]) -> None:
-    """Fill in what remote servers said of their resources: `lists` has their APIResourceLists."""
+    """Adds the resources of remote servers to a discovery document; `lists` has their APIResourceLists."""
     for item in document["items"]:
         group = item["metadata"].get("name") or ""
         for entry in item["versions"]:

@@ -1,4 +1,4 @@
-"""Conditions of a definition, and the approval that groups of Kubernetes require.
+"""Reads and writes conditions of a definition, and the approval that groups of Kubernetes require.
 
 Sources: apiextensions-apiserver pkg/apihelpers/helpers.go, 1.36; apiextensions-apiserver
 pkg/apihelpers/helpers.go (GetAPIApprovalState), 1.36.
@@ -24,24 +24,22 @@ MISSING, INVALID, BYPASSED, APPROVED_STATE = "Missing", "Invalid", "Bypassed", "
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Object:
-    """Returns a condition without its time."""
+    """The condition has no time; `put` adds it."""
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
 def is_true(obj: Object, kind: str) -> bool:
-    """Decides whether the condition is true."""
     return (find_condition(obj, kind) or {}).get("status") == "True"
 
 
 def is_equivalent(one: Object | None, other: Object | None) -> bool:
-    """Decides whether two conditions say the same; the times at which they began do not matter."""
     if one is None or other is None:
         return one is other
     return all(one.get(name) == other.get(name) for name in ("type", "status", "reason", "message"))
 
 
 def put(obj: Object, new: Object, now: datetime) -> None:
-    """Set a condition; its time is that of the last change of its status."""
+    """The condition's time is that of the last change of its status."""
     status = obj.setdefault("status", {})
     listed = status["conditions"] = list(status.get("conditions") or [])
     old = find_condition(obj, new["type"])
@@ -53,7 +51,6 @@ def put(obj: Object, new: Object, now: datetime) -> None:
 
 
 def drop(obj: Object, kind: str) -> None:
-    """Remove the condition of a type."""
     status = obj.get("status") or {}
     if find_condition(obj, kind) is not None:
         status["conditions"] = [
@@ -62,7 +59,7 @@ def drop(obj: Object, kind: str) -> None:
 
 
 def _at(given: Object, moment: str) -> Object:
-    """Returns the condition in Go's order of fields."""
+    """The order of fields is Go's."""
     return {
         "type": given["type"],
         "status": given["status"],
@@ -73,19 +70,16 @@ def _at(given: Object, moment: str) -> Object:
 
 
 class Approval(NamedTuple):
-    """Holds the state of a definition's approval, and the reason."""
-
     state: str
     reason: str
 
 
 def is_protected(group: str) -> bool:
-    """Decides whether a group belongs to Kubernetes."""
     return group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))
 
 
 def approval_of(obj: Object) -> Approval:
-    """Reads the approval from a definition's annotation."""
+    """Approval is an annotation: a URL, or a reason that begins with `unapproved`."""
     given = ((obj.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION) or ""
     if not given:
         why = f'protected groups must have approval annotation "{ANNOTATION}", {_SEE}'
@@ -104,7 +98,7 @@ def approval_of(obj: Object) -> Approval:
 
 
 def validate_approval(obj: Object, old: Object | None) -> list[FieldError]:
-    """Returns the errors of the approval; one that did not change is left alone."""
+    """An approval whose state did not change is not checked again."""
     if not is_protected((obj.get("spec") or {}).get("group") or ""):
         return []
     found = approval_of(obj)

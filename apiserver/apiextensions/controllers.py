@@ -1,7 +1,7 @@
-"""Controllers of definitions: names, conditions, and deletion of all objects when a definition ends.
+"""Accepts names of definitions, sets their conditions, and deletes all objects when a definition ends.
 
-Upstream's five controllers of apiextensions, as one duty. Establishing waits five seconds there where several
-servers run; here each server asks the store at every request, and nothing needs to wait.
+Upstream's five controllers of apiextensions run as one here. Establishing waits five seconds there where
+several servers run; here each server asks the store at every request, and nothing needs to wait.
 
 Sources: apiextensions-apiserver pkg/controller/finalizer/crd_finalizer.go, 1.36; apiextensions-apiserver
 pkg/controller/status/naming_controller.go, 1.36; apiextensions-apiserver
@@ -65,7 +65,7 @@ _APPROVALS = {
 
 
 class DefinitionServices(Protocol):
-    """Gives what looking after definitions and their objects takes."""
+    """Controllers of definitions reach the server through this."""
 
     environment: Environment
     table: ComposedTable
@@ -77,19 +77,17 @@ class DefinitionServices(Protocol):
 
 
 def is_everyday(error: Exception) -> bool:
-    """Decides whether somebody else was faster: that change wakes the finalizer again."""
+    """Somebody else was faster (404, 409): that change wakes the finalizer again."""
     return isinstance(error, StatusError) and error.code in {404, 409}
 
 
 class Finalizer:
-    """Finishes definitions that are being deleted."""
-
     def __init__(self, services: DefinitionServices, write_status: WriteStatus) -> None:
         self._services = services
         self._write_status = write_status
 
     async def finish(self, name: str) -> None:
-        """Delete the objects of a definition and let go of it, again and again until that is done."""
+        """Deletes the objects, then the finalizer of a definition; tries every 0.25 s until that is done."""
         clock = self._services.environment.clock
         began, reported, failure = clock.monotonic(), False, ""
         while (definition := self._services.table.stored.get().get(name)) is not None:
@@ -101,7 +99,7 @@ class Finalizer:
                 failure = ""
                 if not reported and clock.monotonic() - began > _WAITED_SECONDS:
                     reported = True
-                    await self._tell(definition, _NOT_GONE)
+                    await self._set_condition(definition, _NOT_GONE)
             except (StatusError, StorageError) as error:
                 if not is_everyday(error) and str(error) != failure:
                     failure = str(error)
@@ -111,11 +109,11 @@ class Finalizer:
             await clock.sleep(_AGAIN_SECONDS)
 
     async def _advance(self, definition: Definition) -> bool:
-        """Runs one round; returns True once the definition has been let go of."""
+        """Runs one round; True once the finalizer has been removed."""
         if (find_condition(definition.obj, conditions.TERMINATING) or {}).get("reason") == (
             "InstanceDeletionPending"
         ):
-            await self._tell(definition, _IN_PROGRESS)
+            await self._set_condition(definition, _IN_PROGRESS)
             definition = self._services.table.stored.get()[definition.name]
         if not definition.is_established:
             await self._let_go(definition, _NEVER)
@@ -136,18 +134,17 @@ class Finalizer:
                 if error.code != 404:
                     raise
 
-    async def _tell(self, definition: Definition, condition: Object) -> None:
+    async def _set_condition(self, definition: Definition, condition: Object) -> None:
         now = self._services.environment.clock.now()
         await self._write_status(definition, lambda obj: conditions.put(obj, condition, now))
 
     async def _fail(self, definition: Definition, why: str) -> None:
-        """Say in the definition why its objects are still there."""
         logger.warning("objects of definition %s: %s", definition.name, why)
         condition = conditions.condition(
             conditions.TERMINATING, "True", "InstanceDeletionFailed", f"could not issue all deletes: {why}"
         )
         with suppress(StatusError):
-            await self._tell(definition, condition)
+            await self._set_condition(definition, condition)
 
     async def _let_go(self, definition: Definition, condition: Object) -> None:
         now = self._services.environment.clock.now()
@@ -164,7 +161,7 @@ class Finalizer:
 
 
 class Naming(NamedTuple):
-    """The accepted names of a definition, and its conditions NamesAccepted and Established."""
+    """`names` are the accepted ones; the others are the conditions NamesAccepted and Established."""
 
     names: Object
     accepted: Object
@@ -172,12 +169,11 @@ class Naming(NamedTuple):
 
 
 def is_settled(obj: Object) -> bool:
-    """Decides whether the accepted names are those of the spec."""
     return _plain(obj["spec"]["names"]) == _plain((obj.get("status") or {}).get("acceptedNames") or {})
 
 
 def name(obj: Object, others: Iterable[Object]) -> Naming:
-    """Returns the names of `obj` beside those of `others`, the definitions of its group, itself included."""
+    """Names that other definitions of the group have taken are not accepted; `obj` may keep its own."""
     resources, kinds = _taken(others)
     asked, had = obj["spec"]["names"], (obj.get("status") or {}).get("acceptedNames") or {}
     given = dict(had)
@@ -230,7 +226,6 @@ def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
 
 
 def _established(obj: Object, accepted: Object) -> Object:
-    """Returns the condition Established: as it was, or installing if the names have just been accepted."""
     old = find_condition(obj, conditions.ESTABLISHED)
     found = old or conditions.condition(
         conditions.ESTABLISHED, "False", "NotAccepted", "not all names are accepted"
@@ -247,7 +242,7 @@ _ALWAYS = {"plural", "kind"}
 
 
 def _ordered(names: Object) -> Object:
-    """Returns names in Go's order of fields, without what is empty there."""
+    """The order of fields is Go's; empty ones are left out, except plural and kind."""
     return {field: names.get(field) or "" for field in _ORDER if names.get(field) or field in _ALWAYS}
 
 
@@ -256,20 +251,20 @@ def _plain(names: Object) -> Object:
 
 
 class _RefusedError(Exception):
-    """Tells that a write was refused for which no change will follow: it has to be tried again."""
+    """A write was refused and no change will follow, so it has to be tried again."""
 
 
 class DefinitionControllers:
-    """The duty of one server. Several servers may do it at once: every write names the revision it knows."""
+    """Several servers may run this at once: every write names the revision it knows."""
 
     def __init__(self, services: DefinitionServices, dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
         self._finalizing: dict[str, asyncio.Task[None]] = {}
-        self._told: dict[str, str] = {}  # why writes of definitions were refused
+        self._reported: dict[str, str] = {}  # why writes of definitions were refused
 
     async def run(self) -> None:
-        """Look at every definition, then at those of a group in which one has changed."""
+        """Runs until the server stops: first for every definition, then for groups in which one changed."""
         try:
             while not self._services.lifetime.stopping.is_set():
                 try:
@@ -298,7 +293,7 @@ class DefinitionControllers:
             cursor.close()
 
     async def _settle(self, names: Iterable[str]) -> None:
-        """Groups at once, so that they share commits; the names of one group depend on each other."""
+        """Groups run at once, so that they share commits; the names of one group depend on each other."""
         groups: dict[str, list[str]] = {}
         for name in names:
             groups.setdefault(name.partition(".")[2], []).append(name)
@@ -307,7 +302,7 @@ class DefinitionControllers:
             raise failure
 
     async def _settle_group(self, names: Iterable[str]) -> None:
-        """Do all that can be done; raises _RefusedError if a write was refused that has to come again."""
+        """Runs every step for each name; raises _RefusedError at the end if a write has to be tried again."""
         refused = False
         for name in names:
             for step in (self._name, self._establish, self._approve, self._finish):
@@ -319,14 +314,14 @@ class DefinitionControllers:
                 except StatusError as error:
                     if not is_everyday(error):
                         refused = True
-                        self._tell(name, error.message)
+                        self._report(name, error.message)
         if refused:
             raise _RefusedError
 
-    def _tell(self, name: str, why: str) -> None:
-        """Log a reason once: it is met again every second."""
-        if self._told.get(name) != why:
-            self._told[name] = why
+    def _report(self, name: str, why: str) -> None:
+        """Logs a reason once, although it comes again every second."""
+        if self._reported.get(name) != why:
+            self._reported[name] = why
             logger.warning("definition %s: %s", name, why)
 
     async def _name(self, definition: Definition) -> None:
@@ -350,7 +345,6 @@ class DefinitionControllers:
             await self._put(definition, _ESTABLISHED)
 
     async def _approve(self, definition: Definition) -> None:
-        """Tell of definitions in the groups of Kubernetes whether they are approved."""
         if not conditions.is_protected(definition.group):
             return
         found = conditions.approval_of(definition.obj)
@@ -363,7 +357,7 @@ class DefinitionControllers:
         await self.write_status(definition, lambda obj: conditions.put(obj, condition, now))
 
     async def _finish(self, definition: Definition) -> None:
-        """Have the objects of a definition deleted, beside everything else: that may take long."""
+        """Deletes the definition's objects in a task of its own, since that may take long."""
         metadata = definition.obj["metadata"]
         if not metadata.get("deletionTimestamp") or definition.uid in self._finalizing:
             return
@@ -372,7 +366,7 @@ class DefinitionControllers:
         task.add_done_callback(lambda _: self._finalizing.pop(definition.uid, None))
 
     async def write_status(self, definition: Definition, change: Callable[[Object], None]) -> None:
-        """Write the definition as `change` makes it; raises StatusError (409 if it has changed)."""
+        """Writes the definition as `change` leaves it; raises StatusError (409 if it has changed)."""
         obj = copy.deepcopy(definition.obj)
         change(obj)
         path = f"{_PATH}/{definition.name}/status"

@@ -25,21 +25,18 @@ _METADATA_FROM_WEBHOOK = ("labels", "annotations")
 
 
 def webhook_of(resource: Resource) -> Object | None:
-    """Returns the webhook that converts objects of a resource, None if nobody does."""
     if not isinstance(resource, CustomResource) or resource.definition is None:
         return None
     return resource.definition.webhook
 
 
 def relabelled(obj: Object, resource: Resource) -> Object:
-    """`obj` said to be of the version of `resource`: conversion "None"."""
+    """Conversion "None" changes the apiVersion, and drops what that version's schema does not have."""
     return pruned({**obj, "apiVersion": resource.api_version}, resource)
 
 
 def pruned(obj: Object, resource: Resource) -> Object:
-    """Returns a custom resource without what the schema of its version does not have; WrongShape for
-    metadata.
-    """
+    """Fields that the schema does not have are left out; wrong metadata raises WrongShape."""
     structural = structural_of(resource)
     if structural is None:
         return obj
@@ -48,7 +45,7 @@ def pruned(obj: Object, resource: Resource) -> Object:
 
 
 def is_empty(obj: Object) -> bool:
-    """Decides whether an object has nothing that a webhook could convert (isEmptyUnstructuredObject)."""
+    """Only apiVersion and kind: a webhook has nothing to convert then (isEmptyUnstructuredObject)."""
     return obj.keys() <= {"apiVersion", "kind"}
 
 
@@ -56,19 +53,17 @@ class ReviewClient(Protocol):
     """Posts reviews to conversion webhooks, as `WebhookClient` does."""
 
     async def post(self, config: Object, review: Object, seconds: float) -> Object:
-        """Returns the review that the webhook answers; raises CallError."""
+        """The answer is a review too; raises CallError."""
         ...
 
 
 class Converter:
-    """Asks the webhooks of definitions."""
-
     def __init__(self, client: ReviewClient, entropy: Entropy) -> None:
         self._client = client
         self._entropy = entropy
 
     async def convert(self, webhook: Object, objects: Sequence[Object], target: Resource) -> list[Object]:
-        """`objects`, all of one version, in the version of `target`; raises StatusError (500)."""
+        """All `objects` are of one version; raises StatusError (500)."""
         what = _what(objects[0])
         uid = self._entropy.uid()
         request = {"uid": uid, "desiredAPIVersion": target.api_version, "objects": list(objects)}
@@ -93,11 +88,11 @@ class Converter:
 
 
 class _AnswerError(Exception):
-    """A review that the webhook answered wrongly."""
+    """The webhook's answer is not a review that succeeded."""
 
 
 def _objects(answer: Object, version: str, uid: str) -> list[Any]:
-    """Returns the converted objects of an answer."""
+    """Raises _AnswerError unless the answer is a successful review of this version and, in v1, this uid."""
     expected = f"{_GROUP}/{version}, Kind=ConversionReview"
     api_version, kind = answer.get("apiVersion") or "", answer.get("kind") or ""
     if (api_version, kind) != (f"{_GROUP}/{version}", "ConversionReview"):
@@ -118,7 +113,7 @@ def _objects(answer: Object, version: str, uid: str) -> list[Any]:
 
 
 def _check_shape(response: Any) -> None:
-    """Raise _AnswerError, in Go's words, for what no ConversionResponse can hold."""
+    """Raises _AnswerError, in Go's words, for what no ConversionResponse can hold."""
     parts: list[tuple[str, Any, type, str]] = [("response", response, dict, "v1.ConversionResponse")]
     if isinstance(response, dict):
         converted = response.get("convertedObjects")
@@ -133,7 +128,7 @@ def _check_shape(response: Any) -> None:
 
 
 def _checked(position: int, converted: Any, original: Object, target: Resource, what: str) -> Object:
-    """Returns a converted object with the metadata that a webhook cannot change."""
+    """Metadata that a webhook cannot change stays as it was; raises StatusError (500)."""
     where = f"conversion webhook for {what} returned invalid converted object at index {position}"
     if not isinstance(converted, dict):
         raise _failed(f"{where}: Object 'Kind' is missing in '{dumps(converted).decode()}'")
@@ -155,7 +150,6 @@ def _checked(position: int, converted: Any, original: Object, target: Resource, 
 
 
 def _restored(theirs: Object, ours: Object, what: str) -> Object:
-    """Returns the metadata as it was, but for labels and annotations."""
     metadata = copy.deepcopy({k: v for k, v in ours.items() if k not in _METADATA_FROM_WEBHOOK})
     for name in _METADATA_FROM_WEBHOOK:
         given = theirs.get(name)

@@ -24,7 +24,7 @@ _MOST = 10_000  # values on the way: `..` after `..` finds the same ones again a
 
 
 class JSONPathError(ValueError):
-    """A path that cannot be read."""
+    """The path cannot be read."""
 
 
 class _NoResultError(Exception):
@@ -32,14 +32,14 @@ class _NoResultError(Exception):
 
 
 class JSONPath:
-    """A path such as `.spec.ports[*].name`; `values` are what it leads to."""
+    """Compiles a path such as `.spec.ports[*].name`; `values` follows it through an object."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._steps = _steps(text)
 
     def values(self, obj: Any) -> list[Any]:
-        """Everything the path leads to, in order."""
+        """Each step follows 10,000 values at most."""
         found = [obj]
         try:
             for step in self._steps:
@@ -50,7 +50,7 @@ class JSONPath:
 
 
 def text_of(value: Any) -> str:
-    """Returns a value as it is printed into text."""
+    """Null is printed as `<no value>`, lists and maps as JSON."""
     if value is None:
         return "<no value>"
     if isinstance(value, bool):
@@ -61,7 +61,6 @@ def text_of(value: Any) -> str:
 
 
 def selected(obj: Object, path: JSONPath) -> str:
-    """Returns the value of a selectable field, empty if there is none."""
     values = path.values(obj)
     return text_of(values[0]) if values and values[0] is not None else ""
 
@@ -100,7 +99,7 @@ def _named(text: str, position: int, steps: list[Step]) -> int:
 
 
 def _closing(text: str, start: int) -> int:
-    """Returns the position at which the bracket that opens at `start` ends; quotes hide brackets."""
+    """Brackets in quotes do not count; raises JSONPathError if none ends it."""
     depth, position = 0, start
     while position < len(text):
         quoted = _QUOTED.match(text, position)
@@ -124,7 +123,6 @@ def _bracket(inside: str) -> Step:
 
 
 def _parts(inside: str) -> list[str]:
-    """Splits at commas; quotes hide them."""
     parts, start, quote = [], 0, ""
     for position, char in enumerate(inside):
         if quote:

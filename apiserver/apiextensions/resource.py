@@ -1,4 +1,4 @@
-"""Resources of one definition: one per version, with scale, columns and selectable fields.
+"""Builds the resources of a definition: one per version, with scale, columns and selectable fields.
 
 Sources: apiextensions-apiserver pkg/registry/customresource/tableconvertor/tableconvertor.go, 1.36;
 apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor), 1.36.
@@ -43,29 +43,29 @@ _TERMINATING_VERBS = frozenset({"delete", "deletecollection", "get", "list", "wa
 
 
 class ServedDefinition(Protocol):
-    """Tells what of a definition serving its objects takes."""
+    """Handlers of custom objects see this of a definition."""
 
     watches: dict[Watch, None]  # of its objects
 
     @property
     def webhook(self) -> Object | None:
-        """Returns the conversion webhook, None if versions differ in their name only."""
+        """None if versions differ in their name only."""
 
     @property
     def is_terminating(self) -> bool:
-        """Decides whether its objects are being deleted before it, as a condition says."""
+        """A condition says that its objects are being deleted before it."""
 
     @property
     def is_deleted(self) -> bool:
-        """Decides whether somebody has deleted it; finalizers keep it."""
+        """Finalizers keep a definition that somebody has deleted."""
 
     def resource_of(self, gvk: GroupVersionKind) -> Resource | None:
-        """Returns the resource of a kind that the definition has, served or not."""
+        """Versions that are not served count too; None for other kinds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomResource(StructuralResource):
-    """A version of a custom resource, with what serving it takes beside its schema."""
+    """One version of a custom resource has its columns, scale and warning next to its schema."""
 
     definition: ServedDefinition | None = None
     paths: tuple[JSONPath, ...] = ()  # of the columns
@@ -82,8 +82,7 @@ class CustomResource(StructuralResource):
 
 
 def takes_nothing_new(resource: Resource, features: RequestFeatures) -> bool:
-    """Decides whether no object of a resource may be created, as its definition goes
-    (customresource_handler.go, `terminating`)."""
+    """Objects cannot be created while their definition goes (customresource_handler.go, `terminating`)."""
     if not isinstance(resource, CustomResource) or resource.definition is None:
         return False
     definition = resource.definition
@@ -91,7 +90,6 @@ def takes_nothing_new(resource: Resource, features: RequestFeatures) -> bool:
 
 
 def column_of(given: Object) -> Column:
-    """Returns a definition's `additionalPrinterColumns[*]` as a Table has it."""
     description = given.get("description") or f"{_SHOWN_BY_PATH}{given['jsonPath']}"
     return Column(
         given["name"], given["type"], given.get("format") or "", description, given.get("priority") or 0
@@ -99,7 +97,7 @@ def column_of(given: Object) -> Column:
 
 
 class Definition:
-    """Holds a stored definition, with names as accepted."""
+    """A stored definition with its accepted names; resources are built when they are first needed."""
 
     def __init__(
         self, obj: Object, revision: int, created: int, metadata: Schema, features: SchemaFeatures
@@ -124,7 +122,6 @@ class Definition:
         self.watches: dict[Watch, None] = {}  # of its objects; they end when the definition changes
 
     def is_true(self, condition: str) -> bool:
-        """Decides whether the condition is true."""
         listed = self.status.get("conditions") or []
         return any(
             listed_condition.get("type") == condition and listed_condition.get("status") == "True"
@@ -145,7 +142,7 @@ class Definition:
 
     @property
     def is_served(self) -> bool:
-        """Decides whether requests are answered: a moment before discovery lists the resource."""
+        """Requests are answered a moment before discovery lists the resource."""
         return self.is_established or self.is_true("NamesAccepted")
 
     @property
@@ -164,34 +161,31 @@ class Definition:
 
     @property
     def webhook(self) -> Object | None:
-        """Returns the conversion webhook, None if versions differ in their name only."""
         conversion = self.spec.get("conversion") or {}
         return conversion.get("webhook") if conversion.get("strategy") == "Webhook" else None
 
     def makes_same_as(self, other: "Definition") -> bool:
-        """Decides whether both make the same resources."""
         return (self.uid, self.names, self.spec) == (other.uid, other.names, other.spec)
 
     def follow(self, newer: "Definition") -> None:
-        """Take over what `newer`, which makes the same resources, says of its state."""
+        """`newer` makes the same resources; its conditions and revision replace those known."""
         if newer.is_terminating != self.is_terminating:
             self._resources = {}  # they have other verbs now
         self.obj, self.status, self.revision = newer.obj, newer.status, newer.revision
 
     def end_watches(self) -> None:
-        """Have watchers come again for what the resource is from now on; they get what happened first."""
+        """Watchers receive the last events and are ended: they come again for the changed resource."""
         for watch in self.watches:
             asyncio.get_running_loop().call_later(_LAST_EVENTS_SECONDS, watch.close)
 
     def resource(self, version: str) -> CustomResource:
-        """Returns the resource in a version that the definition has, served or not."""
+        """Versions that are not served count too; KeyError for one that is not defined."""
         found = self._resources.get(version)
         if found is None:
             found = self._resources[version] = self._build(self.versions[version])
         return found
 
     def resource_of(self, gvk: GroupVersionKind) -> CustomResource | None:
-        """Returns the resource of a kind that the definition has, served or not."""
         is_own = (gvk.group, gvk.kind) == (self.group, self.kind) and gvk.version in self.versions
         return self.resource(gvk.version) if is_own else None
 
@@ -245,7 +239,7 @@ class Definition:
 
 
 def _columns(given: Sequence[Object]) -> tuple[tuple[Column, ...], tuple[JSONPath, ...]]:
-    """Returns the columns up to the first whose path cannot be read."""
+    """Columns end before the first whose path cannot be read."""
     paths = []
     for column in given:
         try:

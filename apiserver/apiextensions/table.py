@@ -1,4 +1,4 @@
-"""The table of resources served at a moment: built-in ones and those of the stored definitions.
+"""Composes the table of served resources: built-in ones and those of the stored definitions.
 
 Sources: k8s.io/apimachinery/pkg/version/helpers.go (CompareKubeAwareVersionStrings), 1.36;
 apiextensions-apiserver pkg/apiserver/customresource_{discovery_controller,handler}.go, and kube-aggregator
@@ -24,7 +24,7 @@ _STAGES = {"": 0, "beta": 1, "alpha": 2}
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Returns a key that sorts the preferred version first; names of another form follow by alphabet."""
+    """The preferred version sorts first; names of another form follow by alphabet."""
     found = _KUBERNETES.fullmatch(version)
     if found is None:
         return len(_STAGES), 0, 0, version
@@ -44,7 +44,7 @@ class StoredDefinitions:
         self.generation = 0  # grows with every change
 
     def get(self) -> Mapping[str, Definition]:
-        """Returns all definitions by name, as of the newest revision this server has applied."""
+        """Definitions stand by name, as of the newest revision that this server has applied."""
         seen = self._store.changed(STORED_AS)
         if seen != self._seen:
             self._seen = seen
@@ -61,7 +61,7 @@ class StoredDefinitions:
                 definition.end_watches()
 
     def _definition(self, entry: Entry) -> Definition | None:
-        """Returns the definition of an entry; None if it cannot be read, which makes nothing then."""
+        """None for a definition that cannot be read: it defines nothing then."""
         known = self._known.get(entry.key.name)
         if known is not None and known.revision == entry.revision:
             return known
@@ -88,7 +88,7 @@ class Snapshot:
         own = {(group, version) for group, versions in builtin.groups() for version in versions}
         self._plurals: dict[tuple[str, str, str], Definition] = {}
         self._kinds: dict[tuple[str, str, str], Definition] = {}
-        self._told: dict[tuple[str, str], list[Definition]] = {}
+        self._established: dict[tuple[str, str], list[Definition]] = {}
         for definition in definitions:
             for name, version in definition.versions.items():
                 if (definition.group, name) not in own:
@@ -102,13 +102,12 @@ class Snapshot:
             if served:
                 self._plurals[group, version, definition.plural] = definition
         if definition.is_established and served:
-            self._told.setdefault((group, version), []).append(definition)
+            self._established.setdefault((group, version), []).append(definition)
 
     def _merge(self) -> list[tuple[str, list[str]]]:
-        """Built-in groups in their order, then the others by name."""
         versions = {group: list(listed) for group, listed in self._builtin.groups()}
         added: dict[str, list[str]] = {}
-        for group, version in self._told:
+        for group, version in self._established:
             added.setdefault(group, []).append(version)
         for group in sorted(added):
             versions.setdefault(group, []).extend(sorted(added[group], key=version_order))
@@ -119,7 +118,6 @@ class Snapshot:
         return found if found is not None else self.custom(group, version, plural)
 
     def custom(self, group: str, version: str, plural: str) -> CustomResource | None:
-        """Returns a custom resource alone."""
         definition = self._plurals.get((group, version, plural))
         return definition.resource(version) if definition else None
 
@@ -131,14 +129,14 @@ class Snapshot:
         return definition.resource(version) if definition else None
 
     def defines(self, group: str, version: str) -> bool:
-        """Decides whether a resource of the group and version is custom."""
-        return (group, version) in self._told
+        """Only served versions of established definitions count; a group version is built in or custom."""
+        return (group, version) in self._established
 
     def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
         return self._groups
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        definitions = self._told.get((group, version))
+        definitions = self._established.get((group, version))
         if definitions is None:
             return self._builtin.resources(group, version)
         return [
@@ -147,7 +145,7 @@ class Snapshot:
 
 
 class ComposedTable:
-    """The table as it is whenever it is asked; `now()` is the one to keep while making a document."""
+    """Each call sees the newest definitions; `now()` is the table to keep while making a document."""
 
     def __init__(self, builtin: Catalogue, stored: StoredDefinitions) -> None:
         self.builtin = builtin
@@ -155,35 +153,31 @@ class ComposedTable:
         self._snapshot = Snapshot(builtin, (), 0)
 
     def now(self) -> Snapshot:
-        """Returns the table at this moment."""
         definitions = self.stored.get()
         if self._snapshot.generation != self.stored.generation:
             self._snapshot = Snapshot(self.builtin, definitions.values(), self.stored.generation)
         return self._snapshot
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
-        """Returns the resource, if it is served."""
         found = self.builtin.resource(group, version, plural)
         return found if found is not None else self.now().custom(group, version, plural)
 
     def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """Returns the resource of a kind, whether its version is served or only known."""
+        """Versions that are known but not served count too."""
         return self.builtin.by_kind(group, version, kind) or self.now().by_kind(group, version, kind)
 
     def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Served groups in discovery order, each with its versions, the preferred first."""
+        """Groups stand in discovery order, each with its versions, the preferred first."""
         return self.now().groups()
 
     def resources(self, group: str, version: str) -> Iterable[Resource]:
-        """Returns the resources of a served group and version, by plural."""
         return self.now().resources(group, version)
 
     def kind_schema(self, group: str, version: str, kind: str) -> Schema | None:
-        """Returns the schema of any built-in kind, also of bodies that are no resource."""
+        """Only built-in kinds are known, bodies that are no resource among them."""
         return self.builtin.kind_schema(group, version, kind)
 
 
 def composed(builtin: Catalogue, store: Store, gates: FeatureGates) -> ComposedTable:
-    """Returns the table of a server: what is built in, and what its store defines."""
     metadata = builtin.definitions()[OBJECT_META]
     return ComposedTable(builtin, StoredDefinitions(store, metadata, Features.of(gates).schemas))

@@ -1,4 +1,4 @@
-"""Validation of CustomResourceDefinitions: their names, versions, conversion, subresources and columns.
+"""Validates CustomResourceDefinitions: their names, versions, conversion, subresources and columns.
 
 Field paths and printed values of errors are those of the internal version, to which v1 is converted first.
 
@@ -57,7 +57,7 @@ _IMMUTABLE = "field is immutable"
 
 
 class Place(NamedTuple):
-    """A part of a definition (`version` None: above the versions), and the path it is told by."""
+    """Errors name this part of a definition by `path`; `version` is None above the versions."""
 
     path: str
     version: Object | None
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 
 def places(spec: Object) -> list[Place]:
-    """Returns the places of schemas, subresources and columns: in each version, and above if alike in all."""
+    """Schemas, subresources and columns stand in each version, and above the versions if alike in all."""
     versions = spec.get("versions") or []
     lifted = {name for name in _LIFTED if versions and _alike(versions, name)}
     found = []
@@ -81,7 +81,7 @@ def _alike(versions: list[Object], name: str) -> bool:
 
 
 def shown(spec: Object) -> Any:
-    """`spec.versions` as an error prints it."""
+    """Errors print `spec.versions` as Go prints its structs."""
     if spec.get("versions") is None:
         return None
     return [_version(place) for place in places(spec) if place.version is not None]
@@ -142,7 +142,7 @@ def _column(given: Object) -> Object:
 
 
 def validate_conversion(spec: Object, old: Object | None, *, established: bool) -> list[FieldError]:
-    """Returns the errors of a definition's conversion; `old` is the spec before, None for a new one."""
+    """`old` is the spec before, None for a new definition."""
     conversion = spec.get("conversion")
     if conversion is None:
         return []
@@ -208,7 +208,7 @@ def _review_versions(versions: Sequence[Any], *, lenient: bool) -> Iterator[Fiel
 
 
 def validate_parts(place: Place, schema: list[FieldError]) -> list[FieldError]:
-    """Returns the errors of a version, or of what all have in common; `schema`: the errors of its schema."""
+    """`place` is a version, or what all have in common; `schema` are the errors of its schema."""
     errors = [*_warning(place.version or {}, child(place.path, "deprecationWarning")), *schema]
     errors += _scale((place.parts.get("subresources") or {}).get("scale"), child(place.path, "subresources"))
     for position, column in enumerate(place.parts.get("additionalPrinterColumns") or ()):
@@ -310,13 +310,12 @@ def _selectable(place: Place, fields: list[Object], path: str) -> Iterator[Field
 
 
 def _schema_of_version(place: Place) -> Object | None:
-    """Returns the schema at the same place: upstream looks there, and in one place only."""
+    """Upstream looks for the schema at the same place, and nowhere else."""
     found: Object | None = (place.parts.get("schema") or {}).get("openAPIV3Schema")
     return found
 
 
 def validate(obj: Object, features: SchemaFeatures) -> list[FieldError]:
-    """Returns the errors of a new definition, beside those of metadata in general."""
     spec = obj.get("spec") or {}
     schemas = validate_definition(obj, None, features)
     errors = [*_check_name(obj), *_validate_spec(spec, schemas, established=False, old=None)]
@@ -325,7 +324,6 @@ def validate(obj: Object, features: SchemaFeatures) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object, features: SchemaFeatures) -> list[FieldError]:
-    """Returns the errors of a changed definition."""
     spec, was = new.get("spec") or {}, old.get("spec") or {}
     established = conditions.is_true(old, conditions.ESTABLISHED)
     schemas = validate_definition(new, old, features)
@@ -335,7 +333,6 @@ def validate_update(new: Object, old: Object, features: SchemaFeatures) -> list[
 
 
 def validate_status(obj: Object) -> list[FieldError]:
-    """Returns the errors of a definition's status."""
     accepted = (obj.get("status") or {}).get("acceptedNames") or {}
     return list(_names(accepted, "status.acceptedNames"))
 
@@ -351,7 +348,7 @@ def _check_name(obj: Object) -> Iterator[FieldError]:
 def _validate_spec(
     spec: Object, schemas: list[FieldError], *, established: bool, old: Object | None
 ) -> list[FieldError]:
-    """Returns the errors of the specification, with those of its `schemas` in upstream's order."""
+    """Errors of the `schemas` stand among the others, in upstream's order."""
     errors = [*_group(spec), *_enum("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))]
     *versions, above = places(spec)
     for place in versions:

@@ -1,1 +1,1 @@
-"""Holds the ways a request changes an object that exists: server-side apply, and patches."""
+"""Requests change objects that exist by server-side apply or by patches."""

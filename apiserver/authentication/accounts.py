@@ -49,16 +49,14 @@ class AccountTokens:
         self._keys = keys
         self._store = store
         self._clock = clock
-        self._tells_id = features.token_ids
-        self._tells_node = features.pod_node_info
+        self._adds_id = features.token_ids
+        self._adds_node = features.pod_node_info
         self._checks_node = features.checks_node_binding
         self._heeds_label = features.invalid_label
         self._verified: TwoGenerationCache[str, Token] = TwoGenerationCache(_REMEMBERED)
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
-        """Finds the token's user, None if the token is not of this cluster; raises TokenError if it is no
-        longer valid.
-        """
+        """None if the token is not of this cluster; raises TokenError if it is no longer valid."""
         token = self._verified.get(text)
         if token is None:
             if text.count(".") != 2:
@@ -77,13 +75,13 @@ class AccountTokens:
             return self._legacy(text, token.claims, audiences)
         if issuer not in self._keys.issuers:
             return None
-        common = _audiences(token.claims, audiences, self._keys)  # told before what else is wrong
+        common = _audiences(token.claims, audiences, self._keys)  # an error of its own, before all others
         return Identity(self._bound(token.claims), common)
 
     # -- bound tokens
 
     def _count_legacy(self, namespace: str, account: str, secret: str) -> None:
-        """Counts a token in a Secret, which was made by itself if the account lists it."""
+        """A token in a Secret counts as automatic if the account lists the Secret."""
         entry = self._store.get(Key("serviceaccounts", namespace, account))
         listed = (object_of(entry).get("secrets") or ()) if entry is not None else ()
         automatic = any(one.get("name") == secret for one in listed)
@@ -114,9 +112,9 @@ class AccountTokens:
 
     def _extra(self, claims: dict[str, Any], private: dict[str, Any]) -> dict[str, tuple[str, ...]]:
         extra: dict[str, tuple[str, ...]] = {}
-        if self._tells_id and claims.get("jti"):
+        if self._adds_id and claims.get("jti"):
             extra[f"{_EXTRA}credential-id"] = (f"JTI={claims['jti']}",)
-        kinds = ["pod", "node"] if self._tells_node else ["pod"]
+        kinds = ["pod", "node"] if self._adds_node else ["pod"]
         for kind in kinds:
             reference = private.get(kind) or {}
             for field in ("name", "uid"):
@@ -179,7 +177,7 @@ class AccountTokens:
 
 
 def _marked(secret: str, account: str) -> str:
-    """Returns the error for a token that was found to be unused; from memory."""
+    """The token was found to be unused; the text is from memory."""
     return (
         f"the token in secret {secret} for service account {account} has been marked invalid. Use tokens "
         "from the TokenRequest API or manually created secret-based tokens, or remove the "
@@ -196,7 +194,7 @@ def _check_time(claims: dict[str, Any], now: datetime) -> None:
 
 
 def _audiences(claims: dict[str, Any], wanted: Sequence[str], keys: AccountKeys) -> tuple[str, ...]:
-    """Returns those of the token that were asked for; raises TokenError if there is none."""
+    """Audiences of the token that were not asked for are left out; raises TokenError if none is left."""
     named = claims.get("aud") or keys.audiences
     own = (named,) if isinstance(named, str) else tuple(named)
     found = tuple(audience for audience in own if audience in wanted)
@@ -207,7 +205,7 @@ def _audiences(claims: dict[str, Any], wanted: Sequence[str], keys: AccountKeys)
 
 
 def _is_gone(entry: Entry, now: datetime) -> bool:
-    """Decides whether the object was to go more than a minute ago."""
+    """Objects count as gone a minute after their deletionTimestamp."""
     if b'"deletionTimestamp"' not in entry.value:
         return False
     marked = object_of(entry)["metadata"].get("deletionTimestamp")

@@ -1,4 +1,4 @@
-"""Authentication by client certificates: of users, and of front proxies that name users in headers.
+"""Authenticates users by client certificates, and by the headers in which front proxies name users.
 
 The transport takes certificates of both. A proxy's certificate makes nobody a client, nor a client's a proxy.
 
@@ -29,8 +29,6 @@ _CERTIFICATES_REMEMBERED = 5_000
 
 
 class Authority(Enum):
-    """Names the purposes of certificates."""
-
     CLIENTS = "clients"
     FRONT_PROXIES = "front proxies"
 
@@ -39,7 +37,7 @@ _CLIENTS = frozenset({Authority.CLIENTS})
 
 
 class Authorities:
-    """Holds the certificates of `--client-ca-file` and `--requestheader-client-ca-file`, PEM.
+    """`clients` is the PEM of `--client-ca-file`, `front_proxies` that of `--requestheader-client-ca-file`.
 
     If both are given, a certificate must be issued directly by one in the files.
     """
@@ -49,7 +47,7 @@ class Authorities:
         self._known: TwoGenerationCache[str, frozenset[Authority]] = TwoGenerationCache(_REMEMBERED)
 
     def of(self, peer: Peer) -> frozenset[Authority]:
-        """Returns the authorities that issued the peer's certificate."""
+        """Everybody is a client if no front proxies are configured, and so are callers in this process."""
         if not self._bundles[Authority.FRONT_PROXIES] or not peer.certificate:
             return _CLIENTS  # the only authority there is; or a caller in this process
         found = self._known.get(peer.fingerprint)
@@ -66,8 +64,7 @@ class Authorities:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _is_issued(der: bytes, bundle: bytes) -> bool:
-    """Returns whether a certificate is issued by one of a bundle. Each start of a server in this process
-    asks anew."""
+    """The issuer in the bundle must have signed directly. Later servers of this process share the answers."""
     from cryptography import x509
 
     certificate = x509.load_der_x509_certificate(der)
@@ -85,19 +82,19 @@ def _is_issued_by(certificate: "x509.Certificate", authority: "x509.Certificate"
 
 
 class CertificateAuthenticator:
-    """Authenticates by certificates that the transport has verified against the client CA, while they are
-    valid.
+    """Authenticates by certificates that the transport has verified, while they are valid.
 
-    The transport verifies once, when the connection begins; a connection may outlive its certificate.
+    The transport verifies against the client CA once, when the connection begins; a connection may outlive
+    its certificate.
     """
 
     def __init__(
         self, clock: Clock, authorities: Authorities | None = None, *, tells_id: bool = False
     ) -> None:
-        """`tells_id`: users have the id of their certificate, as from 1.32 on."""
+        """With `tells_id`, users have the id of their certificate, as from 1.32 on."""
         self._clock = clock
         self._authorities = authorities or Authorities()
-        self._tells_id = tells_id
+        self._adds_id = tells_id
         self._users: TwoGenerationCache[Peer, User] = TwoGenerationCache(_CERTIFICATES_REMEMBERED)
 
     def authenticate(self, request: Request) -> User | None:
@@ -112,7 +109,7 @@ class CertificateAuthenticator:
         user = self._users.get(peer)
         if user is None:
             extra = {}
-            if self._tells_id and peer.fingerprint:
+            if self._adds_id and peer.fingerprint:
                 extra[_CREDENTIAL] = (f"X509SHA256={peer.fingerprint}",)
             user = User(peer.common_name, groups=authenticated(peer.organizations), extra=extra)
             self._users.put(peer, user)
@@ -121,8 +118,7 @@ class CertificateAuthenticator:
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """The flags `--requestheader-…`: the headers of users, and the names that a proxy's certificate may
-    have."""
+    """Flags `--requestheader-…` name the headers of users, and the names in certificates of proxies."""
 
     usernames: tuple[str, ...] = ()
     uids: tuple[str, ...] = ()
@@ -144,9 +140,7 @@ class RequestHeaderAuthenticator:
         self._prefixes = tuple(prefix.lower() for prefix in headers.extra_prefixes)
 
     def authenticate(self, request: Request) -> User | None:
-        """Returns the user that a proxy names, None if none does; the headers are gone then, whoever sent
-        them.
-        """
+        """None if no proxy names a user; the headers are removed, no matter who sent them."""
         user = self._named(request) if self._is_proxy(request) else None
         self._clear(request)
         return user
@@ -177,14 +171,16 @@ class RequestHeaderAuthenticator:
         return found
 
     def _clear(self, request: Request) -> None:
-        """Removes the headers, so that no backend that gets the request takes them for this server's."""
+        """Backends that receive the request must not take the headers for this server's."""
         headers = request.headers
         if any(name[:1] in "xX" or name.lower() in self._names for name in headers):
-            kept = [(name, value) for name, value in headers.items() if not self._tells(name.lower())]
+            kept = [
+                (name, value) for name, value in headers.items() if not self._is_user_header(name.lower())
+            ]
             if len(kept) < len(headers):
                 request.headers = CIMultiDict(kept)
 
-    def _tells(self, name: str) -> bool:
+    def _is_user_header(self, name: str) -> bool:
         return name in self._names or name.startswith(self._prefixes)
 
 
@@ -193,6 +189,5 @@ def _first(headers: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _all(headers: Mapping[str, str], wanted: str) -> Iterator[str]:
-    """Yields every value of a header, which may come several times."""
     lowered = wanted.lower()
     return (value for name, value in headers.items() if name.lower() == lowered)

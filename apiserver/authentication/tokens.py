@@ -28,14 +28,14 @@ class TokenFile:
         self._audiences = tuple(audiences)
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
-        """Finds the token's user, None if it is not in the file, or for none of `audiences`."""
+        """None if the token is not in the file, or for none of `audiences`."""
         user = self._users.get(text)
         common = tuple(audience for audience in self._audiences if audience in audiences)
         return Identity(user, common) if user is not None and common else None
 
 
 def bearer_token(request: Request) -> str:
-    """Returns the token of the Authorization header, empty if there is none.
+    """The text is empty if there is no bearer in the Authorization header.
 
     Source: k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go, 1.36.
     """
@@ -48,7 +48,7 @@ def bearer_token(request: Request) -> str:
 
 
 def websocket_token(request: Request) -> str:
-    """Returns the token that a browser's WebSocket carries among its protocols, empty if there is none.
+    """A browser's WebSocket carries the token among its protocols; the text is empty if there is none.
 
     Raises TokenError (k8s.io/apiserver/pkg/authentication/request/websocket/protocol.go, 1.36): the token is
     no protocol that could be chosen, so another has to be offered with it.

@@ -14,9 +14,8 @@ WRONG_TOKEN = "invalid bearer token"  # noqa: S105 - a text
 class UnionAuthenticator:
     """Authenticates by a front proxy's headers, a certificate, then a bearer token.
 
-    Without any proof, the anonymous user if that is allowed.
-
-    `audiences` are the server's own: who a token must be for.
+    Requests without any proof are the anonymous user's, if that is allowed. `audiences` are the server's own:
+    a token must be for one of them.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class UnionAuthenticator:
         return ANONYMOUS_USER if self._anonymous else None
 
     def identify(self, token: str, audiences: Sequence[str]) -> Identity:
-        """Finds the token's user; raises TokenError with the errors of the sources."""
+        """Raises TokenError with the errors of all sources."""
         errors = []
         for source in self._tokens:
             try:

@@ -14,8 +14,7 @@ from kubeskew.apiserver.user import User
 
 
 class Decision(NamedTuple):
-    """A decision; `reason` is empty if the authorizer has none; `denied` keeps later ones from being
-    asked."""
+    """`reason` is empty if the authorizer has none; with `denied`, later authorizers are not asked."""
 
     allowed: bool
     reason: str = ""
@@ -26,7 +25,7 @@ NO_OPINION = Decision(False)
 
 
 class Rules(NamedTuple):
-    """Holds the rights of a user: ResourceRules and NonResourceRules of authorization.k8s.io."""
+    """Items are ResourceRules and NonResourceRules of authorization.k8s.io."""
 
     resources: tuple[Object, ...] = ()
     paths: tuple[Object, ...] = ()
@@ -43,13 +42,11 @@ class Authorizer(Protocol):
 
 
 def refusal(user: User, info: RequestInfo, reason: str) -> StatusError:
-    """Returns the 403 of a request that is not allowed."""
     why = denial(user, info, reason)
     return forbidden(GroupResource(info.group, info.resource), info.name, why)
 
 
 def denial(user: User, info: RequestInfo, reason: str) -> str:
-    """Returns the reason for which a request is forbidden, in upstream's words."""
     name = _escaped(user.name)
     if not info.is_resource:
         text = f'User "{name}" cannot {info.verb} path "{_escaped(info.path)}"'

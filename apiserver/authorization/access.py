@@ -1,4 +1,4 @@
-"""The authorizers of one server, asked in order: masters first, components that announce themselves last.
+"""Asks the authorizers of one server in order: masters first, components that announce themselves last.
 
 Components announce themselves at COMPONENTS_PATH, which upstream does not have, hence no role for it. The
 authorizer of announcements goes by the user's name, as that of nodes does, so that a component can announce
@@ -32,7 +32,7 @@ _ALLOWED = Decision(True)
 
 
 def component_of(user: User) -> str:
-    """Returns the name of the component that speaks as `user`, empty if none does."""
+    """Empty if no component speaks as `user`."""
     if node := node_of(user):
         return f"kubelet/{node}"
     if driver := user.name.removeprefix(_DRIVERS) if user.name.startswith(_DRIVERS) else "":
@@ -52,12 +52,11 @@ class AnnouncerAuthorizer:
         return Decision(True) if posted and component_of(user) else NO_OPINION
 
     def rules(self, _user: User, _namespace: str) -> Rules:
-        """Returns no rules: these rights are not listed."""
         return Rules()
 
 
 class UnionAuthorizer:
-    """Decides by the first authorizer that allows or denies; without one, gives all reasons."""
+    """The first authorizer that allows or denies decides; without one, the reasons of all are joined."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
@@ -75,7 +74,7 @@ class UnionAuthorizer:
         return Decision(False, "\n".join(reasons))
 
     def rules(self, user: User, namespace: str) -> Rules:
-        """Returns the rules of all authorizers; masters have theirs from the role cluster-admin."""
+        """Masters have their rules from the role cluster-admin."""
         found = [authorizer.rules(user, namespace) for authorizer in self._authorizers]
         errors = list(dict.fromkeys(rules.error for rules in found if rules.error))
         return Rules(
@@ -87,9 +86,7 @@ class UnionAuthorizer:
 
 
 class Access(UnionAuthorizer):
-    """Holds the authorizers of --authorization-mode=Node,RBAC. `rbac` also tells which rules
-    somebody holds.
-    """
+    """Authorizes as `--authorization-mode=Node,RBAC`; `rbac` also knows which rules a user holds."""
 
     def __init__(self, store: Store, environment: Environment) -> None:
         rules = map(Rule.of, DefaultRoles(environment.version, environment.gates).rules_of("system:node"))

@@ -1,4 +1,4 @@
-"""Roles and bindings that every cluster has, for a version and its gates, and their reconciliation.
+"""Builds the roles and bindings that every cluster has, for a version and its gates, and reconciles them.
 
 `default_roles.json` has the facts of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, of the
 releases that its `origin` names. An entry's `when` lists the periods in which it holds: from and until which
@@ -35,7 +35,7 @@ def _table() -> dict[str, Any]:
 
 
 class DefaultRoles:
-    """Holds the roles and bindings of one server: whole objects, as they are created."""
+    """Roles and bindings are whole objects, as they are created."""
 
     def __init__(self, version: Version, gates: FeatureGates) -> None:
         self._version = version
@@ -70,11 +70,9 @@ class DefaultRoles:
             yield self._binding("RoleBinding", row, "Role")
 
     def rules_of(self, name: str) -> list[Object]:
-        """Returns the rules of a cluster role, by its name."""
         return next(self.rules(row) for row in _table()["clusterRoles"] if row["name"] == name)
 
     def rules(self, row: dict[str, Any]) -> list[Object]:
-        """Returns the rules of a row that hold at this version and its gates."""
         return list(map(_clean, self._held(row.get("rules", []))))
 
     def _held(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -115,9 +113,7 @@ def _subject(subject: dict[str, Any]) -> Object:
 
 
 def reconciled(expected: Object, stored: Object) -> Object | None:
-    """Returns the stored object with what it lacks, None if that is nothing or if it asked to be
-    left alone.
-    """
+    """Adds what the stored object lacks; None if that is nothing, or if it asked to be left alone."""
     if (stored["metadata"].get("annotations") or {}).get(AUTO_UPDATE) == "false":
         return None
     new = {**stored, "metadata": dict(stored["metadata"])}
@@ -137,7 +133,7 @@ def reconciled(expected: Object, stored: Object) -> Object | None:
 
 
 def must_be_replaced(expected: Object, stored: Object) -> bool:
-    """Decides whether a binding leads to another role: that cannot be changed, only made anew."""
+    """A binding cannot be changed to lead to another role: it has to be created again."""
     return "roleRef" in expected and expected["roleRef"] != stored.get("roleRef")
 
 

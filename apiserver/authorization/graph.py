@@ -1,4 +1,4 @@
-"""Relations of nodes to the objects that their pods need, kept up to date with the store.
+"""Relates nodes to the objects that their pods need, and follows the store.
 
 Upstream walks a graph; here each object knows how many pods of which node refer to it.
 
@@ -28,7 +28,7 @@ CERTIFICATES = "podcertificaterequests.certificates.k8s.io"
 
 
 def secret_names(spec: Object) -> Iterator[str]:
-    """Yields the names, in order and with repetitions; a reference without a name counts."""
+    """Names come in order and with repetitions; a reference without a name counts."""
     for secret in spec.get("imagePullSecrets") or ():
         yield secret.get("name") or ""
     for field in ("initContainers", "containers", "ephemeralContainers"):
@@ -66,9 +66,7 @@ def _of_volume(volume: Object) -> Iterator[str]:
 
 
 def references(pod: Object) -> Iterator[Reference]:
-    """Yields what the pod's kubelet may read because of it; nothing for a mirror pod, which a node makes
-    itself.
-    """
+    """The pod's kubelet may read these; mirror pods, which nodes make themselves, have none."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     namespace = metadata.get("namespace") or ""
     if MIRROR in (metadata.get("annotations") or {}):
@@ -89,7 +87,6 @@ def references(pod: Object) -> Iterator[Reference]:
 
 
 def config_map_names(spec: Object) -> Iterator[str]:
-    """Yields the config maps that a pod's spec names."""
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(kind) or ():
             for source in container.get("envFrom") or ():
@@ -126,7 +123,6 @@ def _claim_names(pod: Object) -> Iterator[str]:
 
 
 def volume_secrets(volume: Object) -> Iterator[Reference]:
-    """Yields the secrets that a kubelet needs to mount a persistent volume."""
     spec = volume.get("spec") or {}
     claim = spec.get("claimRef") or {}
     for kind in ("cephfs", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"):
@@ -141,7 +137,7 @@ def volume_secrets(volume: Object) -> Iterator[Reference]:
 
 
 class Graph:
-    """The relations between nodes and the objects that their pods need."""
+    """Counts for each object how many pods of which node refer to it."""
 
     def __init__(self, store: Store) -> None:
         self._following = ChangeTracker(store, (PODS, VOLUMES, ATTACHMENTS, *SLICES, CERTIFICATES))
@@ -151,7 +147,6 @@ class Graph:
         self._of_secret: dict[Reference, set[Key]] = {}
 
     def related(self, node: str, what: Reference) -> bool:
-        """Decides whether `what` is on the node, or needed there."""
         self._refresh()
         if self._needs(node, what):
             return True
@@ -216,7 +211,7 @@ class Graph:
 
 
 def _relations(key: Key, obj: Object) -> tuple[str, tuple[Reference, ...]] | None:
-    """Returns the node that an object belongs to, and what that brings to it; None without a node."""
+    """An object brings itself to its node, and a pod all that it needs; None without a node."""
     spec = obj.get("spec") or obj  # slices of v1alpha2 have no spec
     node = spec.get("nodeName") or ""
     if not node:

@@ -26,14 +26,14 @@ _SLICES = {"resourceslices": "ResourceSlice", "noderesourceslices": "NodeResourc
 
 
 def node_of(user: User) -> str | None:
-    """Returns the name of the node that a user is, None if it is none; empty if the name says nothing."""
+    """None if the user is no node; empty if its name does not say which."""
     if not user.name.startswith(_PREFIX) or NODES_GROUP not in user.groups:
         return None
     return user.name.removeprefix(_PREFIX)
 
 
 class NodeAuthorizer:
-    """Allows nodes what they need, and has no opinion on other users. `rules` are those of system:node."""
+    """Users that are no nodes get no opinion. `rules` are those of the role system:node."""
 
     def __init__(self, graph: Graph, features: AccountFeatures, rules: Sequence[Rule]) -> None:
         self._graph = graph
@@ -69,7 +69,6 @@ class NodeAuthorizer:
         return _ALLOWED if any(rule.allows(info) for rule in self._rules) else NO_OPINION
 
     def rules(self, user: User, _namespace: str) -> Rules:
-        """Returns no rules: the rights of nodes cannot be listed."""
         if node_of(user) is None:
             return Rules()
         return Rules(incomplete=True, error="node authorizer does not support user rule resolution")
@@ -197,7 +196,7 @@ def _node(node: str, info: RequestInfo) -> Decision:
 
 
 def _selects(info: RequestInfo, field: str, value: str) -> bool:
-    """Decides whether the request selects only objects whose field has that value."""
+    """False for a selector that cannot be parsed."""
     try:
         return FieldSelector.parse(info.field_selector).exact_match(field) == value
     except SelectorError:

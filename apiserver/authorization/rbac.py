@@ -1,4 +1,4 @@
-"""The RBAC authorizer: rules, what they cover, and the stored roles and bindings by subject.
+"""Authorizes by RBAC: rules, what they cover, and the stored roles and bindings by subject.
 
 Upstream walks through every binding in any order; here they are found by subject and taken by name.
 
@@ -39,7 +39,7 @@ _What = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A PolicyRule. Empty `names` mean every name."""
+    """Parsed from a PolicyRule; empty `names` mean every name."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...]
@@ -49,12 +49,11 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Object) -> "Rule":
-        """Makes a rule from the object of a role's `rules`."""
         fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         return cls(*(tuple(rule.get(name) or ()) for name in fields))
 
     def as_object(self) -> Object:
-        """Returns the rule as an object of a role's `rules`."""
+        """The object is an item of a role's `rules`; empty fields are left out, except `verbs`."""
         fields = {
             "verbs": self.verbs,
             "apiGroups": self.groups,
@@ -65,14 +64,12 @@ class Rule:
         return {name: list(values) for name, values in fields.items() if values or name == "verbs"}
 
     def allows(self, info: RequestInfo) -> bool:
-        """Decides whether the rule allows the request."""
         if not info.is_resource:
             return self.allows_path(info.verb, info.path)
         kind = self.allows_kind(info.verb, info.group, info.resource, info.subresource)
         return kind and (not self.names or info.name in self.names)
 
     def allows_kind(self, verb: str, group: str, resource: str, subresource: str) -> bool:
-        """Decides whether the rule allows this on objects of that kind, names aside."""
         return (
             (ALL in self.verbs or verb in self.verbs)
             and (ALL in self.groups or group in self.groups)
@@ -87,28 +84,24 @@ class Rule:
         return f"{resource}/{subresource}" in self.resources or f"*/{subresource}" in self.resources
 
     def allows_path(self, verb: str, path: str) -> bool:
-        """Decides whether the rule allows this on a path that is no resource."""
         if ALL not in self.verbs and verb not in self.verbs:
             return False
         return any(path_matches(pattern, path) for pattern in self.paths)
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """Decides whether a pattern covers a path; `*` at its end stands for anything."""
+    """`*` at the end of the pattern stands for anything."""
     if pattern in {ALL, path}:
         return True
     return pattern.endswith("*") and path.startswith(pattern.rstrip("*"))
 
 
 def rules_of(role: Object) -> tuple[Rule, ...]:
-    """Returns the rules of a Role or ClusterRole."""
     return tuple(Rule.of(rule) for rule in role.get("rules") or ())
 
 
 def uncovered(owned: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
-    """Returns the parts of `wanted` that no rule of `owned` grants, broken down into one verb on one thing
-    each.
-    """
+    """Breaks `wanted` down into one verb on one thing each, and keeps what no rule of `owned` grants."""
     parts = [part for rule in wanted for part in _parts(rule)]
     return [part for part in parts if not any(_covers(rule, part) for rule in owned)]
 
@@ -160,7 +153,7 @@ def compact(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def printed(rule: Rule) -> str:
-    """Returns a rule as the escalation error shows it (rbac/v1 PolicyRule's CompactString)."""
+    """The escalation error shows rules in this form (rbac/v1 PolicyRule's CompactString)."""
     parts = [
         ("APIGroups", rule.groups),
         ("Resources", rule.resources),
@@ -177,7 +170,7 @@ def _quoted(text: str) -> str:
 
 
 class Grant(NamedTuple):
-    """Holds the rules that a binding grants, or why its role grants none. `source` names all three."""
+    """`error` says why the role grants no rules; `source` names binding, role and subject."""
 
     source: str
     rules: Sequence[Rule]
@@ -187,7 +180,7 @@ class Grant(NamedTuple):
 class _Binding(NamedTuple):
     key: Key
     role: tuple[str, str]  # kind and name
-    subjects: tuple[tuple[_Who, str], ...]  # who, and how the subject is told
+    subjects: tuple[tuple[_Who, str], ...]  # who, and the subject's text in reasons
 
 
 class Bindings:
@@ -201,7 +194,7 @@ class Bindings:
         self._generation = 0
 
     def refresh(self) -> int:
-        """Takes in what has changed; returns a number that grows with every change."""
+        """Takes in what has changed; the number grows with every change."""
         if not self._following:
             return self._generation
         self._generation += 1
@@ -234,7 +227,7 @@ class Bindings:
             self._of.setdefault((key.namespace, who), {})[key] = None
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """Yields the grants of the bindings of `namespace` (empty: the cluster's) to a user."""
+        """An empty `namespace` stands for the bindings of the cluster."""
         asked: list[_Who] = [("User", user.name), *(("Group", group) for group in user.groups)]
         found = {key for who in asked for key in self._of.get((namespace, who), ())}
         for key in sorted(found):
@@ -246,11 +239,11 @@ class Bindings:
         rules = self.rules_of_role(kind, name, binding.key.namespace)
         if rules is None:
             return Grant("", (), missing_role(kind, name))
-        what, place = _told(binding.key)
+        what, place = _kind_and_place(binding.key)
         return Grant(f'{what} "{place}" of {kind} "{name}" to {subject}', rules)
 
     def rules_of_role(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
-        """Returns the rules of the role that a binding in `namespace` refers to, None if there is none."""
+        """A binding in `namespace` refers to the role; None if there is none."""
         self.refresh()
         if kind == "ClusterRole":
             return self._roles.get(Key(CLUSTER_ROLES, "", name))
@@ -258,13 +251,12 @@ class Bindings:
 
 
 def missing_role(kind: str, name: str) -> str:
-    """Returns the error for a role that a binding names and that does not exist."""
     if kind not in {"Role", "ClusterRole"}:
         return f'unsupported role reference kind: "{kind}"'
     return f'{kind.lower()}.{GROUP} "{name}" not found'
 
 
-def _told(key: Key) -> tuple[str, str]:
+def _kind_and_place(key: Key) -> tuple[str, str]:
     if key.resource == CLUSTER_ROLE_BINDINGS:
         return "ClusterRoleBinding", key.name
     return "RoleBinding", f"{key.name}/{key.namespace}"
@@ -286,16 +278,14 @@ def _subjects(subjects: Sequence[Object], namespace: str) -> Iterator[tuple[_Who
 
 
 class _Answer(NamedTuple):
-    """Holds the answer to a question about a kind of object: for any name, and before that for
-    these names.
-    """
+    """Decisions about single names are in `named`; `general` is for all others."""
 
     general: Decision
     named: dict[str, Decision]
 
 
 class _UserRules:
-    """Holds the rights of one user in one namespace, as far as they have been asked for."""
+    """Rights of one user in one namespace are worked out as they are asked for, and remembered."""
 
     def __init__(self, grants: Sequence[Grant]) -> None:
         self._grants = grants
@@ -346,7 +336,6 @@ class _UserRules:
         )
 
     def held(self) -> tuple[list[Rule], str]:
-        """Returns every rule, and what is wrong with the bindings."""
         return [rule for grant in self._grants for rule in grant.rules], _aggregate(self._grants)
 
 
@@ -367,9 +356,7 @@ class RBACAuthorizer:
         return self._rules_of(user, namespace).rules()
 
     def held(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """Returns the rules that a user holds in a namespace (empty: everywhere), and what could not be found
-        out.
-        """
+        """An empty namespace stands for the whole cluster; the text has what could not be found out."""
         return self._rules_of(user, namespace).held()
 
     def _rules_of(self, user: User, namespace: str) -> _UserRules:
@@ -393,7 +380,6 @@ def _refused(grants: Sequence[Grant]) -> Decision:
 
 
 def _aggregate(grants: Sequence[Grant]) -> str:
-    """Returns several errors as Go's aggregate prints them: each once."""
     errors = list(dict.fromkeys(grant.error for grant in grants if grant.error))
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
 

@@ -1,1 +1,1 @@
-"""Keeps values to be fast, each module with a rule that forgets; runs long work off the event loop."""
+"""Caches values, each module with a rule that forgets; runs long work off the event loop."""

@@ -28,11 +28,9 @@ Form = str | int  # that objects are served in: an apiVersion, or the number of 
 class Encoder(Protocol):
     """Encodes stored objects as they are served."""
 
-    def form_of(self, resource: Resource) -> Form:
-        """Returns the form in which objects of a resource are served."""
+    def form_of(self, resource: Resource) -> Form: ...
 
-    def served_all(self, resource: Resource, entries: Sequence[Entry]) -> list[tuple[bytes, int]]:
-        """Returns each entry as served, and its revision."""
+    def served_all(self, resource: Resource, entries: Sequence[Entry]) -> list[tuple[bytes, int]]: ...
 
 
 class _Run(NamedTuple):
@@ -44,7 +42,7 @@ class _Run(NamedTuple):
 
 
 class ListCache:
-    """Makes the items of lists, and remembers runs of them by the revision of their first entry."""
+    """Builds the items of lists, and remembers runs of them by the revision of their first entry."""
 
     def __init__(self) -> None:
         self._runs: TwoGenerationCache[tuple[int, Form], _Run] = TwoGenerationCache(
@@ -54,10 +52,10 @@ class ListCache:
     async def runs(
         self, codec: Encoder, resource: Resource, entries: Sequence[Entry], *, keep: bool
     ) -> list[Callable[[], bytes]]:
-        """Returns the items in runs, each item behind a comma: bytes once they are asked for.
+        """Each item stands behind a comma; a run becomes bytes once it is asked for.
 
-        A list that nobody reads thus holds little but what the store holds. What is made anew is remembered
-        if `keep`. Raises what decoding raises; others have their turn in between.
+        A list that nobody reads thus holds little but what the store holds. New runs are remembered if
+        `keep`. Raises what decoding raises; other tasks run in between.
         """
         form, time_slice = codec.form_of(resource), TimeSlice()
         found: list[Callable[[], bytes]] = []
@@ -84,9 +82,7 @@ class ListCache:
         return run.items
 
     def _next(self, form: Form, entries: Sequence[Entry], start: int) -> tuple[Sequence[Entry], int]:
-        """Returns a run and its size: until it is long enough, or before one that is known and does not fit
-        in.
-        """
+        """A run ends when it is long enough, or before one that is known and does not fit in."""
         size = len(entries[start].value)
         for position in range(start + 1, len(entries)):
             entry = entries[position]

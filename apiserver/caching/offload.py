@@ -1,4 +1,4 @@
-"""Long work off the event loop, and a pause of Python's garbage collector while large objects are alive.
+"""Runs long work off the event loop, and pauses Python's garbage collector while large objects are alive.
 
 The collector looks at everything that is alive, half a second for the hundreds of thousands of values of a
 body of 3 MiB, and holds up every thread meanwhile. So it rests while large requests are under way and looks
@@ -57,8 +57,7 @@ def collection_paused(size: int) -> Iterator[None]:
 
 
 async def offload(size: int, work: Callable[[], _Made]) -> _Made:
-    """Returns the result of `work`, done in a thread if `size`, that of the objects in bytes, is above
-    LARGE (64 KiB).
+    """Runs `work` in a thread if `size`, that of the objects in bytes, is above LARGE (64 KiB).
 
     In a thread `work` may change what is its request's alone, and read what is replaced but never changed.
     """
@@ -72,7 +71,7 @@ _ALLOWANCE = 50_000  # units of CEL's cost: some ten milliseconds
 
 
 async def offload_if_costly(work: Callable[[], _Made]) -> _Made:
-    """Returns the result of `work`, which evaluates expressions and changes nothing.
+    """Runs `work`, which evaluates expressions and changes nothing.
 
     It begins on the event loop; what takes long is begun again in a thread.
     """
@@ -88,7 +87,7 @@ _TURN_SECONDS = 0.01
 
 
 def on_event_loop(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made]) -> _Made:
-    """Runs `work` on the event loop of thread `home`, from any thread, and returns its result."""
+    """Runs `work` on the event loop of thread `home`, from any thread; raises TimeoutError after 10 s."""
     if threading.get_ident() == home:
         return work()
     found: concurrent.futures.Future[_Made] = concurrent.futures.Future()
@@ -115,6 +114,5 @@ class TimeSlice:
         return self._now() > self._end
 
     async def give_way(self) -> None:
-        """Lets other tasks run; then another slice begins."""
         await asyncio.sleep(0)
         self._end = self._now() + _TURN_SECONDS

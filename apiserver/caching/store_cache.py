@@ -1,4 +1,4 @@
-"""Caches over stored objects: parsed and derived values, and keys of objects that changed.
+"""Caches values parsed and derived from stored objects, and keys of objects that changed.
 
 A cache of two generations forgets what was not used for long, and nothing else: what a key stands for must
 never change, as with revisions, digests and immutable values. A value derived from stored objects is
@@ -38,7 +38,6 @@ class TwoGenerationCache(Generic[K, V]):
         self._old: dict[K, V] = {}
 
     def get(self, key: K) -> V | None:
-        """Returns the last value put under `key`, None if it is forgotten."""
         found = self._young.get(key)
         if found is None:
             found = self._old.get(key)
@@ -79,26 +78,23 @@ class ChangeTracker:
         self._keys[key] = None
 
     def __bool__(self) -> bool:
-        """Decides whether anything has changed."""
         return bool(self._keys)
 
     def take(self) -> Iterator[tuple[Key, Entry | None]]:
-        """Takes the changed objects, as they now are (None: gone), each once; from here on they count as
-        known.
-        """
+        """Each changed object comes once, as it now is (None: gone); from here on it counts as known."""
         keys, self._keys = self._keys, {}
         for key in keys:
             yield key, self._store.get(key)
 
 
 class ParsedObjects:
-    """Parses each of the few objects that most writes are held against once; they are never changed."""
+    """Parses once each of the few objects that most writes are checked against; they are never changed."""
 
     def __init__(self, size: int) -> None:
         self._by_revision: TwoGenerationCache[int, Object] = TwoGenerationCache(size)
 
     def of(self, entry: Entry) -> Object:
-        """Returns the object of `entry`, as it is stored; raises what reading it raises."""
+        """The object is as stored; raises what reading it raises."""
         obj = self._by_revision.get(entry.revision)
         if obj is None:
             obj = object_of(entry)
@@ -127,7 +123,7 @@ class DerivedFromStore(Generic[T]):
             store.follow(resource, self._note)
 
     def get(self) -> T:
-        """Returns the value as of the newest revision this server has applied; threads may ask as well."""
+        """The value is as of the newest revision that this server has applied; threads may ask as well."""
         made = self._made
         if made is None or made[0] != self._changes:
             seen = self._changes

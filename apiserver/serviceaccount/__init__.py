@@ -6,10 +6,8 @@ ALL_ACCOUNTS = "system:serviceaccounts"
 
 
 def user_name(namespace: str, name: str) -> str:
-    """Returns the user that a service account is."""
     return f"{USER_PREFIX}{namespace}:{name}"
 
 
 def group_names(namespace: str) -> tuple[str, str]:
-    """Returns the groups that the service accounts of a namespace are in."""
     return ALL_ACCOUNTS, f"{ALL_ACCOUNTS}:{namespace}"

@@ -1,4 +1,4 @@
-"""Keys that tokens of service accounts are issued and checked with, and the claims of such a token.
+"""Keeps the keys of service accounts' tokens, and builds the claims of a token.
 
 Source: k8s.io/kubernetes/pkg/serviceaccount/claims.go, 1.36.
 """
@@ -15,12 +15,12 @@ from kubeskew.apimachinery.security.web_tokens import SigningKey, VerifyingKey
 from kubeskew.apiserver.serviceaccount import user_name
 
 PRIVATE = "kubernetes.io"
-WARN_SECONDS = 60 * 60 + 7  # asked for by the service account plugin: one hour, told apart from others
+WARN_SECONDS = 60 * 60 + 7  # asked for by the service account plugin: one hour, marked by 7 s
 EXTENDED_SECONDS = 365 * 24 * 60 * 60
 
 
 class AccountKeys:
-    """Of one server. Without a signing key file it makes a key of its own, which nobody else knows."""
+    """Without a signing key file, a server makes a key of its own, which nobody else knows."""
 
     def __init__(
         self,
@@ -36,19 +36,17 @@ class AccountKeys:
 
     @property
     def issuer(self) -> str:
-        """Returns the issuer of new tokens."""
         return self.issuers[0]
 
     @cached_property
     def signing(self) -> SigningKey:
-        """Returns the key that signs new tokens."""
         if self._signing_key_file:
             return SigningKey(Path(self._signing_key_file).read_bytes())
         return SigningKey.generate()
 
     @cached_property
     def verifying(self) -> tuple[VerifyingKey, ...]:
-        """Returns the keys of valid tokens."""
+        """Without key files, only tokens of the signing key are valid."""
         if not self._key_files:
             return (self.signing.public,)
         return tuple(VerifyingKey.load(Path(file).read_bytes()) for file in self._key_files)
@@ -56,7 +54,7 @@ class AccountKeys:
 
 @dataclass(frozen=True, slots=True)
 class BoundObjects:
-    """Holds the objects with which a token ends, or None each; a pod's node is a claim as well."""
+    """A token ends with the objects that are set; a pod's node is a claim as well."""
 
     pod: Object | None = None
     secret: Object | None = None
@@ -74,7 +72,7 @@ def claims(
     warn_after: int = 0,
     identifier: str = "",
 ) -> dict[str, Any]:
-    """Returns the claims of a token for `account` that ends in `seconds`."""
+    """The token ends after `seconds`, and counts as stale after `warn_after` seconds."""
     metadata, issued = account["metadata"], int(now.timestamp())
     private: dict[str, Any] = {"namespace": metadata["namespace"]}
     if bound.node is not None:

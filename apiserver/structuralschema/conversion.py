@@ -1,4 +1,4 @@
-"""A structural schema in other forms: for decoding and apply, for OpenAPI, and as Go's structs in errors.
+"""Converts structural schemas: for decoding and apply, for OpenAPI, and into Go's structs for errors.
 
 Sources: apiextensions-apiserver pkg/controller/openapi/builder over managedfields' type converter, 1.36: what
 it publishes is what server-side apply sees; apiextensions-apiserver
@@ -62,18 +62,18 @@ _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "definitions"})
 
 
 def to_schema(structural: Structural, metadata: Schema) -> Schema:
-    """Returns the schema of a custom resource; `metadata` is the ObjectMeta of this release."""
+    """`metadata` is the ObjectMeta of this release."""
     return _Bridge(metadata).resource(structural, structural.preserve_unknown)
 
 
 class _Bridge:
-    """Converts nodes; `open_`: one of them or above preserves unknown fields, so that all below do."""
+    """With `open_`, a node or one above it preserves unknown fields, so that all below do."""
 
     def __init__(self, metadata: Schema) -> None:
         self._metadata = metadata
 
     def resource(self, node: Structural, open_: bool) -> Schema:
-        """Returns an object with apiVersion, kind and metadata, whatever the schema says of them."""
+        """Every resource has apiVersion, kind and metadata, no matter what its schema says of them."""
         meta = {
             "apiVersion": Field(_TEXT, pointer=True),
             "kind": Field(_TEXT, pointer=True),
@@ -88,7 +88,6 @@ class _Bridge:
         )
 
     def _fields(self, node: Structural, open_: bool) -> dict[str, Field]:
-        """Returns the fields with their defaults, which keys of map lists need."""
         required = frozenset(node.props.get("required") or ())
         return {
             name: Field(
@@ -142,8 +141,7 @@ class _Bridge:
 
 
 def openapi(props: Object | None, *, v2: bool) -> Object:
-    """Returns the published form of a root schema, to which apiVersion, kind and metadata are still to be
-    added.
+    """The published form of a root schema has no apiVersion, kind and metadata yet.
 
     Where nothing can be said it is just `{"type": "object"}`, and nothing may be added then.
     """
@@ -175,7 +173,7 @@ def _publish(props: Object, v2: bool) -> Object:
 
 
 def _says(name: str, value: Any) -> bool:
-    """Decides whether Go would write the field: zero values are left out, but for a default."""
+    """Go leaves out zero values, but for a default."""
     if value is None:
         return False
     return name == "default" or not (value is False or value in ("", [], {}))
@@ -230,7 +228,7 @@ def _first(schemas: list[Object] | None) -> Object:
 
 
 def _embed(shape: Object, v2: bool) -> None:
-    """Adds apiVersion, kind and metadata of an embedded resource; nothing stands beside a reference in v3."""
+    """Adds apiVersion, kind and metadata of an embedded resource; in v3 a reference stands alone."""
     reference: Object = {"$ref": _PREFIXES[v2] + _OBJECT_META}
     shape["properties"] = shape.get("properties", {}) | {
         "apiVersion": {"type": "string"},
@@ -242,12 +240,11 @@ def _embed(shape: Object, v2: bool) -> None:
 
 
 def go_schema(props: Object) -> Object:
-    """Returns a JSONSchemaProps."""
     return {go: _go_field(name, props.get(name), zero) for name, go, zero in _FIELDS}
 
 
 def go_set_fields(props: Object) -> list[str]:
-    """Returns the Go names of the fields that are not zero, in the struct's order."""
+    """The order is that of Go's struct."""
     return [go for name, go, zero in _FIELDS if props.get(name) not in (None, zero) or _is_set(props, name)]
 
 
@@ -256,7 +253,6 @@ def _is_set(props: Object, name: str) -> bool:
 
 
 def go_rule(given: Object) -> Object:
-    """Returns a ValidationRule."""
     return {
         "Rule": given.get("rule") or "",
         "Message": given.get("message") or "",

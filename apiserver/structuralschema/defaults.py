@@ -1,4 +1,4 @@
-"""Defaults of a structural schema: how they are filled in, and which of them a definition may have.
+"""Fills in defaults of structural schemas, and checks which of them a definition may have.
 
 Sources: apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go, 1.36; apiextensions-apiserver
 pkg/apiserver/schema/defaulting/validation.go, 1.36.
@@ -51,9 +51,7 @@ def _default(value: Any, node: Structural) -> None:
 
 
 def check_defaults(root: Structural, path: str) -> list[FieldError]:
-    """Returns errors of every default below a resource's schema; those of a map's values are not
-    looked at.
-    """
+    """Defaults of a map's values are not looked at."""
     return _Checker(root).walk(root, path, (), inside_metadata=False, resource=True)
 
 

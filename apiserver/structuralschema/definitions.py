@@ -1,4 +1,4 @@
-"""Validation of the schemas in a definition: structural form, and the parts of OpenAPI that they may use.
+"""Validates the schemas in a definition: structural form, and the parts of OpenAPI that they may use.
 
 Sources: apiextensions-apiserver pkg/apiserver/schema/{validation,complete}.go, 1.36; apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go (ValidateCustomResourceDefinitionOpenAPISchema,
@@ -46,7 +46,7 @@ _NO_STRUCTURE: Final = (
 
 
 class Level(Enum):
-    """Names the place of a schema, by the text for a missing type there."""
+    """Each value is the text for a missing type at that place."""
 
     ROOT = "must not be empty at the root"
     ITEM = "must not be empty for specified array items"
@@ -79,12 +79,12 @@ _EMPTY_COUNTS: Final = {
 
 
 def validate_structure(props: Object, path: str) -> list[FieldError]:
-    """Returns the reasons for which a schema is not structural, sorted by text."""
+    """A structural schema has no errors; others are sorted by text."""
     return sorted((*_invariants(props, Level.ROOT, path), *_completeness(props, props, path, path)), key=str)
 
 
 def _has(props: Object, name: str) -> bool:
-    """Decides whether a field is set to something that is not Go's zero."""
+    """Go's zero values count as set only in the fields of _EMPTY_COUNTS and _FALSE_COUNTS."""
     value = props.get(name)
     if value is None:
         return False
@@ -170,7 +170,6 @@ def _meta_fields(props: Object, level: Level, path: str) -> Iterator[FieldError]
 
 
 def _says_more(metadata: Object) -> bool:
-    """Decides whether a root's metadata schema restricts more than name and generateName."""
     names = set(metadata.get("properties") or {})
     allowed = {"type", "default"} | ({"properties"} if names <= {"name", "generateName"} else set())
     return any(name not in allowed and _has(metadata, name) for name in metadata)
@@ -217,9 +216,7 @@ def _nested(props: Object, path: str, *, skip_any_of: bool = False) -> Iterator[
 
 
 def _completeness(validation: Object, spine: Any, at: str, path: str) -> Iterator[FieldError]:
-    """Checks that what a value validation names is in the schema proper; `at` is the place there, `path` that
-    of the validation.
-    """
+    """Fields that a value validation (at `path`) names must be in the schema proper (at `at`)."""
     if not isinstance(spine, dict):
         yield required(at, f"because it is defined in {path}")
         return
@@ -246,7 +243,7 @@ def _nested_completeness(nested: Object, spine: Any, at: str, path: str) -> Iter
 
 @dataclass
 class SchemaErrors:
-    """Holds errors of the schema, and those of its rules, which are told after them."""
+    """Errors of rules are reported after those of the schema."""
 
     schema: list[FieldError] = field(default_factory=list)
     rules: list[FieldError] = field(default_factory=list)
@@ -261,8 +258,6 @@ class SchemaErrors:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Holds the restrictions of a place in the schema that come from the schemas above it."""
-
     no_defaults: str | None = None  # why defaults are forbidden
     inside_metadata: bool = False
     uncorrelatable: str = ""  # the path below which old values cannot be found
@@ -277,7 +272,7 @@ def check_openapi(
     *,
     root: bool = False,
 ) -> SchemaErrors:
-    """Returns errors of a schema and everything below; `context` is None where rules are not looked at."""
+    """`context` is None where rules are not looked at."""
     found = SchemaErrors([*_standard(props, path, place)])
     _check_below(props, path, compiler, context, place, root, found)
     found.schema += _extension_rules(props, path)
@@ -468,7 +463,7 @@ def _keyed_items(items: Object, list_type: str, keys: list[str], path: str) -> I
 def validate_definition(
     crd: Object, old: Object | None = None, features: SchemaFeatures = NEWEST
 ) -> list[FieldError]:
-    """Returns errors of everything that concerns schemas.
+    """Errors are those of schemas alone.
 
     Where all versions say the same they are found at `spec.validation.openAPIV3Schema`, as upstream keeps it
     there; else at `spec.versions[i].schema.openAPIV3Schema`.
@@ -528,7 +523,7 @@ def _check(
 
 
 def _root(props: Object, at: str, with_status: bool) -> Iterator[FieldError]:
-    """Checks the root: with the status subresource, the status is validated by its own part of the schema."""
+    """With the status subresource, few fields are allowed: the status is validated by its part alone."""
     for name in conversion.go_set_fields(props) if with_status else ():
         if name == "Type" and props["type"] != "object":
             yield invalid(
@@ -551,7 +546,7 @@ def _root(props: Object, at: str, with_status: bool) -> Iterator[FieldError]:
 
 
 def _no_structure(props: Any) -> str | None:
-    """Returns the reason for which no structural schema can be made of this at all, None if one can."""
+    """None if a structural schema can be made of this, else the reason why it cannot."""
     if not isinstance(props, dict):
         return None
     for name, shown in _NO_STRUCTURE:
@@ -576,7 +571,7 @@ def _below(props: Object) -> Iterator[Object]:
 
 
 def _expressions(old: Object | None) -> frozenset[str]:
-    """Returns the expressions that are stored already: they may use all that the server knows."""
+    """Stored expressions may use all that the server knows."""
     found: set[str] = set()
 
     def collect(props: Any) -> None:
@@ -592,7 +587,6 @@ def _expressions(old: Object | None) -> frozenset[str]:
 
 
 def has_defaults(spec: Object) -> bool:
-    """Decides whether the schema of some version of a definition's spec has a default."""
 
     def found(props: Any) -> bool:
         if not isinstance(props, dict):
@@ -615,9 +609,7 @@ def _total(total: rule_validation.TotalCost, at: str) -> Iterator[FieldError]:
 
 
 def warnings(crd: Object, features: SchemaFeatures = NEWEST) -> list[str]:
-    """Returns the warnings that writing the definition gives for its schemas: formats that are
-    not checked.
-    """
+    """Formats that are not checked have a warning."""
     if not features.format_warnings:
         return []
     found: dict[str, None] = {}

@@ -33,8 +33,6 @@ _TYPE_META: Final = frozenset({"apiVersion", "kind"})
 
 
 class CorrelatedValue(NamedTuple):
-    """Holds a value, the old one that it is compared with, and their properties in the schema."""
-
     new: Any
     old: Any
     props: Object
@@ -51,12 +49,10 @@ class Correlation:
     enclosing: CorrelatedValue | None = None
 
     def unchanged(self) -> bool:
-        """Decides whether the value is as before: then its errors are ratcheted."""
         nearest = self.own or self.enclosing
         return nearest is not None and nearest.unchanged()
 
     def field(self, name: str) -> "Correlation":
-        """Returns the correlation of a field."""
         if self.own is None:
             return self
         if self.enclosing is None and name in _TYPE_META:
@@ -72,7 +68,7 @@ class Correlation:
         return Correlation(found, self.own)
 
     def item(self, new: Any, old: Any) -> "Correlation":
-        """Returns the correlation of a list's item."""
+        """`old` is NOTHING for an item without an old value."""
         if self.own is None:
             return self
         items: Object | None = self.own.props.get("items")
@@ -86,7 +82,7 @@ class _Stop(Exception):  # noqa: N818 - no error: the budget is spent, and no mo
 
 
 class _Run:
-    """Runs the rules of one object."""
+    """The rules of one object share a budget; `forgiven` are errors that ratcheting forgives."""
 
     def __init__(self, shows_scalars: bool, optional: bool) -> None:
         self.errors: list[FieldError] = []
@@ -144,7 +140,7 @@ class _Run:
         return not rule.uses_old or old is not None or (rule.optional_old and self._optional)
 
     def _holds(self, rule: RuleProgram, bindings: Mapping[str, Any], at: str, seen: Any) -> bool:
-        """Decides whether the rule holds, or has been reported because its evaluation failed."""
+        """True also if the evaluation failed: that has been reported."""
         value, cost, error = _evaluate(rule.program, bindings)
         if cost > self.budget:
             self._stop(at, seen, _NO_BUDGET)
@@ -188,9 +184,9 @@ class _Run:
         collected.append(_error(rule.rule.get("reason"), at, seen, detail))
 
     def _message(self, rule: RuleProgram, bindings: Mapping[str, Any]) -> tuple[str | None, str]:
-        """Returns the evaluated message, None if it cannot be used; and why everything ends here.
+        """None if the message cannot be used; the second text says why evaluation ends here, if it does.
 
-        To a message, oldSelf is never optional, whatever it is to the rule.
+        To a message, oldSelf is never optional, no matter what it is to the rule.
         """
         value, cost, error = _evaluate(rule.message, bindings)
         if cost > self.budget:
@@ -210,7 +206,6 @@ class _Run:
         return (text if usable else None), ""
 
     def _seen(self, node: RuleNode, value: Any) -> Any:
-        """Returns the form in which errors show the value."""
         if not self._shows_scalars:
             return node.type
         return OMITTED if isinstance(value, dict | list) else value
@@ -226,7 +221,6 @@ class _Run:
 def _evaluate(
     program: "cel.Program | None", bindings: Mapping[str, Any]
 ) -> "tuple[Any, int, cel.EvaluationError | None]":
-    """Returns value, cost and error."""
     if program is None:
         return None, 0, None
     try:
@@ -268,9 +262,9 @@ def _error(reason: str | None, at: str, seen: Any, detail: str) -> FieldError:
 def validate_rules(
     obj: Object, old: Object | None, structural: Structural, forgiven: list[FieldError] | None = None
 ) -> list[FieldError]:
-    """Returns errors that the rules find in a resource, `old` if it is changed.
+    """`old` is None for a new resource.
 
-    Those that are not held against it, but that its writer is warned of, are added to `forgiven`.
+    Errors that do not count, but of which the writer is warned, are added to `forgiven`.
     """
     ratchets = structural.features.ratcheting
     run = _Run(structural.features.shows_scalars, ratchets)
@@ -288,7 +282,7 @@ def validate_rules(
 
 
 def validate_default(value: Any, node: Structural, path: str) -> list[FieldError]:
-    """Returns errors that the rules find in a default, for which it was itself before."""
+    """A default counts as its own old value."""
     run = _Run(node.features.shows_scalars, node.features.ratcheting)
     if node.nested_rule_tree is None:
         return [invalid(path, node.type, _NO_TYPE)] if node.validations else []

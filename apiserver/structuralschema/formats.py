@@ -1,4 +1,4 @@
-"""String formats that a release checks, and request URIs as Go's url.ParseRequestURI accepts them.
+"""Checks string formats that a release knows, and request URIs as Go's url.ParseRequestURI does.
 
 Source: apiextensions-apiserver pkg/apiserver/validation/formats.go, kube-openapi pkg/validation/strfmt, 1.36.
 """
@@ -30,7 +30,7 @@ _NAMES: Final = frozenset({"k8sshortname", "k8slongname"})  # since 1.34
 
 
 def is_request_uri(text: str) -> bool:
-    """Decides whether the text is an absolute URI or an absolute path."""
+    """Absolute URIs, absolute paths and `*` are request URIs."""
     if not text or _CONTROL.search(text) or text.startswith(":"):
         return False
     if text == "*":
@@ -54,7 +54,6 @@ def _is_authority(text: str) -> bool:
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
-    """Returns the check that a text has a pattern, by RE2 as upstream: in one pass, whatever the pattern."""
 
     def matches(text: str) -> bool:
         return regular_expression(pattern).fullmatch(text) is not None
@@ -68,7 +67,7 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F:])0+(?=\d)")
 
 
 def _ip(text: str) -> bool:
-    """Decides whether a text is an IP address, as leniently as Go: leading zeros are fine, zones are not."""
+    """Leading zeros are fine and zones are not, as in Go."""
     if "%" in text:
         return False
     if "." in text:
@@ -102,7 +101,7 @@ _HOSTNAME = _matches(r"[a1]-?[a1]{0,62}|(?:[a1](?:[a1-]{0,61}[a1])?\.)+a{2,63}")
 
 
 def _hostname(text: str) -> bool:
-    """Decides whether a text is a host name, with letters of any script.
+    """Letters may be of any script.
 
     Symbols count as digits. The last of several labels has letters only.
     """
@@ -215,9 +214,7 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
 
 
 def is_known(name: str, type_: str, features: SchemaFeatures) -> bool:
-    """Decides whether the release checks this format on values of a type; an empty `type_` is any
-    or several.
-    """
+    """`type_` is empty for a schema of any type, or of several."""
     if type_ in _NUMERIC:
         return features.numeric_formats and name in _NUMERIC[type_]
     normal = name.replace("-", "")
@@ -226,12 +223,12 @@ def is_known(name: str, type_: str, features: SchemaFeatures) -> bool:
 
 
 def is_recognized(name: str, type_: str, features: SchemaFeatures) -> bool:
-    """Decides whether the release takes the format without a warning; those of numbers it may not check."""
+    """Formats of numbers may go without a warning even if they are not checked."""
     if not features.numeric_formats and not features.warns_of_numbers and type_ != "string":
         return True  # 1.34 and 1.35 look at the formats of strings alone
     return is_known(name, type_, features)
 
 
 def check_of(name: str) -> Callable[[str], bool] | None:
-    """Returns the check of a string format; None for those of numbers."""
+    """None for formats of numbers."""
     return _CHECKS.get(name.replace("-", ""))

@@ -1,4 +1,4 @@
-"""The structural schema as a tree, parsed from JSONSchemaProps, and resources that have one.
+"""Parses JSONSchemaProps into trees of structural schemas, and defines resources that have one.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{structural,convert}.go, 1.36.
 """
@@ -23,11 +23,10 @@ ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": Tr
 
 
 class Structural:
-    """Holds one node of a schema. Immutable; `props` is the JSON it was made of and must not be changed
-    either.
+    """A node of a schema is immutable, and so is `props`, the JSON it was made of.
 
-    Compared by identity. `additional` is the schema of a map's values; `has_additional` is true also where
-    any value goes.
+    Nodes are compared by identity. `additional` is the schema of a map's values; `has_additional` is true
+    also where any value goes.
     """
 
     def __init__(self, props: Object, features: SchemaFeatures) -> None:
@@ -54,65 +53,56 @@ class Structural:
 
     @classmethod
     def of(cls, props: Object | None, features: SchemaFeatures = NEWEST) -> "Structural":
-        """Returns the tree of a definition's `schema.openAPIV3Schema`; None keeps every field."""
+        """Without a schema (None), every field is kept."""
         return cls(ANYTHING if props is None else props, features)
 
     @cached_property
     def below(self) -> tuple["Structural", ...]:
-        """Returns the nodes directly below."""
         found = (*self.properties.values(), self.items, self.additional)
         return tuple(schema for schema in found if schema is not None)
 
     @cached_property
     def has_defaults(self) -> bool:
-        """Decides whether this node or one below has a default, or nulls in lists that become something."""
         return self.has_default or any(schema.has_defaults for schema in self.below)
 
     @cached_property
     def defaulted(self) -> tuple[tuple[str, "Structural"], ...]:
-        """Returns the properties that have a default."""
         return tuple((name, below) for name, below in self.properties.items() if below.has_default)
 
     @cached_property
     def has_keyed_lists(self) -> bool:
-        """Decides whether this node or one below is a set or a map list."""
         return self.list_type != "atomic" or any(schema.has_keyed_lists for schema in self.below)
 
     @cached_property
     def has_embedded(self) -> bool:
-        """Decides whether this node or one below is an embedded resource."""
         return self.embedded or any(schema.has_embedded for schema in self.below)
 
     @cached_property
     def has_rules(self) -> bool:
-        """Decides whether this node or one below has x-kubernetes-validations."""
         return bool(self.validations) or any(schema.has_rules for schema in self.below)
 
     @cached_property
     def check(self) -> NodeCheck:
-        """Returns the compiled check of values at the root of a resource."""
+        """Checks a resource as a whole: apiVersion and kind never ratchet."""
         return compile_check(self.props, self.features, root=True)
 
     @cached_property
     def check_nested(self) -> NodeCheck:
-        """Returns the compiled check of values that are no resource: the status."""
+        """Checks a value inside a resource, such as its status."""
         return compile_check(self.props, self.features)
 
     @cached_property
     def check_default(self) -> NodeCheck:
-        """Returns the compiled check of a default; what is an integer or a string may be anything there."""
+        """In a default, what is an integer or a string may be anything."""
         return compile_check(_without_int_or_string(self.props), self.features)
 
     @cached_property
     def rule_tree(self) -> RuleNode | None:
-        """Returns the compiled rules (`x-kubernetes-validations`) of the schema as the root of a resource."""
         return _rule_tree(self, root=True)
 
     @property
     def rule_effort(self) -> int:
-        """Returns the cost limit of the rules of a short object, in CEL's units; the most until they are
-        compiled.
-        """
+        """The cost is in CEL's units, for a short object; BUDGET until the rules are compiled."""
         if not self.has_rules:
             return 0
         return self._rule_effort if "rule_tree" in self.__dict__ else BUDGET
@@ -123,12 +113,11 @@ class Structural:
 
     @cached_property
     def nested_rule_tree(self) -> RuleNode | None:
-        """Returns the compiled rules, of something inside a resource."""
         return _rule_tree(self, root=self.embedded)
 
 
 def _rule_tree(structural: Structural, *, root: bool) -> RuleNode | None:
-    """Returns the tree of rules, None where there are none. What CEL has no type for has no rules."""
+    """None without rules; what CEL has no type for has no rules."""
     if not structural.has_rules:
         return None
     props = structural.props
@@ -159,11 +148,11 @@ def _without_int_or_string(props: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StructuralResource(Resource):
-    """Holds what the objects of a custom resource may be, beside what every resource has."""
+    """Custom resources have a schema in addition to what every resource has."""
 
     structural: Structural | None = None
 
 
 def structural_of(resource: object) -> Structural | None:
-    """Returns the structural schema of a custom resource, None for what is built in."""
+    """None for built-in resources."""
     return resource.structural if isinstance(resource, StructuralResource) else None

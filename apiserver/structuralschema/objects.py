@@ -1,4 +1,4 @@
-"""Validation of a custom resource as a whole: values, embedded metadata, list types and rules.
+"""Validates a custom resource as a whole: values, embedded metadata, list types and rules.
 
 Sources: apiextensions-apiserver pkg/apiserver/schema/listtype/validation.go, 1.36; apiextensions-apiserver
 pkg/apiserver/schema/objectmeta, 1.36; apiextensions-apiserver
@@ -48,7 +48,6 @@ _UNCHECKED = (
 
 
 def validate_lists(value: Any, node: Structural, path: str = "") -> list[FieldError]:
-    """Returns errors of every list in `value`."""
     return list(_walk_lists(value, node, path)) if node.has_keyed_lists else []
 
 
@@ -90,7 +89,7 @@ def _map_list(value: list[Any], node: Structural, path: str) -> Iterator[FieldEr
 
 
 def repeated(values: list[Any]) -> list[int]:
-    """Returns the position of each value's second occurrence; further occurrences are left out."""
+    """Only the second occurrence of a value counts; further ones are left out."""
     times: dict[Any, int] = {}
     found = []
     for position, value in enumerate(values):
@@ -105,7 +104,7 @@ def repeated(values: list[Any]) -> list[int]:
 
 
 class CoercionError(ValueError):
-    """Metadata of an embedded resource that its type cannot hold; the text is the field error's."""
+    """Metadata of an embedded resource does not fit its type; the text is the field error's."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(str(error))
@@ -113,7 +112,6 @@ class CoercionError(ValueError):
 
 
 def metadata_schema(structural: Structural) -> Schema:
-    """Returns the ObjectMeta of the release."""
     return types_of(structural.features.version)[OBJECT_META]
 
 
@@ -185,7 +183,7 @@ class _Coercion:
 
 
 def _fitting(metadata: Any, schema: Schema) -> Object | None:
-    """Returns the fields of malformed metadata that fit."""
+    """Fields that fit are kept; None if the metadata is no map."""
     if not isinstance(metadata, dict):
         return None
     kept: Object = {}
@@ -203,7 +201,7 @@ def _fitting(metadata: Any, schema: Schema) -> Object | None:
 def validate_embedded(
     value: Any, node: Structural, path: str = "", *, root: bool = False
 ) -> list[FieldError]:
-    """Returns errors of apiVersion, kind and metadata of embedded resources (of the root only if `root`)."""
+    """Only apiVersion, kind and metadata are checked, those of the root only if `root`."""
     return list(_validate(value, node, path, root)) if node.has_embedded or root else []
 
 
@@ -256,8 +254,7 @@ def _validate_metadata(value: Any, node: Structural, path: str) -> Iterator[Fiel
 def validate_object(
     obj: Object, structural: Structural, before: Sequence[FieldError] = (), scale: Sequence[FieldError] = ()
 ) -> list[FieldError]:
-    """Returns all errors of a new object: `before` (metadata), values, `scale`, embedded metadata, lists,
-    rules.
+    """Errors come in this order: `before` (of metadata), values, `scale`, embedded metadata, lists, rules.
 
     The rules are only checked if no other error, those given included, blocks them.
     """
@@ -275,7 +272,7 @@ def validate_update(
     scale: Sequence[FieldError] = (),
     forgiven: list[FieldError] | None = None,
 ) -> list[FieldError]:
-    """Checks the same for a changed object, with transition rules and ratcheting.
+    """Checks a changed object in the same way, with transition rules and ratcheting.
 
     Errors of rules that are not held against it are added to `forgiven`.
     """
@@ -293,7 +290,7 @@ def validate_status_update(
     scale: Sequence[FieldError] = (),
     forgiven: list[FieldError] | None = None,
 ) -> list[FieldError]:
-    """Checks the same for the status subresource: only its values count, and no embedded metadata."""
+    """Checks a changed status in the same way: only its values count, and no embedded metadata."""
     errors = [*before]
     status = structural.properties.get("status")
     if status is not None and "status" in obj:
@@ -316,7 +313,7 @@ def _finish(
 
 
 def validate_default_values(value: Any, structural: Structural, path: str) -> list[FieldError]:
-    """Returns errors of a default's values alone."""
+    """Checks values alone; metadata and rules are not looked at."""
     return _values(structural.check_default, value, NOTHING, path)
 
 

@@ -13,10 +13,10 @@ _META = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(obj: Object, structural: Structural, root: bool = True) -> list[str]:
-    """Drops unknown fields and nulls, in place; returns the paths of the unknown fields, `spec.a[0].b`,
-    sorted.
+    """Works in place; the paths of unknown fields, `spec.a[0].b`, come back sorted.
 
-    At the root (and in embedded resources) apiVersion, kind and metadata stay whatever the schema says.
+    At the root (and in embedded resources) apiVersion, kind and metadata stay, no matter what the schema
+    says.
     """
     unknown = prune_unknown(obj, structural, root)
     prune_nulls(obj, structural)
@@ -24,7 +24,7 @@ def prune(obj: Object, structural: Structural, root: bool = True) -> list[str]:
 
 
 def prune_unknown(value: Any, node: Structural, resource: bool) -> list[str]:
-    """Drops unknown fields alone."""
+    """Drops unknown fields only: nulls stay."""
     unknown: list[Path] = []
     _prune(value, node, None, unknown, resource)
     return sorted(map(dotted, unknown)) if unknown else []

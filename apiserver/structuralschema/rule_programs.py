@@ -1,4 +1,4 @@
-"""Programs of x-kubernetes-validations, and the field paths that rules and selectable fields name.
+"""Compiles x-kubernetes-validations, and reads field paths that rules and selectable fields name.
 
 Sources: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go (ValidFieldPath), 1.36;
 apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go, 1.36.
@@ -30,11 +30,11 @@ Variables: TypeAlias = "Mapping[str, cel.Type | cel.Declared]"
 
 
 class FieldPathError(ValueError):
-    """A path that names no field; the text is upstream's."""
+    """The path names no field; the text is upstream's."""
 
 
 def read_field_path(path: str, props: Object, *, brackets: bool = True) -> tuple[str, Object]:
-    """Returns the field path as errors show it, without a leading dot, and the schema of the field."""
+    """The path comes as errors show it, without a leading dot, with the schema of its field."""
     tokens = iter(_TOKEN.findall(path))
     shown, node = "", props
     for step in tokens:
@@ -86,7 +86,7 @@ def _step(shown: str, node: Object, name: str) -> tuple[str, Object]:
 
 @dataclass(slots=True)
 class RuleProgram:
-    """Holds one compiled rule. Without `program` and `error` it is empty."""
+    """A rule whose text is blank has neither `program` nor `error`."""
 
     rule: Object
     program: "cel.Program | None" = None
@@ -102,13 +102,12 @@ class RuleProgram:
 
     @property
     def text(self) -> str:
-        """Returns the message or else the rule, as errors quote it."""
         return (self.rule.get("message") or "").strip() or (self.rule.get("rule") or "").strip()
 
 
 @dataclass(slots=True)
 class RuleNode:
-    """Holds the rules at a node, and the nodes below that have some."""
+    """Only nodes with rules, their own or below them, are in the tree."""
 
     props: Object  # of the schema at the node
     type: str
@@ -120,7 +119,7 @@ class RuleNode:
 
 
 def effort(node: RuleNode | None, *, many: bool = False) -> int:
-    """Returns the cost limit of all rules together for an object of up to SHORT bytes."""
+    """All rules together cost this much for an object of up to SHORT bytes; BUDGET at most."""
     if node is None:
         return 0
     total = 0
@@ -134,7 +133,6 @@ def effort(node: RuleNode | None, *, many: bool = False) -> int:
 def compile_rules(
     rules: Sequence[Object], props: Object, declared: "cel.Declared", release: Release, stored: Stored
 ) -> list[RuleProgram]:
-    """Returns the programs of one node's rules."""
     return [_compile(rule, props, declared, release, stored) for rule in rules]
 
 

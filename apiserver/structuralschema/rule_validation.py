@@ -1,4 +1,4 @@
-"""Validation of x-kubernetes-validations in a definition: texts, expressions and their cost.
+"""Validates x-kubernetes-validations in a definition: texts, expressions and their cost.
 
 Sources: apiextensions-apiserver pkg/apis/apiextensions/validation/cel_validation.go, 1.36;
 apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
@@ -33,7 +33,7 @@ from kubeskew.apiserver.structuralschema.validation_errors import child
 RULE_LIMIT: Final = 10_000_000
 DEFINITION_LIMIT: Final = 100_000_000
 MOST: Final = 2**64 - 1
-_TOLD: Final = 4  # of the most expensive rules
+_REPORTED: Final = 4  # of the most expensive rules
 _ADVICE: Final = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, "
     "and strings are declared)"
@@ -48,24 +48,21 @@ _NO_TYPE = (
 
 @dataclass
 class TotalCost:
-    """Holds the cost of all rules of a schema; `expensive` are the paths of those that count."""
+    """`expensive` has cost and path of the rules that cost most."""
 
     cost: int = 0
     expensive: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, path: str, cost: int) -> None:
-        """Counts the rule at `path`."""
         self.cost = min(self.cost + cost, MOST)
         if cost >= DEFINITION_LIMIT // 100:
             self.expensive.append((cost, path))
-            self.expensive = sorted(self.expensive, key=lambda each: -each[0])[:_TOLD]
+            self.expensive = sorted(self.expensive, key=lambda entry: -entry[0])[:_REPORTED]
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Holds a node of the schema as rules see it. `cardinality` is how many such values may be; None is no
-    limit.
-    """
+    """Rules see a node of the schema; `cardinality` is the most values it may have, None without a limit."""
 
     props: Object
     total: TotalCost
@@ -73,14 +70,13 @@ class Context:
     root: bool = False
 
     def below(self, props: Object) -> "Context":
-        """Returns a node directly below."""
         factor = _elements(self.props)
         many = None if self.cardinality is None or factor is None else min(self.cardinality * factor, MOST)
         return Context(props, self.total, many)
 
 
 def _elements(props: Object) -> int | None:
-    """Returns the number of values that a schema holds per field below it, None if it is unlimited."""
+    """None if the number of values per field below is unlimited."""
     limit: int | None = 1
     if props.get("type") == "object" and props.get("additionalProperties") is not None:
         limit = props.get("maxProperties")
@@ -90,7 +86,6 @@ def _elements(props: Object) -> int | None:
 
 
 def excess(name: str, cost: int, limit: int) -> str:
-    """Returns the error's text for a cost above its limit."""
     factor = cost / limit
     if factor > 100:
         shown = "more than 100x"
@@ -102,7 +97,6 @@ def excess(name: str, cost: int, limit: int) -> str:
 
 
 def check_rule_texts(rules: Sequence[Object], path: str, props: Object) -> list[FieldError]:
-    """Returns errors of the rules of the schema `props` at `path`."""
     at = child(path, "x-kubernetes-validations")
     return [
         error
@@ -150,14 +144,14 @@ def _names_field(path: str, props: Object) -> bool:
 class RuleCompiler:
     """Compiles the rules of a definition.
 
-    `known` expressions are stored; without `charges` the cost of a single rule is not told.
+    `known` expressions are stored; without `charges` the cost of a single rule is not reported.
     """
 
     def __init__(self, features: SchemaFeatures, known: frozenset[str], *, charges: bool) -> None:
         self.features, self.known, self.charges = features, known, charges
 
     def check(self, props: Object, path: str, context: Context, uncorrelatable: str) -> list[FieldError]:
-        """Returns errors of the rules of a schema; their costs are added to the context's total."""
+        """Costs of the rules are added to the context's total."""
         at = child(path, "x-kubernetes-validations")
         root = context.root or bool(props.get("x-kubernetes-embedded-resource"))
         declared = cel.declare(props, root=root)

@@ -1,4 +1,4 @@
-"""Errors of OpenAPI validation: the place of a value, the message, and the field error that it becomes.
+"""Builds errors of OpenAPI validation: the place of a value, the message, and the resulting field error.
 
 Two spellings exist upstream: OpenAPI validation writes every step as `.name` (`spec.labels.a`), everything
 else writes the keys of maps as `[key]`.
@@ -31,12 +31,12 @@ Path: TypeAlias = tuple[Any, str | int | Key] | None  # (path above, step); None
 
 
 def dotted(path: Path) -> str:
-    """Returns the path as `spec.labels.a` or `spec.items[0].name`; the root is empty."""
+    """The form is `spec.labels.a` or `spec.items[0].name`; the root is empty."""
     return _joined(path, "", lambda name: f".{name}")
 
 
 def bracketed(path: Path, prefix: str = "") -> str:
-    """Returns the path as `spec.labels[a]`, below a prefix."""
+    """The form is `spec.labels[a]`."""
     return _joined(path, prefix, lambda name: f"[{name}]")
 
 
@@ -52,22 +52,19 @@ def _joined(path: Path, prefix: str, show_key: Callable[[str], str]) -> str:
 
 
 def child(path: str, name: str) -> str:
-    """Returns a named field of `path`, which may be the root's."""
     return name if path in {"", NIL} else f"{path}.{name}"
 
 
 def key(path: str, name: str) -> str:
-    """Returns an entry of a map."""
     return f"[{name}]" if path in {"", NIL} else f"{path}[{name}]"
 
 
 def shown(path: str) -> str:
-    """Returns `path` as an error shows it."""
     return path or NIL
 
 
 def kind_of(value: Any) -> tuple[str, str]:
-    """Returns JSON type and Go format: `integer`, `int64`. Integers beyond 64 bits are float64, as in Go."""
+    """Types are JSON's, formats Go's: `integer`, `int64`. Integers beyond 64 bits are float64, as in Go."""
     kind = type(value)
     if kind is str:
         return "string", ""
@@ -85,16 +82,16 @@ def kind_of(value: Any) -> tuple[str, str]:
 
 
 def sorted_maps(value: Any) -> Any:
-    """Returns the value with the keys of every map sorted, as Go writes maps into messages."""
+    """Go writes maps into messages with sorted keys."""
     if isinstance(value, dict):
         return {name: sorted_maps(value[name]) for name in sorted(value)}
     return [sorted_maps(item) for item in value] if isinstance(value, list) else value
 
 
 class ValidationError(NamedTuple):
-    """Holds one error of OpenAPI validation: `text` is its message, `name` the place, empty at the root.
+    """`text` is the message, `name` the place, empty at the root.
 
-    An answer tells errors of the same text once.
+    Errors of the same text are reported once.
     """
 
     text: Text
@@ -104,7 +101,6 @@ class ValidationError(NamedTuple):
     detail: str = ""
 
     def field_error(self, prefix: str) -> FieldError:
-        """Returns the field error, with the place below `prefix`."""
         path = prefix
         if self.name:
             name = self.name.removeprefix(".")
@@ -113,7 +109,7 @@ class ValidationError(NamedTuple):
 
 
 def wrong_type(path: Path, wanted: str, found: str) -> ValidationError:
-    """Returns the error of a wrong type; `found` is a JSON type, a Go format, or the text without one."""
+    """`found` is a JSON type, a Go format, or the text without one."""
     name = dotted(path)
     text = f"{name} in body must be of type {wanted}: {json.dumps(found, ensure_ascii=False)}"
     return ValidationError(text, ErrorType.TYPE_INVALID, name, found, text)
@@ -156,7 +152,7 @@ def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> ValidationE
 
 
 def invalid(path: Path, value: Any, what: str) -> ValidationError:
-    """Returns the error of an invalid value; `what` follows the place: `in body should match 'RE'`."""
+    """`what` follows the place: `in body should match 'RE'`."""
     name = dotted(path)
     text = f"{name} {what}"
     return ValidationError(text, ErrorType.INVALID, name, value, text)
@@ -169,10 +165,10 @@ def forbidden_property(path: Path, name: str) -> ValidationError:
 
 
 def unplaced(text: Text) -> ValidationError:
-    """Returns an error of which upstream tells no field."""
+    """Upstream names no field for this error."""
     return ValidationError(text, ErrorType.INVALID, "", "", text)
 
 
 def junctor(path: Path, what: str) -> ValidationError:
-    """Returns the error of a junctor (allOf, anyOf, oneOf, not): `"spec.x" must validate …`."""
+    """The form is `"spec.x" must validate …`, for allOf, anyOf, oneOf and not."""
     return unplaced(f"{json.dumps(dotted(path))} {what}")

@@ -1,4 +1,4 @@
-"""Validation of values against a structural schema, with ratcheting against the values they replace.
+"""Validates values against a structural schema, with ratcheting against the values they replace.
 
 Fields are found by name, items of map lists by their keys; items of other lists have no old value.
 
@@ -50,9 +50,7 @@ _TYPE_META = frozenset({"apiVersion", "kind"})
 
 
 def item_finder(props: Object) -> Callable[[Any], Find | None]:
-    """Returns the function that finds the old items of a list of this schema; it gives None for
-    other lists.
-    """
+    """The function takes the old list; it returns None unless that and the schema are of a map list."""
     keys = tuple(props.get("x-kubernetes-list-map-keys") or ())
     is_map = props.get("x-kubernetes-list-type") == "map" and bool(keys)
 
@@ -84,7 +82,7 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
 
 
 def equal(new: Any, old: Any) -> bool:
-    """Decides whether JSON values are equal with their types: 1 is neither 1.0 nor true."""
+    """Types count: 1 is neither 1.0 nor true."""
     if type(new) is not type(old):
         return False
     if isinstance(new, dict):
@@ -95,7 +93,7 @@ def equal(new: Any, old: Any) -> bool:
 
 
 def same(new: Any, old: Any, props: Object | None) -> bool:
-    """Decides whether a value of the schema is the same as before: the order of a map list does not count."""
+    """The order of a map list does not count."""
     if isinstance(new, dict) and isinstance(old, dict):
         return len(new) == len(old) and all(_same_field(new, old, name, props) for name in new)
     if isinstance(new, list) and isinstance(old, list):
@@ -128,7 +126,7 @@ def _same_items(new: list[Any], old: list[Any], props: Object) -> bool:
 
 
 def is_whole(value: float) -> bool:
-    """Decides whether go-openapi takes a float64 for an integer (swag.IsFloat64AJSONInteger)."""
+    """go-openapi takes these float64 for integers (swag.IsFloat64AJSONInteger)."""
     if not math.isfinite(value) or abs(value) > _LARGEST_EXACT:
         return False
     nearest = float(int(value))
@@ -141,21 +139,21 @@ def is_whole(value: float) -> bool:
 
 
 def types_of(props: Object) -> list[str]:
-    """Returns the JSON types that a schema allows; empty for any."""
+    """An empty list stands for any type."""
     if props.get("x-kubernetes-int-or-string"):
         return ["integer", "string"]
     return [props["type"]] if props.get("type") else []
 
 
 def format_of(props: Object, features: SchemaFeatures) -> str:
-    """Returns the format of a schema, if the release knows it."""
+    """Empty if the schema has no format that the release knows."""
     name = props.get("format") or ""
     types = types_of(props)
     return name if name and is_known(name, types[0] if len(types) == 1 else "", features) else ""
 
 
 def type_check(props: Object, features: SchemaFeatures) -> Check | None:
-    """Returns the check of type and format; None if the schema has neither."""
+    """None if the schema has neither type nor format."""
     types, form = types_of(props), format_of(props, features)
     if not types and not form:
         return None
@@ -189,7 +187,7 @@ def type_check(props: Object, features: SchemaFeatures) -> Check | None:
 
 
 def text_check(props: Object) -> Check | None:
-    """Returns the check of a string's length and pattern, which tells the first error only."""
+    """Only the first error of length and pattern is reported."""
     most, least, pattern = props.get("maxLength"), props.get("minLength"), props.get("pattern") or ""
     if most is None and least is None and not pattern:
         return None
@@ -214,7 +212,7 @@ def text_check(props: Object) -> Check | None:
 
 
 def format_check(props: Object, features: SchemaFeatures) -> Check | None:
-    """Returns the format of a string."""
+    """None if the schema has no string format that the release checks."""
     form = format_of(props, features)
     has_format = check_of(form) if form else None
     if has_format is None:
@@ -229,9 +227,7 @@ def format_check(props: Object, features: SchemaFeatures) -> Check | None:
 
 
 def enum_check(props: Object) -> Check | None:
-    """Returns the check of membership; numbers are converted to the type of the allowed value first, as Go
-    does.
-    """
+    """Numbers are first converted to the type of the allowed value, as in Go."""
     allowed = props.get("enum") or []
     if not allowed:
         return None
@@ -259,7 +255,7 @@ def _is(value: Any, allowed: Any) -> bool:
 
 
 def number_check(props: Object, features: SchemaFeatures) -> Check | None:
-    """Returns the check of a number: range of the format, multipleOf, minimum, maximum, in this order."""
+    """The order is: range of the format, multipleOf, minimum, maximum."""
     types, form = types_of(props), format_of(props, features)
     kind = types[0] if len(types) == 1 else ""
     ranged = form if kind else ""
@@ -304,7 +300,7 @@ def _out_of_range(prefix: str, kind: str, called: str, path: Path) -> Validation
 
 
 def _bound(props: Object, name: str) -> Bound:
-    """Returns a minimum or maximum. For an integer value it is cut to an integer, as Go does."""
+    """For an integer value the bound is cut to an integer, as in Go."""
     limit = props[name]
     upper = name == "maximum"
     exclusive = bool(props.get("exclusiveMaximum" if upper else "exclusiveMinimum"))
@@ -336,9 +332,7 @@ def _multiple(factor: float) -> Bound:
 
 
 def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False) -> NodeCheck:
-    """Returns the check of a schema and everything below it. At the root, apiVersion and kind
-    never ratchet.
-    """
+    """At the root, apiVersion and kind never ratchet."""
     kind = type_check(props, features)
     junctors = _junctors(props, features)
     enum = enum_check(props)
@@ -382,7 +376,6 @@ def compile_check(props: Object, features: SchemaFeatures, *, root: bool = False
 
 
 def _only_type(props: Object, features: SchemaFeatures) -> type | None:
-    """Returns the Python type of values that have nothing but a type to be checked, if there is one."""
     kinds = {"string": str, "boolean": bool}
     if format_of(props, features) or not _PLAIN.issuperset(props):
         return None
@@ -390,7 +383,6 @@ def _only_type(props: Object, features: SchemaFeatures) -> type | None:
 
 
 def _shortened(check: NodeCheck, only: type, matches: int) -> NodeCheck:
-    """Returns `check` for values that are mostly of the type `only`, of which then nothing else is asked."""
 
     def shortened(value: Any, old: Any, path: Path, errors: list[ValidationError]) -> int:
         return matches if type(value) is only else check(value, old, path, errors)
@@ -565,6 +557,5 @@ def _not(unwanted: NodeCheck) -> NodeCheck:
 
 
 def _add(more: list[ValidationError], errors: list[ValidationError]) -> None:
-    """Adds errors to a list, without those whose text it has."""
     said = {error.text for error in errors}
     errors.extend(error for error in more if error.text not in said)

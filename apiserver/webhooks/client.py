@@ -1,4 +1,4 @@
-"""The client of webhooks over HTTPS: trust in one bundle, one POST of a review, Go's error texts.
+"""Calls webhooks over HTTPS: trust in one bundle, one POST of a review, Go's error texts.
 
 Sources: Go's net/http, net, crypto/tls and crypto/x509; k8s.io/client-go/rest/request.go and
 k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36. (from memory);
@@ -83,7 +83,7 @@ def _showing(identity: Identity | None) -> ssl.SSLContext:
 
 @lru_cache(maxsize=256)
 def trusting(bundle: str, identity: Identity | None = None) -> ssl.SSLContext:
-    """Returns a context that trusts the certificates in `bundle` (PEM), the machine's if it is empty.
+    """With an empty `bundle` (PEM), the machine's certificates are trusted.
 
     `identity` is shown to servers that ask for a client certificate.
     """
@@ -97,7 +97,6 @@ def trusting(bundle: str, identity: Identity | None = None) -> ssl.SSLContext:
 
 @lru_cache(maxsize=4)
 def trusting_all(identity: Identity | None = None) -> ssl.SSLContext:
-    """Returns a context that does not look at who answers."""
     context = _showing(identity)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -105,7 +104,7 @@ def trusting_all(identity: Identity | None = None) -> ssl.SSLContext:
 
 
 async def shown_by(address: Address, name: str) -> "x509.Certificate | None":
-    """Returns the certificate that the server at `address` shows to those who ask for `name`."""
+    """None if the server shows no certificate within two seconds."""
     from cryptography import x509
 
     try:
@@ -123,7 +122,7 @@ async def shown_by(address: Address, name: str) -> "x509.Certificate | None":
 
 
 def unexpected_status(code: int, body: bytes, content_type: str) -> StatusError:
-    """Returns the REST client's error for an answer that is neither a success nor a `Status`."""
+    """The answer is neither a success nor a `Status`; the error is the REST client's."""
     media_type = content_type.partition(";")[0].strip()
     is_text = not media_type or media_type.startswith("text/")
     said = body[:2048].decode(errors="replace").strip() if is_text else "unknown"
@@ -149,9 +148,7 @@ def _quoted(text: str) -> str:
 
 
 def of_connection(error: BaseException, address: "Address") -> str:
-    """Returns the error if no connection came to be, or no answer over it, as Go's client tells after `Post
-    "URL": `.
-    """
+    """Go's client adds this to `Post "URL": ` if no connection came to be, or no answer over it."""
     import aiohttp  # imported late, as elsewhere here: it takes 0.1 s, and most servers have no webhooks
 
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -176,7 +173,7 @@ def of_connection(error: BaseException, address: "Address") -> str:
 
 
 def _line(text: str) -> str:
-    """Returns the line that is no status line, as Go quotes it, from what the parser says of it."""
+    """Go quotes the line that is no status line; it is taken from the parser's message."""
     found = re.search(r"^ *(b'.*'|b\".*\")$", text, re.MULTILINE)
     if found is None:
         return ""
@@ -187,13 +184,12 @@ def _line(text: str) -> str:
 
 
 def of_body(error: BaseException) -> str:
-    """Returns the REST client's error if an answer that had begun could not be read to its end."""
+    """An answer that had begun could not be read to its end; the text is the REST client's."""
     why = "context deadline exceeded" if isinstance(error, TimeoutError) else "unexpected EOF"
     return f"unexpected error when reading response body. Please retry. Original error: {why}"
 
 
 def of_handshake(error: BaseException) -> str:
-    """Returns the error of a failed TLS handshake."""
     return "http: server gave HTTP response to HTTPS client" if _speaks_http(error) else _tls(error)
 
 
@@ -214,7 +210,7 @@ def _tls(error: BaseException) -> str:
 def of_certificate(
     error: ssl.SSLCertVerificationError, certificate: "x509.Certificate | None", name: str, now: datetime
 ) -> str:
-    """Returns the error for an invalid server certificate; `certificate` is what it showed, if known."""
+    """`certificate` is the one that the server showed, if known."""
     if certificate is None:
         return _PREFIX + _UNKNOWN_AUTHORITY
     if error.verify_code in {_EXPIRED, _NOT_YET}:
@@ -252,7 +248,7 @@ def _other_name(certificate: "x509.Certificate", name: str, *, ip: bool) -> str:
 
 
 class CallError(Exception):
-    """A call that brought no usable answer, in Go's words (`Post "https://…": dial tcp …`).
+    """No usable answer came; the text is in Go's words (`Post "https://…": dial tcp …`).
 
     `status` is what the webhook's server itself answered, if it did.
     """
@@ -264,7 +260,7 @@ class CallError(Exception):
 
 
 class ConfigError(CallError):
-    """A clientConfig with which no call can be made."""
+    """No call can be made with this clientConfig."""
 
 
 class WebhookClient:
@@ -279,7 +275,7 @@ class WebhookClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, config: Object, review: Object, seconds: float) -> Object:
-        """Returns the review that the webhook answers to `review` within `seconds`; raises CallError."""
+        """The webhook has to answer with a review within `seconds`; raises CallError."""
         import aiohttp
 
         url = url_of(config)
@@ -326,7 +322,7 @@ class WebhookClient:
         return _read(got.status, answer, got.headers.get("Content-Type", ""))
 
     def session(self) -> "aiohttp.ClientSession":
-        """Returns the session that reaches services by `NAME.NAMESPACE.svc`; made when first asked for."""
+        """Services are reached by `NAME.NAMESPACE.svc`; the session is made when first asked for."""
         if self._session is None:
             import aiohttp
 
@@ -363,7 +359,7 @@ async def _whole(content: "aiohttp.StreamReader") -> bytes:
 
 
 def url_of(config: Object) -> str:
-    """Returns the URL of a clientConfig; raises ConfigError."""
+    """Raises ConfigError if there is neither service nor URL."""
     service = config.get("service")
     if service:
         path = service.get("path") or "/"
@@ -381,7 +377,7 @@ def _dialled(url: str) -> tuple[str, int]:
 
 
 def _undialled(url: str) -> str:
-    """Returns Go's error for an address that leads nowhere before anybody is asked (from memory)."""
+    """The address leads nowhere before anybody is asked; Go's words are from memory."""
     try:
         host, port = _dialled(url)
     except ValueError:
@@ -419,7 +415,7 @@ def _read(code: int, body: bytes, content_type: str) -> Object:
 
 
 def _parsed(body: bytes) -> Object:
-    """Returns an object in JSON, or in YAML, which all is that does not begin as an object of JSON does."""
+    """The body is YAML unless it begins as an object of JSON does; raises CallError."""
     as_json = body.lstrip().startswith(b"{")
     try:
         value = decoder.parse(body, "application/json" if as_json else "application/yaml").value
@@ -436,7 +432,7 @@ def _parsed(body: bytes) -> Object:
 
 
 def _check_kind(answer: Object, review: Object) -> None:
-    """Raise CallError for what cannot be decoded into a review like the one that was sent."""
+    """Raises CallError unless the answer can be decoded into a review like the one sent."""
     wanted, kind = review["apiVersion"], review["kind"]
     api_version, got = answer.get("apiVersion") or wanted, answer.get("kind") or kind
     group, _, version = wanted.partition("/")

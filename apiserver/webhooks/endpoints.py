@@ -15,13 +15,13 @@ from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 
-ANNOTATION = "apiserver.kubeskew.io/local-address"  # HOST:PORT, whatever the port asked for
+ANNOTATION = "apiserver.kubeskew.io/local-address"  # HOST:PORT, for any port asked for
 _SLICES = "endpointslices.discovery.k8s.io"
 _SERVICE_NAME = "kubernetes.io/service-name"
 
 
 class ResolutionError(Exception):
-    """A service that leads nowhere, in upstream's words."""
+    """The service leads nowhere; the text is upstream's."""
 
 
 class Address(NamedTuple):
@@ -37,7 +37,7 @@ class ServiceResolver:
         self._fixed = {name: parse_address(address) for name, address in fixed.items()}
 
     def resolve(self, namespace: str, name: str, port: int) -> Address:
-        """Returns the address to connect to for that port of the service; raises ResolutionError."""
+        """`port` is the service's; raises ResolutionError."""
         fixed = self._fixed.get(f"{namespace}/{name}")
         if fixed is not None:
             return fixed
@@ -65,31 +65,29 @@ class ServiceResolver:
         raise ResolutionError(f"dial tcp {cluster_ip}:{port}: connect: connection refused")
 
     def lookup(self, host: str, port: int) -> Address | None:
-        """Returns the address of `NAME.NAMESPACE.svc`, None for other hosts; raises ResolutionError."""
+        """None for hosts other than `NAME.NAMESPACE.svc`; raises ResolutionError."""
         parts = host.split(".")
         if len(parts) == 3 and parts[2] == "svc":
             return self.resolve(parts[1], parts[0], port)
         return None
 
     def has_endpoints(self, namespace: str, name: str, port_name: str) -> bool:
-        """Decides whether anything ready stands behind the service."""
+        """Only ready endpoints count."""
         return any(True for _ in self._endpoints(namespace, name, port_name))
 
     def knows_endpoints(self, namespace: str, name: str) -> bool:
-        """Decides whether the service has an Endpoints object, or a slice."""
         if self._get("endpoints", namespace, name) is not None:
             return True
         return any(True for _ in self._slices(namespace, name))
 
     def is_local(self, namespace: str, name: str) -> bool:
-        """Decides whether an option or an annotation gives the address, so that endpoints do not matter."""
+        """The address comes from an option or an annotation, so endpoints do not matter."""
         if f"{namespace}/{name}" in self._fixed:
             return True
         service = self._get("services", namespace, name) or {"metadata": {}}
         return ANNOTATION in (service["metadata"].get("annotations") or {})
 
     def service(self, namespace: str, name: str) -> Object | None:
-        """Returns the Service as stored."""
         return self._get("services", namespace, name)
 
     def _get(self, resource: str, namespace: str, name: str) -> Object | None:
@@ -113,7 +111,7 @@ class ServiceResolver:
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`; raises ResolutionError."""
+    """The form is `HOST:PORT`; raises ResolutionError."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit():
         raise ResolutionError(f"dial tcp: address {text}: missing port in address")

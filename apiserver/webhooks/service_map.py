@@ -1,4 +1,4 @@
-"""Names of services as hosts, for aiohttp's client."""
+"""Resolves names of services as hosts, for aiohttp's client."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from kubeskew.apiserver.webhooks.endpoints import Address, ServiceResolver
 
 
 class Resolver(AbstractResolver):
-    """Leads `NAME.NAMESPACE.svc` to where the service is; all else goes the usual way."""
+    """Hosts `NAME.NAMESPACE.svc` are services; all others are resolved as usual."""
 
     def __init__(self, services: ServiceResolver) -> None:
         self._services = services
@@ -21,4 +21,4 @@ class Resolver(AbstractResolver):
         return [{**result, "hostname": host, "port": found.port} for result in results]
 
     async def close(self) -> None:
-        """Does nothing: nothing is held."""
+        """Nothing is held, so nothing is closed."""

@@ -1,4 +1,4 @@
-"""Holds the rules of a webhook's `clientConfig`, for every caller.
+"""Validates a webhook's `clientConfig`, for every caller.
 
 Source: k8s.io/apiserver/pkg/util/webhook/validation.go, 1.36.
 """
@@ -25,7 +25,6 @@ _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-
 
 
 def validate_url(path: str, url: str, *, force_https: bool = True) -> Iterator[FieldError]:
-    """Yields the errors of a webhook's `url`."""
     problem = _unreadable(url)
     if problem:
         yield required(path, f"url must be a valid URL: parse {dumps(url)}: {problem}{_FORM}")
@@ -45,7 +44,7 @@ def validate_url(path: str, url: str, *, force_https: bool = True) -> Iterator[F
 
 
 def _unreadable(url: str) -> str:
-    """Returns the reason for which Go's url.Parse takes it for no URL (net/url, 1.25)."""
+    """Empty if Go's url.Parse reads the URL, else its error (net/url, 1.25)."""
     if any(char < " " or char == "\x7f" for char in url):
         return "net/url: invalid control character in URL"
     if url.startswith(":"):
@@ -72,7 +71,6 @@ def _unreadable(url: str) -> str:
 
 
 def validate_service(path: str, service: Object) -> Iterator[FieldError]:
-    """Yields the errors of a webhook's `service`."""
     for name, other in (("name", "namespace"), ("namespace", "name")):
         if not service.get(other):  # upstream mixes them up
             yield required(child(path, name))
@@ -100,7 +98,7 @@ def _url_path(path: str, given: str) -> Iterator[FieldError]:
 
 
 def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
-    """Yields the errors of a webhook's `caBundle`, base64 of PEM."""
+    """`bundle` is base64 of PEM."""
     try:
         found = _CERTIFICATE.findall(base64.b64decode(bundle))
     except binascii.Error:
@@ -118,7 +116,6 @@ def validate_ca_bundle(path: str, bundle: str) -> Iterator[FieldError]:
 
 
 def review_version_errors(versions: Sequence[Any], path: str) -> Iterator[FieldError]:
-    """Yields the errors of the versions of reviews that a webhook takes, each for itself."""
     seen: set[str] = set()
     for position, version in enumerate(versions):
         if version in seen:

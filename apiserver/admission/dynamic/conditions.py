@@ -16,8 +16,8 @@ from kubeskew.apiserver.caching.offload import offload_if_costly
 
 
 class Conditions:
-    """Holds the conditions of a webhook or policy. `fails`: one that cannot be evaluated is an error, else
-    nothing matches.
+    """All conditions of a webhook or policy must hold. With `fails` one that cannot be evaluated is an error;
+    without, nothing matches then.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Conditions:
             ]
 
     async def hold(self, attributes: Attributes, invocation: Invocation, versioned: Versioned) -> bool:
-        """Decides whether a webhook is to be called; raises 403 if the conditions cannot be evaluated."""
+        """Raises 403 if the conditions cannot be evaluated and `fails` is set."""
         if not self._expressions:
             return True
         objects = await versioned.object(invocation), await versioned.old(invocation)
@@ -54,9 +54,7 @@ class Conditions:
         return holds
 
     def decide(self, bound: Mapping[str, Any]) -> tuple[bool, str]:
-        """Returns whether all conditions hold, and the text of an error, with which the first
-        means nothing.
-        """
+        """The second value is the text of an error; with one, the first means nothing."""
         problems: list[str] = []
         budget = expressions.CONDITIONS_BUDGET
         for expression in self._expressions:

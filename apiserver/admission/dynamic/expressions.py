@@ -43,8 +43,6 @@ class BudgetSpentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Holds the result of an expression: a value, or the text of an error."""
-
     value: Any = None
     error: str = ""
 
@@ -53,9 +51,7 @@ class Outcome:
 def environment(
     release: Release, *, params: bool, stored: bool = True, authorizer: bool = True
 ) -> "Environment":
-    """Returns the environment of admission expressions; `params` is declared where a policy has
-    parameters.
-    """
+    """`params` is declared where a policy has parameters."""
     from kubeskew.apimachinery import cel
     from kubeskew.apimachinery.cel import types
 
@@ -110,7 +106,7 @@ def _namespace_type() -> Any:
 
 
 class Expression:
-    """Holds one expression, compiled when it is first needed; if that fails, so does every evaluation."""
+    """The expression is compiled when it is first needed; if that fails, so does every evaluation."""
 
     def __init__(self, source: str, environment: "Environment", results: Sequence[Any] = ()) -> None:
         self.source = source
@@ -120,7 +116,7 @@ class Expression:
         self._error = ""
 
     def compiled(self) -> "Program | None":
-        """Returns the program; None if there is none, and `compile_error` says why."""
+        """None if the source does not compile: `compile_error` then has the reason."""
         from kubeskew.apimachinery import cel
 
         if self._program is None and not self._error:
@@ -135,7 +131,7 @@ class Expression:
         return self._error
 
     def evaluate(self, bindings: Mapping[str, Any], budget: int) -> tuple[Outcome, int]:
-        """Returns the outcome, and what is left of the budget; raises BudgetSpentError."""
+        """The second value is what is left of the budget; raises BudgetSpentError."""
         from kubeskew.apimachinery import cel
 
         program = self.compiled()
@@ -158,7 +154,7 @@ def bindings(
     invocation: Invocation,
     objects: tuple[Object | None, Object | None],
 ) -> dict[str, Any]:
-    """Returns the variables that every expression of admission has; `objects` are the new and the old one."""
+    """Every expression of admission has these variables; `objects` are the new and the old one."""
     from kubeskew.apimachinery import cel
 
     authorizer = cel.authorizer.Authorizer(_checker(services.authorizer, attributes.user))
@@ -173,13 +169,13 @@ def bindings(
 
 
 def request_value(attributes: Attributes, invocation: Invocation) -> Object:
-    """Returns the value of `request`, without empty fields, as `has()` sees it."""
+    """Empty fields are left out, so that `has()` is false for them."""
     described = matching.described(attributes, invocation)
     return {**described, "dryRun": attributes.dry_run, "options": matching.options_of(attributes)}
 
 
 def namespace_value(services: AdmissionServices, attributes: Attributes) -> Object | None:
-    """Returns the value of `namespaceObject`, without the fields that expressions may not see; raises 404."""
+    """Cluster-scoped objects and namespaces have none. Fields that expressions may not see go; raises 404."""
     if attributes.resource.storage_resource == "namespaces" or not attributes.namespace:
         return None
     found = namespace_object(services.store, attributes.namespace)
@@ -188,8 +184,7 @@ def namespace_value(services: AdmissionServices, attributes: Attributes) -> Obje
 
 
 def _request_resource(authorizer: Any, attributes: Attributes) -> Any:
-    """Returns the value of `authorizer.requestResource`: a check of the request's resource, namespace and
-    name."""
+    """`authorizer.requestResource` is a check of the request's resource, namespace and name."""
     resource = attributes.requested or attributes.resource
     check = authorizer.group(resource.group).resource(resource.plural)
     if attributes.subresource:
@@ -200,14 +195,12 @@ def _request_resource(authorizer: Any, attributes: Attributes) -> Any:
 
 
 def _account(namespace: str, name: str) -> User:
-    """Returns a service account as the authorizer knows it."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED_GROUP)
     return User(f"system:serviceaccount:{namespace}:{name}", groups=groups)
 
 
 def _checker(authorizer: Authorizer, user: User) -> Any:
-    """Returns the function that CEL calls for checks: it takes their attributes, and gives decision and
-    reason.
+    """CEL calls the function with the attributes of a check; it returns decision and reason.
 
     Roles change on the event loop, so they are asked there, wherever the expression is evaluated.
     """

@@ -1,4 +1,4 @@
-"""Match of a request with a webhook or a policy, and what these are shown of it: versions, AdmissionRequest.
+"""Matches requests with webhooks and policies, and builds what these are shown: versions, AdmissionRequest.
 
 Sources: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/{rules,namespace,object} and
 plugin/webhook/generic/webhook.go (ShouldCallHook), 1.36; k8s.io/apiserver/pkg/admission/conversion.go and
@@ -57,9 +57,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 class Invocation(NamedTuple):
-    """Holds the resource as which a request is shown (one that a rule names, or its equivalent), and its
-    kind.
-    """
+    """The request is shown as one of `resource`: its own, or the equivalent one that a rule names."""
 
     resource: Resource
     subresource: str
@@ -68,7 +66,7 @@ class Invocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Holds one of `rules` or `resourceRules`; `names` only of the latter, empty is any."""
+    """Parsed from `rules` or `resourceRules`; only the latter have `names`, an empty list of which is any."""
 
     operations: tuple[str, ...]
     groups: tuple[str, ...]
@@ -93,7 +91,7 @@ class Rule:
         )
 
     def matches(self, attributes: Attributes, resource: Resource) -> bool:
-        """Decides whether the rule is about this request, taken as one of `resource`."""
+        """The request is taken as one of `resource`, which may be an equivalent of its own."""
         return (
             self._in_scope(attributes, resource)
             and _listed(self.operations, attributes.operation)
@@ -120,9 +118,7 @@ def _listed(items: Sequence[str], wanted: str) -> bool:
 
 
 class Criteria:
-    """Holds the requests that a webhook, a policy or a binding is about: rules, exclusions, selectors,
-    matchPolicy.
-    """
+    """Rules, exclusions, selectors and matchPolicy pick the requests of a webhook, a policy or a binding."""
 
     def __init__(
         self,
@@ -137,9 +133,7 @@ class Criteria:
         self._objects = _selector(match.get("objectSelector"))
 
     def match(self, attributes: Attributes, table: ResourceTable, store: Store) -> Invocation | None:
-        """Returns the form in which the request is to be shown, None if it does not match; raises 404 and
-        500.
-        """
+        """None if the request does not match, else the form in which it is shown; raises 404 and 500."""
         problem: StatusError | None = None
         try:
             if not _in_namespaces(attributes, self._namespaces, store):
@@ -170,19 +164,17 @@ class Criteria:
 
 
 def requested(attributes: Attributes) -> Invocation:
-    """Returns the request as the client made it."""
     resource = attributes.requested or attributes.resource
     return Invocation(resource, attributes.subresource, kind_of(resource, attributes.subresource))
 
 
 def kind_of(resource: Resource, subresource: str) -> GroupVersionKind:
-    """Returns the kind of the body of a resource or subresource."""
+    """Subresources may have a body of another kind, such as Scale."""
     found = resource.subresources.get(subresource)
     return found.gvk if found is not None else resource.gvk
 
 
 def equivalents(resource: Resource, subresource: str, table: ResourceTable) -> Iterator[Resource]:
-    """Yields the same objects served under other groups and versions."""
     for group, versions in table.groups():
         for version in versions:
             other = table.resource(group, version, resource.plural)
@@ -195,7 +187,7 @@ def equivalents(resource: Resource, subresource: str, table: ResourceTable) -> I
 
 
 def _selector(selector: Mapping[str, Any] | None) -> LabelSelector | str:
-    """Returns the selector, everything if there is none; what is wrong with it as text."""
+    """A missing selector selects everything; one that cannot be parsed becomes the text of its error."""
     if selector is None:
         return EVERYTHING
     try:
@@ -219,7 +211,7 @@ def _in_namespaces(attributes: Attributes, selector: LabelSelector | str, store:
 
 
 def namespace_object(store: Store, name: str) -> Object:
-    """Returns a namespace as stored; raises 404."""
+    """Raises 404 if there is no such namespace."""
     entry = store.get(Key(_NAMESPACES, "", name))
     if entry is None:
         raise errors.not_found(GroupResource("", _NAMESPACES), name)
@@ -239,7 +231,7 @@ def _is_selected(attributes: Attributes, selector: LabelSelector | str) -> bool:
 
 
 class Versioned:
-    """The objects of one request, each converted to a version when that is first needed.
+    """Converts the objects of one request to a version when it is first needed.
 
     After `replace`, all later readers see the new object, in any version.
     """
@@ -251,11 +243,10 @@ class Versioned:
         self._old: dict[str, Object] = {}
 
     async def object(self, invocation: Invocation) -> Object | None:
-        """Returns the new object; not to be changed."""
+        """Callers must not change the object, nor that of `old`."""
         return await self._in_version(self.attributes.object, invocation, self._new)
 
     async def old(self, invocation: Invocation) -> Object | None:
-        """Returns the old object; not to be changed."""
         return await self._in_version(self.attributes.old, invocation, self._old)
 
     async def _in_version(
@@ -270,11 +261,11 @@ class Versioned:
         return found
 
     def _is_body(self, invocation: Invocation) -> bool:
-        """Decides whether the body is the object itself, not something of a subresource (Scale, Binding)."""
+        """Subresources may have another body than the object: Scale, Binding."""
         return invocation.kind.kind == invocation.resource.kind
 
     async def replace(self, invocation: Invocation, new: Object, *, strict: bool = False) -> bool:
-        """Makes `new`, in the invocation's version, the request's object; returns whether anything changed.
+        """Makes `new`, in the invocation's version, the request's object; False if that changes nothing.
 
         Raises 500 if it does not fit its kind; with `strict` also if it has fields that its kind does not
         have.
@@ -310,7 +301,7 @@ class Versioned:
 
 
 def _typed(new: Object, schema: Schema, *, strict: bool) -> Object:
-    """Returns `new` as Go would read and write it; raises 500."""
+    """Reads and writes `new` as Go would; raises 500."""
     try:
         read, dropped = normalise_and_report(new, schema)
     except WrongShape:
@@ -332,7 +323,7 @@ def _overwrite(obj: Object, new: Object) -> None:
 
 
 async def convert(services: AdmissionServices, obj: Object, resource: Resource) -> Object:
-    """Returns `obj` in the version of `resource`, as a new object; raises 500."""
+    """The result is a new object; raises 500."""
     if obj.get("apiVersion") == resource.api_version:
         return copy.deepcopy(obj)
     try:
@@ -348,7 +339,7 @@ async def convert(services: AdmissionServices, obj: Object, resource: Resource) 
 
 
 def described(attributes: Attributes, invocation: Invocation) -> Object:
-    """Makes an AdmissionRequest, without uid and objects."""
+    """The AdmissionRequest has neither uid nor objects yet."""
     asked = requested(attributes)
     request: Object = {"kind": _kind(invocation), "resource": _resource(invocation.resource)}
     if invocation.subresource:
@@ -367,7 +358,7 @@ def described(attributes: Attributes, invocation: Invocation) -> Object:
 
 
 def namespace_of(attributes: Attributes) -> str:
-    """Returns the request's namespace; that of a namespace is itself."""
+    """Namespaces count as being in themselves."""
     if attributes.resource.storage_resource == "namespaces":
         return attributes.name
     return attributes.namespace if attributes.resource.namespaced else ""
@@ -383,7 +374,7 @@ def _resource(resource: Resource) -> Object:
 
 
 def user_info(user: User) -> Object:
-    """Returns a user as `authentication.k8s.io` writes it."""
+    """The form is UserInfo of `authentication.k8s.io`, without empty fields."""
     info: Object = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -395,7 +386,6 @@ def user_info(user: User) -> Object:
 
 
 def options_of(attributes: Attributes) -> Object | None:
-    """Returns the request's options as the review shows them: none for a CONNECT."""
     if attributes.operation == CONNECT:
         return None
     kind = _OPTIONS[attributes.operation]
@@ -404,13 +394,12 @@ def options_of(attributes: Attributes) -> Object | None:
 
 @dataclass(slots=True)
 class ReinvokeContext:
-    """Holds those that want another call if others change the object, and those that are due."""
+    """Those in `eligible` want another call if others change the object; those in `due` get one."""
 
     eligible: set[str] = field(default_factory=set)
     due: set[str] = field(default_factory=set)
     last: Object | None = None  # as the last round left the object
 
     def require(self) -> None:
-        """Marks all that are eligible so far to be called again."""
         self.due |= self.eligible
         self.eligible.clear()

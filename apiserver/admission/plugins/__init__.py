@@ -1,1 +1,1 @@
-"""Holds the admission plugins that are compiled in, one per module."""
+"""Upstream compiles these admission plugins in; flags turn them on and off."""

@@ -1,4 +1,5 @@
-"""Plugins for certificate requests: approval, signing, and the subjects that no client certificate may have.
+"""Checks who approves and signs certificate requests, and refuses subjects that no client certificate may
+have.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/{approval,signing,subjectrestriction}, 1.36.
 """
@@ -20,7 +21,7 @@ _CLIENT = "kubernetes.io/kube-apiserver-client"
 
 
 def requested_certificate(attributes: Attributes, failure: str) -> "CertificateRequest":
-    """Returns the request of a CertificateSigningRequest; refuses the write with `failure` if it has none."""
+    """Refuses the write with `failure` if the CertificateSigningRequest has no request that can be parsed."""
     from kubeskew.apimachinery.security.certificate_requests import (  # cryptography is slow
         RequestError,
         parse_request,
@@ -40,7 +41,7 @@ class _ForSigner(Plugin):
         self._authorizer = authorizer
 
     def may(self, user: User, verb: str, signer: str) -> bool:
-        """Decides whether the user may do this for the signer, or for every one of its domain."""
+        """Permission for all signers of the domain (`DOMAIN/*`) is enough."""
         names = (signer, f"{signer.split('/', maxsplit=1)[0]}/*")
         return any(
             self._authorizer.authorize(

@@ -1,4 +1,4 @@
-"""Gives claims and ingresses without a class the default one: the newest, if there are several.
+"""Sets the default class of claims and ingresses without one: the newest, if there are several.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/{storage/storageclass/setdefault,network/defaultingressclass},
 1.36.
@@ -19,7 +19,7 @@ _DEFAULT_INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
 
 
 class _Default:
-    """Keeps the name of the default object of a resource, empty if there is none."""
+    """The name is empty if no object is marked as the default."""
 
     def __init__(self, store: Store, resource: str, annotations: tuple[str, ...]) -> None:
         self._annotations = annotations
@@ -40,7 +40,7 @@ class _Default:
 
 
 class DefaultStorageClass(Plugin):
-    """Looks at volume claims; the empty name is a name too."""
+    """A claim keeps an empty storageClassName: that asks for no class."""
 
     operations = frozenset({CREATE})
     resources = frozenset({"persistentvolumeclaims"})

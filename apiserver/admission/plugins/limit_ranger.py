@@ -1,6 +1,6 @@
-"""Plugin LimitRanger: defaults for containers, and minimum, maximum and ratio of amounts, by limit ranges.
+"""Defaults the amounts of containers, and enforces minimum, maximum and ratio, by limit ranges.
 
-Where upstream walks a map in no order, names are in theirs.
+Where upstream walks a map in no order, names are sorted here.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.
 """
@@ -21,7 +21,6 @@ _REMEMBERED = 1000
 
 
 def pod_errors(limits: Sequence[Object], pod: Object, sums: PodResources) -> Iterator[str]:
-    """Yields a text for each limit that a pod breaks."""
     spec = pod["spec"]
     for limit in limits:
         if limit.get("type") == "Container":
@@ -35,7 +34,6 @@ def pod_errors(limits: Sequence[Object], pod: Object, sums: PodResources) -> Ite
 
 
 def claim_errors(limits: Sequence[Object], claim: Object) -> Iterator[str]:
-    """Yields a text for each limit that a volume claim breaks; only its requests count."""
     requests = amounts((claim["spec"].get("resources") or {}).get("requests"))
     for limit in limits:
         if limit.get("type") != "PersistentVolumeClaim":
@@ -102,15 +100,13 @@ def _exceeds(ratio: float, enforced: Quantity) -> bool:
 
 
 def _more(one: Quantity, other: Quantity, third: Quantity | None = None) -> bool:
-    """Decides whether `one` is more than `other`; `third` only has a say in the precision."""
+    """`third` matters only for the precision of the comparison."""
     mine, theirs = _numbers(one, other, third or ZERO)
     return mine > theirs
 
 
 def _numbers(one: Quantity, other: Quantity, third: Quantity) -> tuple[int, int]:
-    """Returns the first two in thousandths, rounded up, or whole where one of the three is too large for
-    that.
-    """
+    """Both numbers are in thousandths, rounded up, or whole where one of the three is too large for that."""
     if all(quantity.value() <= _MAX_MILLI for quantity in (one, other, third)):
         return one.milli_value(), other.milli_value()
     return one.value(), other.value()
@@ -148,7 +144,7 @@ class LimitRanger(Plugin):
                 raise attributes.refuse(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
     def _ranges(self, attributes: Attributes) -> Sequence[Object]:
-        """Returns the limit ranges that count for a write, by name; none for what is being deleted."""
+        """Limit ranges stand in order of name; a pod or claim that is being deleted has none."""
         old = attributes.old
         if old is not None and old["metadata"].get("deletionTimestamp"):
             return ()
@@ -162,7 +158,6 @@ class LimitRanger(Plugin):
 
 
 def _fill_in(pod: Object, limits: Sequence[Object]) -> None:
-    """Sets defaults in containers where they have no value, and lists them in the annotation."""
     requests: dict[str, str] = {}
     most: dict[str, str] = {}
     for limit in limits:
@@ -183,7 +178,6 @@ def _fill_in(pod: Object, limits: Sequence[Object]) -> None:
 
 
 def _complete(resources: Object, field: str, defaults: dict[str, str]) -> Iterator[str]:
-    """Adds missing amounts; yields their names, as one text, if there were any."""
     missing = sorted(name for name in defaults if name not in (resources.get(field) or {}))
     if missing:
         added = {name: defaults[name] for name in missing}

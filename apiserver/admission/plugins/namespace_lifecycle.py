@@ -35,7 +35,7 @@ class NamespaceLifecycle(Plugin):
             return
         if attributes.operation == DELETE or not resource.namespaced:
             return
-        if resource.storage_resource == _REVIEWS:  # an answer would tell whether the namespace is there
+        if resource.storage_resource == _REVIEWS:  # an answer would reveal whether the namespace is there
             return
         terminating = await self._is_terminating(attributes.namespace)
         if terminating and attributes.operation == CREATE:
@@ -60,7 +60,7 @@ class NamespaceLifecycle(Plugin):
 
 
 def ending(attributes: Attributes) -> StatusError:
-    """Returns the 403 of a create in a namespace that is being deleted."""
+    """Controllers recognise the 403 by its cause, NamespaceTerminating."""
     namespace = attributes.namespace
     error = attributes.refuse(
         f"unable to create new content in namespace {namespace} because it is being terminated"

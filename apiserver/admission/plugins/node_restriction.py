@@ -1,4 +1,4 @@
-"""Plugin NodeRestriction: a kubelet writes about its own node and its own pods only.
+"""Restricts a kubelet to writes about its own node and its own pods.
 
 Sources: k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go (podReferencesAudience), 1.36, as
 we remember it; its texts are in test/integration/auth/node_test.go;
@@ -54,7 +54,7 @@ _REFERRING_SOURCES = {
 
 
 class TokenAudiences(NamedTuple):
-    """Holds what is known of the audiences that a pod's volumes need; empty text is the server's own."""
+    """Volumes of the pod need these audiences; the empty text is the server's own."""
 
     named: frozenset[str]
     trouble: str  # why those of some volumes are not known
@@ -65,7 +65,7 @@ class _NotFoundError(Exception):
 
 
 def token_audiences(store: Store, pod: Object) -> TokenAudiences:
-    """Returns the audiences, as far as the drivers of the volumes can be found out."""
+    """Audiences are missing if the driver of a volume cannot be found; `trouble` then has the reason."""
     named: list[str] = []
     troubles: dict[str, None] = {}
     for volume in pod["spec"].get("volumes") or ():
@@ -76,16 +76,16 @@ def token_audiences(store: Store, pod: Object) -> TokenAudiences:
             named += _audiences_of_driver(store, _driver(store, pod, volume))
         except _NotFoundError as error:
             troubles[str(error)] = None
-    told = [*troubles]
-    return TokenAudiences(frozenset(named), told[0] if len(told) == 1 else _listed(told))
+    messages = [*troubles]
+    return TokenAudiences(frozenset(named), messages[0] if len(messages) == 1 else _listed(messages))
 
 
-def _listed(told: list[str]) -> str:
-    return f"[{', '.join(told)}]" if told else ""
+def _listed(messages: list[str]) -> str:
+    return f"[{', '.join(messages)}]" if messages else ""
 
 
 def _driver(store: Store, pod: Object, volume: Object) -> str:
-    """Returns the volume's CSI driver, empty if it has none; raises _NotFoundError."""
+    """Volumes without a CSI driver have the empty name; raises _NotFoundError."""
     namespace = pod["metadata"].get("namespace") or ""
     if volume.get("persistentVolumeClaim"):
         name = volume["persistentVolumeClaim"].get("claimName") or ""
@@ -285,7 +285,7 @@ class NodeRestriction(Plugin):
 
 
 def _referred(spec: Object) -> str:
-    """Returns the kind of the objects that a pod refers to, empty if it refers to none."""
+    """Checks as 1.33 and earlier do; empty if the pod refers to no object."""
     if spec.get("serviceAccountName"):
         return "a service account"
     if any(True for _ in secret_names(spec)):
@@ -304,7 +304,7 @@ def _referred(spec: Object) -> str:
 
 
 def _object_reference(spec: Object, *, claims: bool) -> str:
-    """Returns what a pod refers to in the API, empty for nothing (pkg/api/pod/util.go, 1.34).
+    """Checks as pkg/api/pod/util.go does since 1.34; empty if the pod refers to no object.
 
     Claims stand before volumes, where they were last up to 1.33.
     """
@@ -366,7 +366,6 @@ def _claim_rest(claim: Object | None) -> Object:
 
 
 def _forbidden_labels(new: Object, old: Object) -> str:
-    """Returns the labels that differ and that a node may not set, in order."""
     after = new["metadata"].get("labels") or {}
     before = (old.get("metadata") or {}).get("labels") or {}
     changed = {key for key in after.keys() | before.keys() if after.get(key) != before.get(key)}

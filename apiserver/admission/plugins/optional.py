@@ -1,4 +1,4 @@
-"""Holds small plugins that are off unless a flag turns them on.
+"""These small plugins are off unless a flag turns them on.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission: alwayspullimages, admit, deny, antiaffinity,
 extendedresourcetoleration, network/denyserviceexternalips, namespace/exists, namespace/autoprovision; 1.36.
@@ -27,7 +27,7 @@ class AlwaysDeny(Plugin):
 
 
 class AlwaysPullImages(Plugin):
-    """Makes every image be pulled anew, so that nobody runs what only others may pull."""
+    """Pods pull every image again, so that nobody runs what only others may pull."""
 
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods"})
@@ -109,7 +109,7 @@ class ExtendedResourceToleration(Plugin):
 
 
 class LimitPodHardAntiAffinityTopology(Plugin):
-    """Refuses pods that keep others off more than their node."""
+    """Refuses required anti-affinity over anything but the node."""
 
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods"})
@@ -128,8 +128,6 @@ class LimitPodHardAntiAffinityTopology(Plugin):
 
 
 class NamespaceExists(Plugin):
-    """Refuses writes in a namespace that does not exist."""
-
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
 

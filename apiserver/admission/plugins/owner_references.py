@@ -19,7 +19,7 @@ _UNMAPPED = "cannot set blockOwnerDeletion in this case because cannot find REST
 
 
 class OwnerReferencesPermissionEnforcement(Plugin):
-    """Checks who may set blocking owner references; `table` returns the served resources."""
+    """`table` is called at each check, since the served resources change."""
 
     operations = frozenset({CREATE, UPDATE})
     subresources = None
@@ -72,6 +72,5 @@ def _owners(obj: Object | None) -> list[Object]:
 
 
 def _newly_blocking(new: Iterable[Object], old: Iterable[Object]) -> list[Object]:
-    """Returns the owners whose deletion the object blocks now, and did not block before."""
     before = {owner.get("uid") for owner in old if owner.get("blockOwnerDeletion")}
     return [owner for owner in new if owner.get("blockOwnerDeletion") and owner.get("uid") not in before]

@@ -74,7 +74,7 @@ class Priority(Plugin):
         return object_of(entry) if entry else None
 
     def _default(self) -> Object | None:
-        """Returns the default class, the lowest of several."""
+        """The lowest of several default classes counts."""
         return min(self._defaults.get(), key=lambda one: int(one["value"]), default=None)
 
 
@@ -83,7 +83,6 @@ def _defaults(classes: list[Object]) -> list[Object]:
 
 
 def _keep(new: Object, old: Object) -> None:
-    """Keeps the old priority in an update that leaves it out."""
     for name in ("priority", "preemptionPolicy"):
         if new.get(name) is None and old.get(name) is not None:
             new[name] = old[name]

@@ -39,7 +39,7 @@ class QuotaRequest:
 
 
 def check(quotas: Sequence[Object], asked: QuotaRequest, evaluator: Evaluator) -> list[Object]:
-    """Returns the quotas with the write's use added (those it does not touch are the same objects).
+    """Quotas come back with the write's use added; those it does not touch are the same objects.
 
     Raises QuotaError, SelectorError.
     """
@@ -59,9 +59,7 @@ def check(quotas: Sequence[Object], asked: QuotaRequest, evaluator: Evaluator) -
 
 
 def _limits(quota: Object, obj: Object, evaluator: Evaluator) -> bool:
-    """Decides whether a quota applies; raises QuotaError if the object must set more, or usage is not known
-    yet.
-    """
+    """Raises QuotaError if the object must set more, or the quota's usage is not known yet."""
     try:
         if not evaluator.matches(quota, obj):
             return False
@@ -79,7 +77,7 @@ def _limits(quota: Object, obj: Object, evaluator: Evaluator) -> bool:
 
 
 def _more(quota: Object, usage: Amounts, asked: QuotaRequest, evaluator: Evaluator) -> Amounts:
-    """Returns the usage that the write adds: all of it, or the growth where the quota applied before."""
+    """All of the usage is added, or only its growth where the quota applied to the old object."""
     old = asked.old
     if asked.operation != UPDATE or old is None or not old["metadata"].get("resourceVersion"):
         return usage
@@ -87,7 +85,7 @@ def _more(quota: Object, usage: Amounts, asked: QuotaRequest, evaluator: Evaluat
 
 
 def _charged(quota: Object, more: Amounts, asked: QuotaRequest) -> Object:
-    """Returns the quota with `more` used; raises QuotaError if that is too much."""
+    """Raises QuotaError if that is too much; writes of a status are never too much."""
     status = quota["status"]
     hard, used = amounts(status.get("hard")), amounts(status.get("used"))
     requested = mask(more, hard)

@@ -1,7 +1,7 @@
 """Refuses writes that would use more than the quotas of a namespace allow.
 
 Writes of one namespace that come together are decided together, in their order, and charged with one change
-per quota. That change is made only to the quota that was looked at: whoever was faster makes us look again.
+per quota. The change is stored only if the quota is still the one that was read: else all are decided again.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota (admission.go, controller.go), 1.36.
 """
@@ -30,8 +30,6 @@ _REMEMBERED = 1000
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    """A write that waits for its decision."""
-
     attributes: Attributes
     asked: QuotaRequest
     evaluator: Evaluator
@@ -82,7 +80,7 @@ class ResourceQuota(Plugin):
         await decided
 
     async def _decide_all(self, namespace: str) -> None:
-        """Decides waiting writes, and those that come meanwhile, until none is left."""
+        """Runs until no write waits, those included that come meanwhile."""
         try:
             while waiting := self._waiting.pop(namespace, []):
                 try:
@@ -119,7 +117,7 @@ class ResourceQuota(Plugin):
 
 
 def _fit(quotas: list[Object], waiting: Sequence[_Waiter]) -> tuple[list[Object], list[_Waiter]]:
-    """Returns the quotas with everything that fits, and the writes that wait for these to be stored.
+    """Quotas come back with everything that fits; the writes wait for these to be stored.
 
     What does not fit is refused; what changes no quota, or is a dry run, is admitted.
     """
@@ -139,14 +137,12 @@ def _fit(quotas: list[Object], waiting: Sequence[_Waiter]) -> tuple[list[Object]
 
 
 def _differ(one: Object, other: Object) -> bool:
-    """Decides whether two states of a quota differ in their use."""
     if one is other:
         return False
     return amounts(one["status"].get("used")) != amounts(other["status"].get("used"))
 
 
 def claim_facts(services: AdmissionServices) -> ClaimFacts:
-    """Returns the facts from the store that the use of claims depends on."""
     store, read = services.store, services.codec.current
     classes = DerivedFromStore(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of, read)
 

@@ -1,4 +1,4 @@
-"""Gives a pod of a runtime class that class's overhead and the constraints of its nodes.
+"""Sets the overhead and the node constraints that a pod's runtime class demands.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/runtimeclass/admission.go, 1.36.
 """
@@ -52,7 +52,7 @@ class RuntimeClass(Plugin):
             raise attributes.refuse(_OWN_OVERHEAD)
 
     async def _class(self, attributes: Attributes) -> Object | None:
-        """Returns the pod's class, None if it has none; raises 403 if there is no such class."""
+        """None for a pod without a class; raises 403 if its class does not exist."""
         name = ((attributes.object or {}).get("spec") or {}).get("runtimeClassName")
         if not name:
             return None

@@ -1,4 +1,4 @@
-"""Gives a pod a service account that exists, and that account's token and pull secrets.
+"""Sets a pod's service account, which must exist, and adds that account's token and pull secrets.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go, 1.36.
 """
@@ -19,14 +19,14 @@ VOLUME_PREFIX = "kube-api-access-"
 MIRROR = "kubernetes.io/config.mirror"
 _ENFORCED = "kubernetes.io/enforce-mountable-secrets"
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
-_SECONDS = 3607  # one hour, told apart by 7 s: such a token may be used for longer, with a warning
+_SECONDS = 3607  # one hour, marked by 7 s: the token may be used for longer, with a warning
 _REMEMBERED = 1000
 _LOOK_UPS = 10  # for the default account, which a controller makes
 _PAUSE = (0.1, 0.2)  # between them, seconds
 
 
 class ServiceAccount(Plugin):
-    """Fills in a new pod; limits the secrets it refers to where its account says so."""
+    """Fills in a new pod, and limits the secrets it refers to where its account demands it."""
 
     waits = True
     operations = frozenset({CREATE, UPDATE})
@@ -74,7 +74,7 @@ class ServiceAccount(Plugin):
         _check_secrets(attributes, await self._account(attributes, name), created=created)
 
     async def _account(self, attributes: Attributes, name: str) -> Object:
-        """Returns the account; looked for again, as it may be under way. Raises 403."""
+        """Looks several times for the default account, which a controller may be creating; raises 403."""
         key = Key("serviceaccounts", attributes.namespace, name)
         least, most = _PAUSE
         pause = 0.0
@@ -92,7 +92,6 @@ class ServiceAccount(Plugin):
         raise attributes.refuse(f"error looking up service account {attributes.namespace}/{name}: {why}")
 
     def _mount(self, spec: Object) -> None:
-        """Mounts the token in containers without a mount there, and adds the volume if it is needed."""
         volumes: list[Object] = spec.get("volumes") or []
         present = next(
             (volume["name"] for volume in volumes if volume.get("name", "").startswith(VOLUME_PREFIX)), ""
@@ -128,7 +127,7 @@ def _is_mirror(pod: Object) -> bool:
 
 
 def _mounts(account: Object, spec: Object) -> bool:
-    """Decides whether the token is mounted: as the pod says, else the account, else yes."""
+    """The pod's field comes first, then the account's; tokens are mounted by default."""
     for holder in (spec, account):
         wanted = holder.get("automountServiceAccountToken")
         if wanted is not None:
@@ -159,7 +158,6 @@ def _check_secrets(attributes: Attributes, account: Object, *, created: bool) ->
 
 
 def _unlisted(account: Object, spec: Object, *, created: bool) -> Iterator[str]:
-    """Yields the secrets that a pod refers to and its account does not list."""
     name = account["metadata"]["name"]
     listed = {secret.get("name") for secret in account.get("secrets") or ()}
     end = f"is not allowed because service account {name} does not reference that secret"

@@ -45,8 +45,6 @@ class StorageObjectInUseProtection(_Protection):
 
 
 class PodGroupProtection(_Protection):
-    """Protects groups of pods."""
-
     resources = frozenset(_POD_GROUPS)
 
     def __init__(self, features: AdmissionFeatures) -> None:

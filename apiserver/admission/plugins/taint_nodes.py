@@ -9,8 +9,6 @@ _TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class TaintNodesByCondition(Plugin):
-    """Adds the not-ready taint to a new node."""
-
     operations = frozenset({CREATE})
     resources = frozenset({"nodes"})
 

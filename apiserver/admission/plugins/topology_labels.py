@@ -42,7 +42,6 @@ class PodTopologyLabels(Plugin):
 
 
 def _node_of(obj: Object, subresource: str) -> str:
-    """Returns the node that a pod is made for or bound to."""
     if not subresource:
         return (obj.get("spec") or {}).get("nodeName") or ""
     target = obj.get("target") or {}

@@ -28,7 +28,7 @@ class ClusterTrustBundleAttest(Plugin):
             raise attributes.refuse(f'user not permitted to attest for signerName "{signer}"')
 
     def _may(self, user: User, signer: str) -> bool:
-        """Decides whether the user may attest for the signer, by its name or by its whole domain."""
+        """Permission for all signers of the domain (`DOMAIN/*`) is enough."""
         names = (signer, f"{signer.split('/', 1)[0]}/*")
         return any(self._authorizer.authorize(user, _question(name)).allowed for name in names)
 
@@ -46,7 +46,7 @@ def _question(signer: str) -> RequestInfo:
 
 
 def _means(bundle: Object) -> Object:
-    """Returns the bundle without what letting it go needs."""
+    """Fields that change when the bundle is deleted do not count."""
     metadata = bundle["metadata"]
     kept = {name: value for name, value in metadata.items() if name not in _ABOUT_DELETING}
     return {**bundle, "metadata": kept}

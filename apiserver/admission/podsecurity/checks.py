@@ -1,4 +1,4 @@
-"""Checks of the Pod Security Standards at the levels baseline and restricted.
+"""Checks pods by the Pod Security Standards, at the levels baseline and restricted.
 
 Sources: k8s.io/pod-security-admission/policy (checks.go, visitor.go, helpers.go), 1.36;
 k8s.io/pod-security-admission/policy/check_*.go, 1.36.
@@ -25,14 +25,14 @@ _RESTRICTED_VOLUMES = (
 
 
 class Violation(NamedTuple):
-    """Holds the reason for which a pod breaks a check: in a word, and in full."""
+    """`reason` is a word or two, `detail` names the containers and fields."""
 
     reason: str
     detail: str
 
 
 class Pod(NamedTuple):
-    """A pod, or the pod of a controller's template; `relaxes`: user namespaces loosen some checks."""
+    """The template of a controller counts as a pod; with `relaxes`, user namespaces loosen some checks."""
 
     annotations: dict[str, str]
     spec: Object
@@ -55,7 +55,7 @@ Check = Callable[[Pod], Violation | None]
 
 
 class Versioned(NamedTuple):
-    """A check with its id; of several minors the newest that the policy's version includes is run.
+    """Of a check's minors, the newest that the policy's version includes is run.
 
     `overrides` names checks of the baseline that this one includes.
     """
@@ -70,7 +70,6 @@ class Versioned(NamedTuple):
 
 
 def security(holder: Object, name: str) -> Any:
-    """Returns a field of the securityContext of a pod's spec or of a container; None if there is none."""
     return (holder.get("securityContext") or {}).get(name)
 
 
@@ -79,12 +78,12 @@ def plural(one: str, many: str, number: int) -> str:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Returns `"a", "b"`."""
+    """The form is `"a", "b"`."""
     return ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
 
 
 def containers_named(names: Sequence[str]) -> str:
-    """Returns `container "a"`, or `containers "a", "b"`."""
+    """The form is `container "a"`, or `containers "a", "b"`."""
     return f"{plural('container', 'containers', len(names))} {quoted(names)}"
 
 
@@ -422,7 +421,7 @@ def restricted_seccomp(pod: Pod) -> Violation | None:
 
 
 def _silent(pod: Pod, field: str, is_good: Callable[[Any], bool]) -> list[str]:
-    """Returns the containers that say nothing of a field, unless the pod says it well for all."""
+    """Containers that do not set the field are listed, unless the pod sets it well for all."""
     if is_good(security(pod.spec, field)):
         return []
     return [name_of(container) for container in pod.containers() if _unset(container, field)]

@@ -1,4 +1,4 @@
-"""Levels of the Pod Security Standards: read from the labels of a namespace, and evaluated for a pod.
+"""Reads levels of the Pod Security Standards from a namespace's labels, and evaluates them for a pod.
 
 Sources: k8s.io/pod-security-admission/api/helpers.go, 1.36; k8s.io/pod-security-admission/policy/registry.go,
 1.36.
@@ -25,7 +25,7 @@ _RELAXED_SINCE = 35  # a pod's own user namespace loosens the standards
 
 
 class Level(NamedTuple):
-    """A level as of a release of the standards: `restricted:v1.25`."""
+    """A level is as of a release of the standards; its text is `restricted:v1.25`."""
 
     name: str = PRIVILEGED
     version: str = LATEST
@@ -35,32 +35,29 @@ class Level(NamedTuple):
 
     @property
     def minor(self) -> int | None:
-        """Returns the minor of the version; None is the latest."""
+        """None stands for the latest."""
         return None if self.version == LATEST else int(self.version.removeprefix("v1."))
 
 
 class Policy(NamedTuple):
-    """Holds the levels that are enforced, noted for the audit, and warned about."""
-
     enforce: Level = Level()
     audit: Level = Level()
     warn: Level = Level()
 
     @property
     def is_privileged(self) -> bool:
-        """Decides whether every level is privileged: then nothing is refused, noted or warned about."""
         return self.enforce.name == self.audit.name == self.warn.name == PRIVILEGED
 
 
 class _Reader:
-    """Reads one label after the other, and notes what cannot be read."""
+    """Reads one label after the other, and collects the errors of those it cannot read."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._labels = labels
         self.errors: list[FieldError] = []
 
     def level(self, mode: str, fallback: str) -> tuple[str, bool]:
-        """Returns the level of a mode, and whether a label said it; `fallback` if it said nonsense."""
+        """The second value is True if a label set the level; `fallback` replaces an invalid one."""
         value = self._labels.get(_PREFIX + mode)
         if value is None:
             return PRIVILEGED, False
@@ -84,9 +81,7 @@ class _Reader:
 
 
 def read_policy(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError]]:
-    """Returns the policy, and what is wrong with the labels; nonsense enforces the most, audits and warns
-    nothing.
-    """
+    """An invalid label enforces the most, audits and warns of nothing; the second value has its error."""
     if not labels:
         return Policy(), []
     reader = _Reader(labels)
@@ -113,7 +108,7 @@ class Evaluator:
         return "future" if later else level.version
 
     def violations(self, level: Level, metadata: Object, spec: Object) -> list[Violation]:
-        """Returns the violations of the pod, those of baseline first, by the checks' ids."""
+        """Violations of baseline come first; both parts stand by the checks' ids."""
         if level.name == PRIVILEGED:
             return []
         wanted = self._minor if level.minor is None else min(level.minor, self._minor)
@@ -132,7 +127,7 @@ def _checks(level: str, minor: int) -> Sequence[Check]:
 
 
 def details(violations: Sequence[Violation]) -> str:
-    """Returns `privileged (container "c" must not …), hostPort (…)`."""
+    """The form is `privileged (container "c" must not …), hostPort (…)`."""
     return ", ".join(
         f"{violation.reason} ({violation.detail})" if violation.detail else violation.reason
         for violation in violations

@@ -42,7 +42,7 @@ _REMEMBERED = 1000
 
 
 class _NamespacePolicy(NamedTuple):
-    """Holds the policy that a namespace's labels set, as of a revision."""
+    """`revision` is the namespace's; `problem` has the errors of its labels."""
 
     revision: int
     policy: Policy
@@ -129,7 +129,6 @@ class PodSecurity(Plugin):
     # --- namespaces ----------------------------------------------------------------------------------------
 
     def _check_namespace(self, attributes: Attributes, namespace: Object) -> None:
-        """Checks labels that are new, and warns of pods that the new level forbids."""
         name = namespace["metadata"].get("name") or ""
         policy, problems = read_policy(namespace["metadata"].get("labels"))
         before, known = read_policy(((attributes.old or {}).get("metadata") or {}).get("labels"))
@@ -140,7 +139,6 @@ class PodSecurity(Plugin):
             attributes.warnings.extend(self._warnings(name, policy.enforce))
 
     def _warnings(self, namespace: str, level: Level) -> list[str]:
-        """Returns warnings about the pods that exist, those with the same violations in one line."""
         entries = self._store.list("pods", namespace).entries
         named: dict[str, list[str]] = {}
         for entry in entries[:_MOST_PODS]:
@@ -168,7 +166,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _is_stricter(new: Level, old: Level) -> bool:
-    """Decides whether pods that were allowed may now be refused."""
+    """Another version of the standards counts as stricter, since it may refuse more."""
     if new == old or new.name == PRIVILEGED:
         return False
     return new.version != old.version or LEVELS.index(new.name) > LEVELS.index(old.name)
@@ -182,7 +180,7 @@ def _template(obj: Object, resource: str) -> Object | None:
 
 
 def _matters(new: Object, old: Object) -> bool:
-    """Decides whether an update of a pod matters to the standards: another image, or another container."""
+    """Only another image, or another container, matters to the standards."""
     before, after = old.get("spec") or {}, new["spec"]
     for field in ("containers", "initContainers"):
         ours, theirs = after.get(field) or [], before.get(field) or []

@@ -1,1 +1,1 @@
-"""Admits by policies: CEL kept in objects, instead of a webhook."""
+"""Admits requests by policies: CEL in objects of the API, instead of a webhook."""

@@ -1,4 +1,4 @@
-"""Plugin MutatingAdmissionPolicy: CEL makes an apply configuration or a JSON patch.
+"""Changes objects by MutatingAdmissionPolicies: CEL makes an apply configuration or a JSON patch.
 
 Sources: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_patch}.go, 1.36;
 k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,mutating/dispatcher}.go, 1.36.
@@ -43,7 +43,7 @@ class MutationError(Exception):
 
 
 def expression(compiler: Compiler, kind: str, source: str, *, stored: bool = True) -> Expression:
-    """Returns the expression of a mutation of that patchType: an `Object`, or a list of `JSONPatch`."""
+    """`kind` is the patchType: the expression's result is an `Object`, or a list of `JSONPatch`."""
     from kubeskew.apimachinery import cel
     from kubeskew.apimachinery.cel import mutations, types
 
@@ -56,15 +56,13 @@ def expression(compiler: Compiler, kind: str, source: str, *, stored: bool = Tru
 
 
 class Mutation:
-    """Holds an item of `spec.mutations`."""
-
     def __init__(self, compiler: Compiler, given: Mapping[str, Any]) -> None:
         self.kind: str = given.get("patchType") or ""
         source = (given.get(_FIELDS[self.kind]) or {}).get("expression") or ""
         self.expression = expression(compiler, self.kind, source)
 
     def apply(self, value: Any, obj: Object, schema: Schema) -> Object:
-        """Returns `obj` after the mutation that the expression returned; raises MutationError."""
+        """`value` is the result of the expression; raises MutationError."""
         if self.kind == JSON_PATCH:
             return _patched(value, obj)
         return _merged(value, obj, schema)
@@ -102,7 +100,7 @@ def _check_names(value: Any) -> None:
 
 
 def _merged(value: Any, obj: Object, schema: Schema) -> Object:
-    """Returns the structured merge of an apply configuration: what it names wins, what it omits stays."""
+    """Fields that the apply configuration names win; those that it omits stay."""
     from kubeskew.apimachinery import cel
     from kubeskew.apiserver.apply.managedfields import typed
     from kubeskew.apiserver.apply.managedfields.typed import TypedError
@@ -128,9 +126,7 @@ def _merged(value: Any, obj: Object, schema: Schema) -> Object:
 
 
 def _atoms(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
-    """Yields the paths of atomic lists and maps in the configuration, which may not be set; no schema, no
-    path.
-    """
+    """Configurations may not set atomic lists and maps; fields without a schema are passed over."""
     if schema is None:
         return
     if isinstance(value, dict) and schema.kind in {Kind.MAP, Kind.OBJECT}:
@@ -147,7 +143,7 @@ def _atoms(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
 
 
 def schema_of(services: AdmissionServices, kind: GroupVersionKind) -> Schema:
-    """Returns the tree of a kind; raises 503."""
+    """Raises 503 if the kind is not served."""
     resource = services.table.by_kind(*kind)
     if resource is None:
         raise service_unavailable(
@@ -161,7 +157,7 @@ _NAME = "MutatingAdmissionPolicy"
 
 
 class _Evaluator:
-    """A policy's conditions, variables and mutations."""
+    """Compiles a policy's conditions, variables and mutations."""
 
     def __init__(self, services: AdmissionServices, spec: Object) -> None:
         params = spec.get("paramKind") is not None
@@ -174,7 +170,7 @@ class _Evaluator:
 
 
 class _PolicyError(NamedTuple):
-    """Holds an error of a policy; `binding` is empty where no binding is concerned."""
+    """`binding` is empty where no binding is concerned."""
 
     policy: Policy[_Evaluator]
     binding: str
@@ -189,7 +185,7 @@ class _PolicyError(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """Holds a policy that is to be applied, with one parameter."""
+    """A policy is applied once for each of its parameters."""
 
     policy: Policy[_Evaluator]
     binding: Binding
@@ -203,7 +199,7 @@ class _Call(NamedTuple):
 
 
 class MutatingAdmissionPolicy(Plugin):
-    """Applies every policy that is bound and matches, by name; some again when others changed the object."""
+    """Applies every policy that is bound and matches, by name; some again if others changed the object."""
 
     waits = True
     operations = frozenset({CREATE, UPDATE})
@@ -230,7 +226,6 @@ class MutatingAdmissionPolicy(Plugin):
     async def _calls(
         self, policy: Policy[_Evaluator], attributes: Attributes, errors: list[_PolicyError]
     ) -> list[_Call]:
-        """Returns the calls of the policy; its errors are added to `errors`."""
         services = self._services
         try:
             invocation = policy.criteria.match(attributes, services.table, services.store)
@@ -277,7 +272,6 @@ class MutatingAdmissionPolicy(Plugin):
         notes.last = copy.deepcopy(attributes.object)
 
     async def _holds(self, call: _Call, versioned: Versioned, errors: list[_PolicyError]) -> bool:
-        """Decides whether the policy's conditions hold; their errors are added to `errors`."""
         bound = await self._bindings(call, versioned)
         evaluator = await offload_if_costly(lambda: call.policy.evaluator)
         holds, error = await offload_if_costly(lambda: evaluator.conditions.decide(bound))
@@ -286,7 +280,7 @@ class MutatingAdmissionPolicy(Plugin):
         return holds
 
     async def _apply(self, call: _Call, versioned: Versioned, errors: list[_PolicyError]) -> bool:
-        """Applies one policy's mutations in order; returns whether one of them succeeded."""
+        """Mutations run in order; True if one of them succeeded."""
         patched = False
         for mutation in call.policy.evaluator.mutations:
             try:
@@ -296,7 +290,7 @@ class MutatingAdmissionPolicy(Plugin):
         return patched
 
     async def _mutate(self, mutation: Mutation, call: _Call, versioned: Versioned) -> bool:
-        """Applies a mutation; returns False if there was no object to change."""
+        """False if there is no object to change."""
         current = await versioned.object(call.invocation)
         if current is None:
             return False

@@ -1,4 +1,4 @@
-"""The common part of both policy plugins: policies with bindings and parameters, compiled expressions.
+"""Both policy plugins share this: policies with bindings and parameters, compiled expressions.
 
 Sources: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go, 1.36;
 k8s.io/apiserver/pkg/admission/plugin/policy/generic/{policy_source,policy_matcher}.go, 1.36;
@@ -28,7 +28,7 @@ _GROUP = "admissionregistration.k8s.io"
 
 
 class Compiler:
-    """Makes expressions that may name the variables declared so far."""
+    """Builds expressions that may use the variables declared before them."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Compiler:
         declared: Mapping[str, Any] | None = None,
         composes: bool = True,
     ) -> None:
-        """Makes a compiler; `composes`: its expressions know `variables`, if only as none."""
+        """With `composes`, expressions know `variables`, even if none is declared."""
         self._release, self._params, self._stored = release, params, stored
         self._declared = dict(declared or {})  # what is known of variables that may be anything
         self._composes = composes
@@ -55,12 +55,10 @@ class Compiler:
         authorizer: bool = True,
         stored: bool | None = None,
     ) -> Expression:
-        """Returns an expression; it is compiled when it is first needed."""
         known = self._stored if stored is None else stored
         return Expression(source, self.environment(authorizer=authorizer, stored=known), results)
 
     def environment(self, *, authorizer: bool = True, stored: bool = True) -> "Environment":
-        """Returns the environment with the variables declared so far."""
         from kubeskew.apimachinery.cel import types
 
         key = authorizer, stored
@@ -75,7 +73,7 @@ class Compiler:
         return self._environments[key]
 
     def declare(self, name: str, expression: Expression) -> None:
-        """Lets later expressions use `variables.NAME`; a variable that does not compile has any type."""
+        """Later expressions may use `variables.NAME`; a variable that does not compile has any type."""
         from kubeskew.apimachinery.cel import types
 
         program = expression.compiled()
@@ -84,7 +82,7 @@ class Compiler:
         self._environments.clear()
 
     def bind(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `bound` with `variables`, each of which is evaluated at its first use."""
+        """Each of the `variables` added is evaluated at its first use."""
         from kubeskew.apimachinery import cel
 
         variables: dict[str, Any] = {}
@@ -110,14 +108,14 @@ class Compiler:
 
 
 def declare_all(compiler: Compiler, variables: Sequence[Object]) -> None:
-    """Declares `spec.variables` in order: each may use those before it."""
+    """Each variable may use those before it."""
     for variable in variables:
         expression = compiler.expression(variable.get("expression") or "")
         compiler.declare(variable.get("name") or "", expression)
 
 
 class Binding(NamedTuple):
-    """A binding; `criteria` is None if it does not narrow the policy."""
+    """`criteria` is None if the binding does not narrow the policy."""
 
     name: str
     spec: Object
@@ -125,7 +123,7 @@ class Binding(NamedTuple):
 
 
 class Policy(Generic[E]):
-    """A policy; its `evaluator` is compiled when a request first matches."""
+    """The `evaluator` is compiled when a request first matches."""
 
     def __init__(self, obj: Object, bindings: list[Binding], make: Callable[[Object], E]) -> None:
         self.name: str = obj["metadata"]["name"]
@@ -152,7 +150,7 @@ def _criteria(match: Object) -> Criteria:
 
 
 class Policies(Generic[E]):
-    """The policies of one kind that have bindings, by name."""
+    """Policies without a binding are left out; the others stand by name."""
 
     def __init__(self, services: AdmissionServices, plural: str, make: Callable[[Object], E]) -> None:
         self._make_evaluator = make
@@ -186,7 +184,7 @@ class ConfigurationError(Exception):
 
 
 def param_resource(services: AdmissionServices, kind: Object | None) -> Resource | None:
-    """Returns the resource of `spec.paramKind`, None if there is none; raises ConfigurationError."""
+    """None if the policy has no `spec.paramKind`; raises ConfigurationError."""
     if kind is None:
         return None
     group, _, version = (kind.get("apiVersion") or "").rpartition("/")
@@ -201,7 +199,7 @@ def param_resource(services: AdmissionServices, kind: Object | None) -> Resource
 async def collect(
     services: AdmissionServices, resource: Resource | None, reference: Object | None, namespace: str
 ) -> list[Object | None]:
-    """Returns the parameters, [None] where the policy or the binding has none; raises ConfigurationError."""
+    """[None] where the policy or the binding has no parameters; raises ConfigurationError."""
     if resource is None or reference is None:
         return [None]
     within = _namespace(resource, reference, namespace)

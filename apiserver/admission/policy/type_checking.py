@@ -42,7 +42,7 @@ class TypeChecking:
         services.store.follow(_RESOURCE, self._wakeups.wake)
 
     async def run(self) -> None:
-        """Checks every policy whose spec has changed, for ever."""
+        """Never returns; each change of a spec has its policy checked again."""
         while True:
             self._wakeups.begin()
             for entry in self._services.store.list(_RESOURCE).entries:
@@ -68,7 +68,6 @@ class TypeChecking:
 
 
 def warnings(services: AdmissionServices, policy: Object) -> Iterator[Object]:
-    """Yields the ExpressionWarnings of a policy."""
     spec = policy.get("spec") or {}
     checkers = [(kind, _compiler(services, spec, schema)) for kind, schema in _kinds(services, spec)]
     for position, validation in enumerate(spec.get("validations") or ()):
@@ -76,13 +75,13 @@ def warnings(services: AdmissionServices, policy: Object) -> Iterator[Object]:
             source = validation.get(name)
             if not source:
                 continue
-            texts = [_told(kind, compiler.expression(source)) for kind, compiler in checkers]
+            texts = [_warning_text(kind, compiler.expression(source)) for kind, compiler in checkers]
             text = "\n".join(filter(None, texts))
             if text:
                 yield {"fieldRef": f"spec.validations[{position}].{name}", "warning": text}
 
 
-def _told(kind: GroupVersionKind, expression: Expression) -> str:
+def _warning_text(kind: GroupVersionKind, expression: Expression) -> str:
     if expression.compiled() is not None:
         return ""
     issues = expression.compile_error.removeprefix("compilation error: ").removeprefix("compilation failed: ")
@@ -90,7 +89,6 @@ def _told(kind: GroupVersionKind, expression: Expression) -> str:
 
 
 def _compiler(services: AdmissionServices, spec: Object, schema: Schema) -> Compiler:
-    """Returns a compiler that knows what `object` looks like."""
     from kubeskew.apimachinery import cel
 
     declared = cel.declare(_json_schema(schema, 0), root=True)
@@ -102,7 +100,7 @@ def _compiler(services: AdmissionServices, spec: Object, schema: Schema) -> Comp
 
 
 def _kinds(services: AdmissionServices, spec: Object) -> list[tuple[GroupVersionKind, Schema]]:
-    """Returns the kinds that the rules name without a wildcard, ten at most."""
+    """Rules with a wildcard are left out; ten kinds at most come back."""
     found: dict[GroupVersionKind, Schema] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         for resource in _named(services, rule):
@@ -123,7 +121,7 @@ def _named(services: AdmissionServices, rule: Object) -> Iterator[Resource]:
 
 
 def _json_schema(schema: Schema, depth: int) -> dict[str, Any]:
-    """Returns a schema as a definition would write it, as deep as expressions go."""
+    """The form is that of a CustomResourceDefinition, at most `_MAX_DEPTH` levels deep."""
     if depth > _MAX_DEPTH or schema.kind in {Kind.ANY, Kind.INT_OR_STRING, Kind.QUANTITY}:
         return dict(_ANYTHING)
     if schema.kind is Kind.OBJECT:

@@ -1,4 +1,4 @@
-"""Plugin ValidatingAdmissionPolicy: refuses, warns or writes audit annotations, by CEL.
+"""Refuses, warns or writes audit annotations by the CEL of ValidatingAdmissionPolicies.
 
 Sources: k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go, 1.36;
 k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go, 1.36.
@@ -37,9 +37,7 @@ _MAX_ANNOTATION = 10 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """Holds the decision of one validation: admitted if there is no message. `position` is its own in the
-    policy.
-    """
+    """A decision without a message admits; `position` is the validation's in the policy."""
 
     position: int
     message: str = ""
@@ -48,9 +46,7 @@ class PolicyDecision:
 
 @dataclass(slots=True)
 class Result:
-    """Holds the result of one policy with one parameter. `errors` are annotations that could not be had: they
-    deny.
-    """
+    """A policy has one result per parameter. `errors` are annotations that failed to evaluate: they deny."""
 
     decisions: list[PolicyDecision] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
@@ -66,8 +62,6 @@ class _Validation:
 
 
 class Evaluator:
-    """Holds the compiled expressions of a policy."""
-
     def __init__(self, services: AdmissionServices, spec: Object) -> None:
         from kubeskew.apimachinery.cel import types
 
@@ -101,9 +95,7 @@ class Evaluator:
         )
 
     def decide(self, bound: Mapping[str, Any]) -> Result:
-        """Returns every validation's decision; an error counts as a denial where the policy fails
-        on errors.
-        """
+        """Each validation has a decision; an error is a denial where the policy fails on errors."""
         holds, error = self._conditions.decide(bound)
         if error:
             return Result([self._failed(0, error)])
@@ -138,9 +130,7 @@ class Evaluator:
 
     @staticmethod
     def _message(validation: _Validation, bound: Mapping[str, Any], budget: int) -> tuple[str, int]:
-        """Returns the message of a denial: the computed text if it is usable, the fixed one, the
-        expression.
-        """
+        """The computed text comes first, if it is usable, then the fixed one, then the expression."""
         message = ""
         if validation.message is not None:
             outcome, budget = validation.message.evaluate(bound, budget)
@@ -163,9 +153,7 @@ class Evaluator:
 
 
 class Denial(NamedTuple):
-    """Holds the denier and the message of a denial; `binding` is empty where the policy itself is
-    at fault.
-    """
+    """`binding` is empty where the policy itself is at fault."""
 
     policy: str
     binding: str
@@ -174,8 +162,6 @@ class Denial(NamedTuple):
 
 
 class ValidatingAdmissionPolicy(Plugin):
-    """Evaluates every policy that is bound and matches."""
-
     waits = True
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
@@ -257,8 +243,7 @@ def _enforce(
     attributes: Attributes,
     implied: tuple[str, ...],
 ) -> list[Denial]:
-    """Applies the binding's actions (or those `implied`) to denials; returns those that refuse the
-    request."""
+    """Applies the binding's actions, or those `implied`; the denials that come back refuse the request."""
     denials: list[Denial] = []
     actions = binding.spec.get("validationActions") or implied
     for decision in result.decisions:

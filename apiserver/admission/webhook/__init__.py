@@ -1,1 +1,1 @@
-"""Holds admission by webhooks: reviews, calls, and the mutating and the validating plugin."""
+"""Admits requests by webhooks: reviews, calls, and the mutating and the validating plugin."""

@@ -1,4 +1,4 @@
-"""Webhooks of the configurations: AdmissionReviews for them, calls, and their answers.
+"""Builds AdmissionReviews for the webhooks of configurations, calls them, and reads their answers.
 
 Sources: k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go and errors/statuserror.go,
 1.36; k8s.io/apiserver/pkg/admission/plugin/webhook/{accessors.go,generic,mutating,validating}, 1.36.
@@ -49,7 +49,7 @@ class WrongTypeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """Holds the answer of a webhook; `patch` is the JSON patch as bytes, empty if there is none."""
+    """`patch` is the JSON patch as bytes, empty if there is none."""
 
     allowed: bool
     status: Object | None = None
@@ -60,7 +60,7 @@ class AdmissionResponse:
 
 
 def version_of(accepted: list[str]) -> str:
-    """Returns the first version of AdmissionReview that the webhook takes and this server writes."""
+    """The webhook's order decides among the versions that this server writes; raises ReviewError."""
     found = next((version for version in accepted if version in _VERSIONS), None)
     if found is None:
         raise ReviewError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
@@ -74,9 +74,7 @@ def review(
     invocation: Invocation,
     objects: tuple[Object | None, Object | None],
 ) -> Object:
-    """Returns the AdmissionReview that asks; `objects` are the new and the old one in the invocation's
-    version.
-    """
+    """`objects` are the new and the old one in the invocation's version."""
     request = {"uid": uid, **described(attributes, invocation)}
     request |= {"object": objects[0], "oldObject": objects[1]}
     request |= {"dryRun": attributes.dry_run, "options": options_of(attributes)}
@@ -87,10 +85,7 @@ def review(
 
 
 def admission_response(answer: Object, version: str, uid: str, *, mutating: bool) -> AdmissionResponse:
-    """Reads the webhook's answer.
-
-    Raises WrongTypeError, and ReviewError where upstream does not believe it.
-    """
+    """Raises WrongTypeError, and ReviewError where upstream does not accept the answer."""
     response = answer.get("response")
     if response is None:
         raise ReviewError("webhook response was absent")
@@ -184,9 +179,7 @@ def _decoded(patch: Any) -> bytes:
 
 
 def denial(webhook: str, status: Object | None) -> StatusError:
-    """Returns the client's answer when a webhook refuses: its own status, with its name before
-    the message.
-    """
+    """The client receives the webhook's own status, with the webhook's name before the message."""
     result = dict(status or {})
     denied = f'admission webhook "{webhook}" denied the request'
     why = result.get("message") or result.get("reason")
@@ -202,7 +195,7 @@ def dry_run_unsupported(webhook: str) -> StatusError:
 
 
 def patch_operations(patch: bytes) -> list[Any]:
-    """Returns the operations of a patch; raises 500, as upstream, if it is none."""
+    """Raises 500, as upstream, if the patch is not a list."""
     try:
         value = decoder.parse(patch, "application/json").value
     except ValueError as error:
@@ -221,7 +214,7 @@ class CallingError(Exception):
 
 @dataclass(slots=True)
 class Hook:
-    """Holds a webhook. `uid` tells it from every other of its kind, `name` is the one people know."""
+    """`uid` is unique among the webhooks of its kind; `name` is the one in messages."""
 
     uid: str
     name: str
@@ -235,7 +228,7 @@ class Hook:
 
 
 class Hooks:
-    """The webhooks of one kind of configuration, by the configurations' names; calls them."""
+    """Calls the webhooks of one kind of configuration, in the order of the configurations' names."""
 
     def __init__(self, services: AdmissionServices, plural: str, *, mutating: bool) -> None:
         self._services = services
@@ -266,19 +259,19 @@ class Hooks:
         return Hook(uid, spec.get("name") or "", spec, Criteria(spec.get("rules") or (), spec), conditions)
 
     def concerned(self, attributes: Attributes) -> tuple[Hook, ...]:
-        """Returns every webhook, in the order in which they are asked; none about what is exempt."""
+        """Webhooks stand in the order in which they are asked; exempt resources have none."""
         hooks = self._hooks.get()
         return () if hooks and attributes.resource.storage_resource in self._exempt else hooks
 
     async def invocation(self, hook: Hook, attributes: Attributes, versioned: Versioned) -> Invocation | None:
-        """Returns the form in which the webhook is shown the request, None if it does not match."""
+        """None if the webhook does not match, else the form in which it is shown the request."""
         found = hook.criteria.match(attributes, self._services.table, self._services.store)
         if found is None or not await hook.conditions.hold(attributes, found, versioned):
             return None
         return found
 
     async def call(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> AdmissionResponse:
-        """Calls the webhook; passes on warnings and annotations.
+        """Warnings and annotations of the answer are added to the request's.
 
         Raises CallingError, and 400 for an impossible dry run.
         """

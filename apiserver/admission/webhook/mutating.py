@@ -24,8 +24,6 @@ _NAME = "MutatingAdmissionWebhook"
 
 
 class MutatingAdmissionWebhook(Plugin):
-    """Asks the webhooks of every MutatingWebhookConfiguration."""
-
     waits = True
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     subresources = None
@@ -74,7 +72,7 @@ class MutatingAdmissionWebhook(Plugin):
     async def _apply(
         self, hook: Hook, invocation: Invocation, versioned: Versioned, response: AdmissionResponse
     ) -> bool:
-        """Applies the response; returns whether the object changed. Raises the refusal, and 500."""
+        """True if the object changed; raises the refusal, and 500."""
         if not response.allowed:
             raise dispatcher.denial(hook.name, response.status)
         if not response.patch:

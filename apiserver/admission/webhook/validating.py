@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class ValidatingAdmissionWebhook(Plugin):
-    """Asks the webhooks of every ValidatingWebhookConfiguration; the first that refuses is heard."""
+    """Asks the webhooks of every ValidatingWebhookConfiguration; the first refusal is the client's answer."""
 
     waits = True
     operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})

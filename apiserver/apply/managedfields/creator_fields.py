@@ -1,4 +1,4 @@
-"""The one entry of a new object that nobody managed before: its creator owns everything it sets.
+"""Computes the one entry of a new object that nobody managed before: its creator owns everything it sets.
 
 A new object is compared with a blank one of its Go type, so its creator owns what a struct holds, but not
 the struct. Custom resources have no Go type: nothing is there before them. The result is computed without the
@@ -31,13 +31,12 @@ _NAMES_MAX = 1024  # of one map or list, of which the elements are kept; and cha
 
 
 def blank_object(schema: Schema) -> dict[str, Any]:
-    """Returns the fields of an empty struct that are written."""
     values = ((name, blank_value(field)) for name, field in schema.fields.items())
     return {name: value for name, value in values if value is not ABSENT}
 
 
 def blank_value(field: Field) -> Any:
-    """Returns the JSON of a field that is not set; ABSENT if it is omitted."""
+    """ABSENT if Go omits the field when it is not set."""
     schema = field.schema
     if field.pointer:
         return ABSENT if field.omit_empty else None
@@ -51,12 +50,12 @@ def blank_value(field: Field) -> Any:
 
 
 def serves(reset: FieldSet | None) -> bool:
-    """Decides whether `reset` names top-level fields at most."""
+    """`reset` may name top-level fields only."""
     return reset is None or not reset.children
 
 
 class CreatorFields:
-    """Says what creators own, for objects of some schemas; what it knows of these goes with it."""
+    """Keeps the walks over the schemas it has met, for as long as it lives."""
 
     def __init__(self) -> None:
         self._below: dict[Schema, Below | None] = {}
@@ -65,7 +64,7 @@ class CreatorFields:
     def fields_of(
         self, obj: dict[str, Any], schema: Schema, reset: FieldSet | None, *, blank: bool = False
     ) -> Fields:
-        """Returns FieldsV1 of all that `obj` sets, without `reset` and what nobody owns. Raises ItemError.
+        """FieldsV1 has all that `obj` sets, without `reset` and what nobody owns; raises ItemError.
 
         Without `blank`, nothing was there before.
         """
@@ -84,7 +83,7 @@ class CreatorFields:
         return found
 
     def _of(self, schema: Schema) -> Below | None:
-        """Returns the walk over a schema, None if nothing is ever below."""
+        """None if nothing is ever below the schema."""
         found = self._below.get(schema)
         if found is None and schema not in self._below:
             found = self._below[schema] = self._made(schema)
@@ -115,7 +114,6 @@ class CreatorFields:
         return below
 
     def _struct(self, schema: Schema) -> Below:
-        """Returns the walk over a struct that is there from the start."""
         made = self._structs.get(schema)
         if made is not None:
             return made
@@ -141,7 +139,7 @@ class CreatorFields:
         return below
 
     def _field(self, field: Field) -> Owned:
-        """Returns the walk over a field of a struct that is there from the start."""
+        """Its struct is there from the start, so a field with its blank value is not owned."""
         before, inner = blank_value(field), self._of(field.schema)
         if before is typed.ABSENT:
             return self._absent(field.schema)

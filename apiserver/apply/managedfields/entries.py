@@ -1,4 +1,4 @@
-"""Entries of `metadata.managedFields`: decoding, encoding and limits.
+"""Decodes and encodes the entries of `metadata.managedFields`, and limits their number.
 
 Sources: k8s.io/apimachinery/pkg/util/managedfields/internal (managedfields.go, conflict.go), 1.36;
 k8s.io/apimachinery/pkg/util/managedfields/internal (stripmeta.go, capmanagers.go), 1.36.
@@ -43,11 +43,11 @@ UNOWNED = FieldSet.of_fields(
 
 
 class EntryError(ValueError):
-    """An entry of managedFields that makes no sense."""
+    """An entry of managedFields makes no sense."""
 
 
 class ManagerId(NamedTuple):
-    """Identifies the manager of an entry. Appliers are the same at every version: theirs is empty."""
+    """Appliers are the same at every version: their `api_version` is empty."""
 
     manager: str
     operation: str
@@ -59,7 +59,6 @@ class ManagerId(NamedTuple):
         return cls(manager or "unknown", operation, "" if operation == APPLY else api_version, subresource)
 
     def __str__(self) -> str:
-        """Returns the manager's description in the messages of conflicts."""
         text = quoted(self.manager)
         if self.subresource:
             text += f" with subresource {quoted(self.subresource)}"
@@ -67,7 +66,7 @@ class ManagerId(NamedTuple):
 
 
 class VersionedFieldSet(NamedTuple):
-    """Holds the fields of one manager, in terms of one version."""
+    """`fields` are one manager's, in terms of `api_version`."""
 
     fields: FieldSet
     api_version: str
@@ -79,14 +78,14 @@ Managers = dict[ManagerId, VersionedFieldSet]
 
 @dataclass(slots=True)
 class Managed:
-    """Holds all entries; times are RFC 3339 texts, absent where an entry has none."""
+    """Times are RFC 3339 texts, absent where an entry has none."""
 
     managers: Managers = field(default_factory=dict)
     times: dict[ManagerId, str] = field(default_factory=dict)
 
 
 def decode(entries: Sequence[Mapping[str, Any]] | None) -> Managed:
-    """Decodes entries; raises EntryError."""
+    """Raises EntryError for an entry that makes no sense."""
     managed = Managed()
     for position, entry in enumerate(entries or ()):
         operation = entry.get("operation", "")
@@ -117,9 +116,7 @@ def decode(entries: Sequence[Mapping[str, Any]] | None) -> Managed:
 
 
 def encode(managed: Managed) -> list[dict[str, Any]]:
-    """Returns the entries in upstream's order: appliers first, then by time, manager, version,
-    subresource.
-    """
+    """Entries are in upstream's order: appliers first, then by time, manager, version, subresource."""
     found = [
         entry(
             identity._replace(operation=APPLY) if owned.applied else identity,
@@ -142,7 +139,7 @@ def encode(managed: Managed) -> list[dict[str, Any]]:
 
 
 def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: str | None) -> dict[str, Any]:
-    """Makes an entry of managedFields; `fields` as FieldsV1."""
+    """`fields` are in the form of FieldsV1."""
     found: dict[str, Any] = {}
     if identity.manager:
         found["manager"] = identity.manager
@@ -158,11 +155,11 @@ def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: s
 
 
 def keep_times_of_no_change(new: Object, old: Object) -> bool:
-    """Gives `new` the entries of `old` if nothing but their times differs, so that nothing is written.
+    """Restores the entries of `old` in `new` if nothing but their times differs, so that nothing is written.
 
-    Returns whether the entries are the same but for their times.
+    True if the entries are the same but for their times. The field manager cannot know this: what is
+    normalised, defaulted or dropped later makes the objects the same.
 
-    The field manager cannot know: what is normalised, defaulted or dropped later makes the objects the same.
     Source: k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go, 1.24 to 1.36
     (IgnoreManagedFieldsTimestampsTransformer).
     """
@@ -180,7 +177,7 @@ def keep_times_of_no_change(new: Object, old: Object) -> bool:
 
 
 def is_reset(entries: Any) -> bool:
-    """Decides whether a client asks to forget all managers: an empty list, or one of one empty entry."""
+    """An empty list, or a list of one empty entry, asks to forget all managers."""
     return isinstance(entries, list) and (not entries or (len(entries) == 1 and not any(entries[0].values())))
 
 
@@ -195,19 +192,17 @@ class ConflictsError(Exception):
         self.conflicts = dict(sorted(conflicts.items()))
 
     def fields(self) -> FieldSet:
-        """Returns all of the fields in dispute."""
         found = FieldSet()
         for theirs in self.conflicts.values():
             found = found.union(theirs)
         return found
 
     def without(self, fields: FieldSet) -> "ConflictsError":
-        """Returns those that are not about `fields`."""
         left = {manager: theirs.difference(fields) for manager, theirs in self.conflicts.items()}
         return ConflictsError({manager: theirs for manager, theirs in left.items() if not theirs.is_empty()})
 
     def status(self) -> StatusError:
-        """Returns the 409 that lists them."""
+        """The error is a 409 with a cause for each field in dispute."""
         causes = [
             {
                 "reason": "FieldManagerConflict",
@@ -236,7 +231,7 @@ def _bullets(paths: Iterable[Iterable[str]]) -> list[str]:
 
 
 def stripped(owned: VersionedFieldSet | None) -> VersionedFieldSet | None:
-    """Returns the fields without system fields; None if nothing is left."""
+    """System fields are left out; None if no other is left."""
     if owned is None:
         return None
     fields = owned.fields.difference(UNOWNED)
@@ -244,7 +239,7 @@ def stripped(owned: VersionedFieldSet | None) -> VersionedFieldSet | None:
 
 
 def capped(managed: Managed) -> Managed:
-    """Returns the oldest updaters' entries put together, one for each version, until there are few enough."""
+    """Merges the oldest updaters' entries, those of one version into one, until ten updaters are left."""
     managers, times = managed.managers, managed.times
     updaters = [manager for manager, owned in managers.items() if not owned.applied]
     excess = len(updaters) - MAX_UPDATERS

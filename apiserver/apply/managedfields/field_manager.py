@@ -1,4 +1,4 @@
-"""The field manager of a resource, which keeps `metadata.managedFields` through updates and applies.
+"""Keeps `metadata.managedFields` of a resource through updates and applies.
 
 The order of concerns is that of upstream's chain of managers: kind check, the annotation of client-side
 apply, objects nobody has tracked, the cap on updaters, the manager's identity, times, system fields, and at
@@ -47,9 +47,7 @@ _ACTING = ManagerId("current-operation", "", "")
 
 
 def given_entries(live: Object, new: Object, subresource: str) -> Managed:
-    """Returns the managers to start from: those a client sends, if it may and they make sense, else the live
-    ones.
-    """
+    """A client's managers count if it may send them and they make sense, else those of `live` do."""
     ours = (live.get("metadata") or {}).get("managedFields")
     theirs = (new.get("metadata") or {}).get("managedFields")
     if not subresource:
@@ -68,7 +66,6 @@ def given_entries(live: Object, new: Object, subresource: str) -> Managed:
 
 
 def unmanaged_object(obj: Object) -> Object:
-    """Returns `obj` without managedFields."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return obj
@@ -76,7 +73,6 @@ def unmanaged_object(obj: Object) -> Object:
 
 
 def managed_object(obj: Object, found: list[dict[str, Any]] | None) -> Object:
-    """Returns `obj` with these managedFields, none if they are empty."""
     obj = unmanaged_object(obj)
     if not found:
         return obj
@@ -84,20 +80,20 @@ def managed_object(obj: Object, found: list[dict[str, Any]] | None) -> Object:
 
 
 def check_kind(live: Object, config: Object, kind: str = "", api_version: str = "") -> None:
-    """Raises 400 unless the config is of the kind and version that are wanted, which `live` has."""
+    """Raises 400 unless the config is of the kind and version wanted, by default those of `live`."""
     wanted = (api_version or live.get("apiVersion"), kind or live.get("kind"))
     if (config.get("apiVersion"), config.get("kind")) != wanted:
         raise bad_request(f"invalid object type: {gvk(config)}")
 
 
 def metadata(obj: Object) -> Object:
-    """Returns the metadata of an object that nobody has checked yet; empty if it is no map."""
+    """Nobody has checked the object yet: metadata that is no map counts as empty."""
     found = obj.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
 def manager_name(obj: Object) -> str:
-    """Returns namespace, name and kind as Go prints them; what is no text counts as none."""
+    """Go prints namespace, name and kind in this form; a value that is no text counts as empty."""
     found = metadata(obj)
     namespace, name = (
         value if isinstance(value := found.get(key), str) else "" for key in ("namespace", "name")
@@ -106,7 +102,7 @@ def manager_name(obj: Object) -> str:
 
 
 def gvk(obj: Object) -> str:
-    """Returns kind and version as Go prints them; empty if the version is none."""
+    """Go prints kind and version in this form; `/, Kind=` stands for a version that is none."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     api_version = api_version if isinstance(api_version, str) else ""
     if api_version.count("/") > 1:
@@ -116,7 +112,7 @@ def gvk(obj: Object) -> str:
 
 
 def owned_fields(live: Versioned) -> FieldSet | None:
-    """Returns the last applied fields that the object still has; None without a readable annotation."""
+    """Last applied fields that differ by now are left out; None without a readable annotation."""
     annotations = (live.value.get("metadata") or {}).get("annotations") or {}
     try:
         applied = orjson.loads(annotations.get(ANNOTATION) or "")
@@ -134,7 +130,7 @@ def owned_fields(live: Versioned) -> FieldSet | None:
 
 
 def synced(obj: Object, config: Object) -> Object:
-    """Returns `obj` with the annotation, if it has one, saying what has just been applied."""
+    """The annotation, if `obj` has one, holds what has just been applied; it goes where it is too large."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if not annotations.get(ANNOTATION):
         return obj
@@ -156,15 +152,14 @@ def _without_annotation(config: Object) -> Object:
 
 
 def _relabel(obj: Object, api_version: str) -> Object:
-    """Returns the conversion between versions that differ in name only."""
     return {**obj, "apiVersion": api_version}
 
 
 class FieldManager:
-    """Works on objects as plain dicts, which it leaves alone.
+    """Objects are plain dicts, and stay as they are.
 
-    `schema_for` gives the schema of the kind at an apiVersion, None if that version is not known. `convert`
-    gives an object at another apiVersion; the default serves kinds whose versions are all alike.
+    `schema_for` returns the schema of the kind at an apiVersion, None if that version is not known. `convert`
+    returns an object at another apiVersion; the default serves kinds whose versions are all alike.
     """
 
     def __init__(
@@ -176,7 +171,7 @@ class FieldManager:
         blank: bool = False,
         refuses_duplicates: bool = False,
     ) -> None:
-        """Makes a manager; with `blank`, objects have Go types: creates are compared with an empty one.
+        """With `blank`, objects have Go types: creates are compared with an empty one.
 
         `refuses_duplicates`: an object with lists that repeat a key loses its managers by an update, and
         cannot be applied to (issue 113482).
@@ -198,8 +193,7 @@ class FieldManager:
         *,
         reset: ResetFields = None,
     ) -> Object:
-        """Returns `new` (a created, updated or patched object) with its managedFields after `manager` wrote
-        it.
+        """`new` is a created, updated or patched object; `manager`'s write is added to its managedFields.
 
         `live` is the object before, in the same version, None for a create. Never raises: if the managers
         cannot be worked out, as where an object does not fit the schema, they go.
@@ -223,10 +217,7 @@ class FieldManager:
         return managed_object(new, entries.encode(managed))
 
     def _fits(self, obj: Object) -> bool:
-        """Decides whether an object fits its schema, where there is one.
-
-        Those with Go types do, but for keys that repeat.
-        """
+        """Objects with Go types fit, but for keys that repeat; so do all without a schema."""
         schema = self._schema_for(obj["apiVersion"])
         if schema is not None:
             try:
@@ -237,7 +228,7 @@ class FieldManager:
         return True
 
     def _created(self, new: Object, identity: ManagerId, now: str, reset: ResetFields) -> Object | None:
-        """Returns a new object with its creator's entry; None if that takes more thought."""
+        """None if only the general way through all managers finds the creator's entry."""
         schema = self._schema_for(identity.api_version)
         if (
             schema is None
@@ -254,14 +245,14 @@ class FieldManager:
         return managed_object(new, [entry] if fields else [])
 
     def _before(self, new: Object) -> Object:
-        """Returns the object that a create of `new` is compared with."""
+        """A create of `new` is compared with this object."""
         schema = self._schema_for(new["apiVersion"]) if self._blank else None
         if schema is None:
             return {}
         return {**blank_object(schema), "apiVersion": new["apiVersion"], "kind": new.get("kind")}
 
     def _changes_nothing(self, live: Object, new: Object, subresource: str) -> bool:
-        """Decides cheaply whether the managers of `live` stay as they are."""
+        """Compares cheaply: True is certain, False means that managers have to be worked out."""
         ours = (live.get("metadata") or {}).get("managedFields")
         theirs = (new.get("metadata") or {}).get("managedFields")
         if not ours or not (subresource or theirs is None or theirs == ours):
@@ -282,8 +273,7 @@ class FieldManager:
         api_version: str = "",
         reset: ResetFields = None,
     ) -> Object:
-        """Returns `live` with `config` merged in and its managedFields; it still has to be decoded and
-        defaulted.
+        """Merges `config` into `live`, managedFields included; callers decode and default the result.
 
         `live` is in the version of `config`, None if it does not exist yet. Raises StatusError: 400 for a
         config of another kind or version or with managedFields, 409 with a cause per conflict, 500 for what
@@ -319,7 +309,7 @@ class FieldManager:
 
 
 class _Write:
-    """Holds one write by one manager through one version and subresource."""
+    """Each write is by one manager, through one version and subresource."""
 
     def __init__(self, updater: Updater, api_version: str, manager: str, subresource: str, now: str) -> None:
         self._updater = updater
@@ -329,9 +319,7 @@ class _Write:
         self._now = now
 
     def update(self, live: Object, new: Object, managed: Managed) -> Managed:
-        """Works out the managers after a write; objects that exist and whose managers were forgotten stay
-        without.
-        """
+        """Objects that exist and whose managers were forgotten stay without any."""
         if not managed.managers and (live.get("metadata") or {}).get("uid"):
             return managed
         return self._tracked(live, new, managed, self._manager)

@@ -28,12 +28,10 @@ _KINDS = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
 def field(name: str) -> str:
-    """Returns the element of a field or a map's key."""
     return f"f:{name}"
 
 
 def keyed(keys: Mapping[str, Any]) -> str:
-    """Returns the element of a list's item by its keys."""
     parts = [part for name in sorted(keys) for part in (name, _number(keys[name]))]
     if any(isinstance(part, str) and len(part) > _LONG for part in parts):
         return _keyed(*parts)
@@ -47,7 +45,6 @@ _LONG = 1024  # characters: what is longer is not kept
 
 
 def _keyed(*parts: Any) -> str:
-    """Returns the element of names and values, which come in turn."""
     return "k:" + _json(dict(zip(parts[::2], parts[1::2], strict=True)))
 
 
@@ -55,18 +52,16 @@ _remembered = lru_cache(maxsize=8192, typed=True)(_keyed)  # the same few come a
 
 
 def valued(value: Any) -> str:
-    """Returns the element of a set's item."""
     return "v:" + _json(_number(value))
 
 
 def indexed(position: int) -> str:
-    """Returns the element of a list's item by its position."""
     return f"i:{position}"
 
 
 @remembered(8192)
 def canonical(text: str) -> str | None:
-    """Returns the element that `text` stands for; None for a kind not known here. Raises ValueError."""
+    """Equal elements come back as equal texts; None for a kind not known here. Raises ValueError."""
     if len(text) < 2:
         raise ValueError("key must be 2 characters long:")
     if text[1] != ":":
@@ -88,7 +83,7 @@ def canonical(text: str) -> str | None:
 
 @remembered(8192)
 def sort_key(element: str) -> tuple[Any, ...]:
-    """Returns the sort key of an element: fields, then keys, then values, then positions."""
+    """Fields come first, then keys, then values, then positions."""
     kind, content = _KINDS[element[0]], element[2:]
     if kind == 0:
         return kind, content
@@ -101,7 +96,6 @@ def sort_key(element: str) -> tuple[Any, ...]:
 
 
 def in_order(elements: Iterable[str]) -> list[str]:
-    """Returns the elements as FieldsV1 lists them."""
     found = sorted(elements)
     if found and found[-1][0] != "f":  # the letters of the other kinds come later in the alphabet
         found.sort(key=sort_key)
@@ -109,7 +103,7 @@ def in_order(elements: Iterable[str]) -> list[str]:
 
 
 def show(path: Iterable[str]) -> str:
-    """Returns a path as messages print it: `.spec.containers[name="c"].image`."""
+    """Messages print paths in this form: `.spec.containers[name="c"].image`."""
     return "".join(map(show_element, path))
 
 
@@ -134,7 +128,7 @@ def _number(value: Any) -> Any:
 
 
 def _rank(value: Any) -> tuple[Any, ...]:
-    """Returns the rank of a value's type: numbers, texts, booleans, lists, maps, null."""
+    """Types rank in this order: numbers, texts, booleans, lists, maps, null."""
     if isinstance(value, bool):
         return 2, value
     if isinstance(value, int | float):
@@ -145,13 +139,11 @@ def _rank(value: Any) -> tuple[Any, ...]:
 
 
 def _show(value: Any) -> str:
-    """Shows a value as Go's value.ToString: text in quotes, the rest as JSON."""
+    """Text is in quotes, the rest is JSON, as Go's value.ToString prints them."""
     return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 class FieldSet:
-    """Holds a set of field paths."""
-
     __slots__ = ("children", "members")
 
     def __init__(self, members: Iterable[str] = (), children: "dict[str, FieldSet] | None" = None) -> None:
@@ -160,7 +152,7 @@ class FieldSet:
 
     @classmethod
     def of(cls, *paths: Iterable[str]) -> "FieldSet":
-        """Returns the set of these paths, each of element texts (`f:spec`)."""
+        """Paths are of element texts (`f:spec`)."""
         found = cls()
         for path in paths:
             found.insert(tuple(path))
@@ -168,20 +160,19 @@ class FieldSet:
 
     @classmethod
     def of_fields(cls, paths: Iterable[Iterable[str]]) -> "FieldSet":
-        """Returns the set of paths of plain field names (`("spec", "replicas")`)."""
+        """Paths are of plain field names (`("spec", "replicas")`)."""
         return cls.of(*(map(field, path) for path in paths))
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any] | None) -> "FieldSet":
-        """Makes a set of FieldsV1; elements of unknown kinds are left out. Raises ValueError."""
+        """Elements of unknown kinds are left out; raises ValueError."""
         return _read(fields or {})[0] or cls()
 
     def to_fields(self) -> dict[str, Any]:
-        """Returns the set as FieldsV1, in its order."""
         return self.emit(owned=False)
 
     def emit(self, *, owned: bool) -> dict[str, Any]:
-        """Returns the same of the set below an element that is (`owned`) a member itself."""
+        """With `owned`, the element above is a member itself, and marked by `.`."""
         fields: dict[str, Any] = {".": {}} if owned and (self.members or self.children) else {}
         children, members = self.children, self.members
         if not children:
@@ -194,7 +185,7 @@ class FieldSet:
         return fields
 
     def insert(self, path: Path) -> None:
-        """Adds a path while the set is being built."""
+        """Only a set that is still being built may be changed."""
         here = self
         for element in path[:-1]:
             here = here.children.setdefault(element, FieldSet())
@@ -202,27 +193,24 @@ class FieldSet:
             here.members.add(path[-1])
 
     def attach(self, element: str, child: "FieldSet") -> None:
-        """Puts `child` below `element` while the set is being built, unless it is empty."""
+        """Only a set that is still being built may be changed; an empty `child` is left out."""
         if not child.is_empty():
             there = self.children.get(element)
             self.children[element] = child if there is None else there.union(child)
 
     def has(self, path: Path) -> bool:
-        """Decides whether the set holds this very path."""
         here: FieldSet | None = self
         for element in path[:-1]:
             here = here.children.get(element) if here is not None else None
         return here is not None and bool(path) and path[-1] in here.members
 
     def below(self, element: str) -> "FieldSet":
-        """Returns the part of the set below `element`."""
         return self.children.get(element) or EMPTY
 
     def is_empty(self) -> bool:
         return not self.members and all(child.is_empty() for child in self.children.values())
 
     def union(self, other: "FieldSet") -> "FieldSet":
-        """Returns the paths that are in either set."""
         if not other.members and not other.children:
             return self
         if not self.members and not self.children:
@@ -234,7 +222,6 @@ class FieldSet:
         return FieldSet(self.members | other.members, children)
 
     def intersection(self, other: "FieldSet") -> "FieldSet":
-        """Returns the paths that are in both sets."""
         found = FieldSet(self.members & other.members)
         for element, ours in self.children.items():
             theirs = other.children.get(element)
@@ -243,7 +230,7 @@ class FieldSet:
         return found
 
     def difference(self, other: "FieldSet") -> "FieldSet":
-        """Returns the paths that are not in `other`; a path stays though its parent is there."""
+        """A path stays even if its parent is in `other`."""
         if not other.members and not other.children:
             return self
         found = FieldSet(self.members - other.members)
@@ -253,7 +240,7 @@ class FieldSet:
         return found
 
     def recursive_difference(self, other: "FieldSet") -> "FieldSet":
-        """Returns the paths that are neither in `other` nor below a path that is there."""
+        """Paths below one in `other` are left out, too."""
         if not other.members and not other.children:
             return self
         found = FieldSet(self.members - other.members)
@@ -264,7 +251,7 @@ class FieldSet:
         return found
 
     def paths(self) -> Iterator[Path]:
-        """Yields every path, those of a level before those below it."""
+        """Paths of a level come before those below it."""
         for element in in_order(self.members):
             yield (element,)
         for element in in_order(self.children):
@@ -282,7 +269,7 @@ EMPTY = FieldSet()
 
 
 def _read(fields: Mapping[str, Any]) -> tuple[FieldSet | None, bool]:
-    """Returns the set below an element, and whether the element is a member itself."""
+    """The second value is True if the element is a member itself."""
     if not isinstance(fields, Mapping):
         raise ValueError(f"not an object: {fields!r}")
     owned = False

@@ -27,12 +27,10 @@ ResetFields = FieldSet | Mapping[str, FieldSet] | None
 
 
 class MissingVersionError(Exception):
-    """A version of the kind that is not known (any more): what its managers own is forgotten."""
+    """A version of the kind is not known (any more): what its managers own is forgotten."""
 
 
 class Versioned:
-    """Holds an object, its version and schema; it is converted on demand."""
-
     __slots__ = ("api_version", "schema", "value")
 
     def __init__(self, value: Object, api_version: str, schema: Schema) -> None:
@@ -41,14 +39,13 @@ class Versioned:
         self.schema = schema
 
     def holding(self, value: Any) -> "Versioned":
-        """Returns the same with another value of this version."""
         return Versioned(value if isinstance(value, dict) else {}, self.api_version, self.schema)
 
     def without(self, gone: FieldSet) -> "Versioned":
         return self.holding(typed.without(self.value, self.schema, gone))
 
     def named_fields(self) -> FieldSet:
-        """Returns the fields that the object sets, with the structs above them."""
+        """Structs above the fields are named, too."""
         return self.with_names(typed.to_field_set(self.value, self.schema))
 
     def with_names(self, fields: FieldSet) -> FieldSet:
@@ -56,7 +53,7 @@ class Versioned:
 
 
 class Updater:
-    """Works out ownership; `reset` is left out of what managers own.
+    """Works out ownership; managers never come to own what is in `reset`.
 
     With `checks`, a converted object has to fit the schema of the version it comes to, which one that only
     changes its name need not do.
@@ -78,7 +75,7 @@ class Updater:
         return Versioned(value, api_version, schema)
 
     def converted(self, obj: Versioned, api_version: str) -> Versioned:
-        """Returns `obj` in another version; raises MissingVersionError, and 500 for what does not fit."""
+        """Raises MissingVersionError, and 500 for what does not fit."""
         if obj.api_version == api_version:
             return obj
         there = self.versioned({}, api_version)
@@ -110,7 +107,7 @@ class Updater:
     def apply(
         self, live: Versioned, config: Versioned, managers: Managers, manager: ManagerId, *, force: bool
     ) -> tuple[Versioned, Managers]:
-        """Returns the merged object and its managers; raises ConflictsError, TypedError."""
+        """Raises ConflictsError and TypedError."""
         managers = self._reconciled(live, managers)
         merged = live.holding(typed.merge(live.value, config.value, live.schema))
         last = managers.get(manager)
@@ -122,7 +119,7 @@ class Updater:
         return pruned, managers
 
     def _reconciled(self, live: Versioned, managers: Managers) -> Managers:
-        """Returns every manager's fields as the schema of its version is now, which `live` has to fit."""
+        """Fits fields to the present schema of their version; managers of versions not known any more go."""
         found = {}
         for manager, owned in managers.items():
             try:
@@ -140,7 +137,7 @@ class Updater:
     def _settle(
         self, live: Versioned, new: Versioned, managers: Managers, acting: ManagerId, *, force: bool
     ) -> tuple[Managers, Comparison]:
-        """Takes from the others what changed; raises ConflictsError unless `force`."""
+        """Takes changed fields from all but `acting`; raises ConflictsError unless `force`."""
         changes = typed.compare(live.value, new.value, live.schema)
         by_version = {new.api_version: changes.excluding(self.reset_of(new.api_version))}
         kept: Managers = {}
@@ -165,7 +162,7 @@ class Updater:
     def _changes_at(
         self, api_version: str, live: Versioned, new: Versioned, known: dict[str, Comparison]
     ) -> Comparison:
-        """Returns the changes in terms of another version; raises MissingVersionError."""
+        """Each version is compared once, and kept in `known`; raises MissingVersionError."""
         if api_version not in known:
             with _wrapping_errors("failed to convert old object"):
                 before = self.converted(live, api_version)
@@ -180,7 +177,7 @@ class Updater:
     def _pruned(
         self, merged: Versioned, managers: Managers, manager: ManagerId, last: VersionedFieldSet | None
     ) -> Versioned:
-        """Returns `merged` without what `manager` applied last time and not now, unless others own it too."""
+        """Fields that `manager` applied last time and not now go, unless others own them, too."""
         if last is None or last.fields.is_empty():
             return merged
         with _wrapping_errors("failed to prune fields"):
@@ -197,7 +194,7 @@ class Updater:
             return self.converted(gone, managers[manager].api_version)
 
     def _with_owned(self, merged: Versioned, pruned: Versioned, managers: Managers) -> Versioned:
-        """Returns `pruned` and what of `merged` some manager owns, the version of `pruned` first."""
+        """Adds back what some manager owns, the version of `pruned` first."""
         by_version: dict[str, FieldSet] = {}
         for owned in managers.values():
             fields = by_version.get(owned.api_version, EMPTY)
@@ -216,7 +213,7 @@ class Updater:
         return pruned
 
     def _with_dangling(self, merged: Versioned, pruned: Versioned, last: VersionedFieldSet) -> Versioned:
-        """Returns `pruned` and what of `merged` was never the applier's to remove."""
+        """Adds back what was never the applier's to remove."""
         with _wrapping_errors("failed to convert pruned object to last applied version"):
             kept = self.converted(pruned, last.api_version).named_fields()
         gone = merged.named_fields().difference(kept)

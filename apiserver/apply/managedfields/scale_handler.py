@@ -24,9 +24,7 @@ _REPLICAS: Path = (fieldpath.field("spec"), fieldpath.field("replicas"))
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Holds the paths of the fields that the scale subresource shows; `selector` is a
-    LabelSelector or text.
-    """
+    """`selector` leads to a LabelSelector, or to text."""
 
     spec_replicas: str = "spec.replicas"
     status_replicas: str = "status.replicas"
@@ -34,12 +32,11 @@ class ScalePaths:
 
 
 def replicas_path(dotted: str) -> Path:
-    """Returns `spec.replicas`, also `.spec.replicas`, as a path of elements."""
     return tuple(fieldpath.field(name) for name in dotted.removeprefix(".").split("."))
 
 
 def to_scale(parent: Entries, paths: ReplicasPaths) -> list[dict[str, Any]]:
-    """Returns the entries of a Scale: of the managers that own the replicas. Raises EntryError."""
+    """Managers that own the replicas have an entry; raises EntryError."""
     managed, found = entries.decode(parent), Managed()
     for manager, owned in managed.managers.items():
         path = paths.get(owned.api_version)
@@ -53,7 +50,7 @@ def to_scale(parent: Entries, paths: ReplicasPaths) -> list[dict[str, Any]]:
 def to_parent(
     parent: Entries, scale: Entries, api_version: str, paths: ReplicasPaths
 ) -> list[dict[str, Any]]:
-    """Returns the object's entries after a Scale with entries `scale` was written through `api_version`."""
+    """A Scale with the entries `scale` was written through `api_version` of the object; raises EntryError."""
     managed, scaled = entries.decode(parent), entries.decode(scale)
     found = Managed(times=dict(managed.times))
     kept = set()

@@ -1,4 +1,4 @@
-"""Typed values of server-side apply: validation, sets of fields, removal, comparison and merge by the schema.
+"""Validates, compares and merges values of server-side apply by their schema; finds and removes fields.
 
 Unlike the set a configuration owns, an added or removed struct counts itself together with its leaves: that
 is where the `.` in the entries of updaters comes from.
@@ -26,15 +26,13 @@ Problems = list[tuple[str, str]]
 
 
 class Shape(Enum):
-    """Names the three forms of values."""
-
     MAP = auto()
     LIST = auto()
     SCALAR = auto()
 
 
 class _Absent:
-    """Stands for no value at all, as opposed to null."""
+    """ABSENT stands for no value at all, as opposed to null."""
 
     def __bool__(self) -> bool:
         return False
@@ -55,7 +53,7 @@ _GO_TYPES = {
 
 
 class TypedError(ValueError):
-    """A value that does not fit its schema: (path as text, message) for each misfit."""
+    """The value does not fit its schema: `problems` has (path as text, message) for each misfit."""
 
     def __init__(self, problems: list[tuple[str, str]]) -> None:
         self.problems = problems
@@ -64,13 +62,11 @@ class TypedError(ValueError):
 
 
 class ItemError(ValueError):
-    """An element that does not say which it is."""
+    """No path element can be made of an item of a list."""
 
 
 def shape_of(schema: Schema, value: Any) -> Shape:
-    """Returns the form of `value`; where the schema allows all, that of the value, and a map if
-    it has none.
-    """
+    """The schema decides; where it allows all, the value does, and no value counts as a map."""
     shape = _SHAPES.get(schema.kind)
     if shape is not None:
         return shape
@@ -82,19 +78,18 @@ def shape_of(schema: Schema, value: Any) -> Shape:
 
 
 def is_atomic(schema: Schema) -> bool:
-    """Decides whether a map or list is owned as a whole."""
     if schema.kind is Kind.LIST:
         return schema.list_type == "atomic"
     return schema.map_type == "atomic" or schema.name == RAW
 
 
 def is_atomic_list(schema: Schema) -> bool:
-    """Decides whether what turned out to be a list is owned as a whole: free-form lists are."""
+    """Free-form lists are owned as a whole, too."""
     return schema.kind is not Kind.LIST or schema.list_type == "atomic"
 
 
 def field_schema(schema: Schema, name: str) -> Schema | None:
-    """Returns the schema of a map's value; None if the name is not declared."""
+    """None if the name is not declared."""
     found = schema.fields.get(name)
     if found is not None:
         return found.schema
@@ -104,7 +99,6 @@ def field_schema(schema: Schema, name: str) -> Schema | None:
 
 
 def is_named(schema: Schema, name: str) -> bool:
-    """Decides whether the name is a declared field, not a free key."""
     return name in schema.fields
 
 
@@ -113,7 +107,7 @@ def schema_of_items(schema: Schema) -> Schema:
 
 
 def item_element(schema: Schema, item: Any) -> str:
-    """Returns the path element of an item of a set or a list with keys; raises ItemError."""
+    """`schema` is that of a set or of a list with keys; raises ItemError."""
     if schema.list_keys:
         return _keyed_element(schema, item)
     if isinstance(item, dict):
@@ -147,7 +141,7 @@ def _keyed_element(schema: Schema, item: Any) -> str:
 
 
 def scalar_problem(schema: Schema, value: Any) -> str:
-    """Returns the error of a scalar; empty if there is none (null always fits)."""
+    """The text is empty if the scalar fits, as null always does."""
     if value is None or value is ABSENT:
         return ""
     kind = schema.kind
@@ -166,7 +160,7 @@ def scalar_problem(schema: Schema, value: Any) -> str:
 
 
 def _go_syntax(value: Any) -> str:
-    """Returns a value as `%#v` prints it."""
+    """Go's `%#v` prints values in this form."""
     if isinstance(value, dict):
         inner = ", ".join(f'"{name}":{_go_syntax(item)}' for name, item in sorted(value.items()))
         return f"map[string]interface {{}}{{{inner}}}"
@@ -238,9 +232,7 @@ def _validate_list(value: list[Any], schema: Schema, path: str, problems: Proble
 
 
 def to_field_set(value: Any, schema: Schema) -> FieldSet:
-    """Returns the fields that a configuration sets: leaves, free keys, items of lists; not the structs above
-    them.
-    """
+    """A configuration owns leaves, free keys and items of lists, not the structs above them."""
     found = FieldSet()
     if isinstance(value, dict):
         _own_fields(value, schema, found)
@@ -287,7 +279,7 @@ def _own_items(value: list[Any], schema: Schema, into: FieldSet) -> None:
 
 
 def without(value: Any, schema: Schema, gone: FieldSet) -> Any:
-    """Returns `value` without the fields in `gone`; a map or list that has lost everything becomes null."""
+    """A map or list that has lost everything becomes null."""
     shape = shape_of(schema, value)
     if shape is Shape.SCALAR:
         return value
@@ -336,7 +328,7 @@ def _schema_below(schema: Schema | None, element: str) -> Schema | None:
 
 
 def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
-    """Returns `fields` and each declared field that some of them are below."""
+    """Adds each declared field that some of `fields` are below."""
     found = FieldSet(fields.members)
     for element, below in fields.children.items():
         if schema is not None and element[0] == "f" and is_named(schema, element[2:]):
@@ -346,7 +338,7 @@ def with_named_fields(fields: FieldSet, schema: Schema | None) -> FieldSet:
 
 
 def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
-    """Returns `fields` as the schema is now: what lies below something atomic becomes that as a whole."""
+    """Fields below something that is atomic by now become that as a whole."""
     if not fields.children:
         return fields
     found: FieldSet | None = None
@@ -369,7 +361,7 @@ def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
 
 
 def _reconcilable(schema: Schema, element: str) -> Schema | None:
-    """Returns the schema of an element where it matters: declared, and a map or a list."""
+    """Only declared maps and lists matter; None for anything else."""
     if element[0] == "f":
         there = field_schema(schema, element[2:]) if schema.kind in (Kind.OBJECT, Kind.MAP) else None
     else:
@@ -379,14 +371,13 @@ def _reconcilable(schema: Schema, element: str) -> Schema | None:
 
 @dataclass(slots=True)
 class Comparison:
-    """Holds three sets that have no path in common."""
+    """The three sets have no path in common."""
 
     removed: FieldSet = field(default_factory=FieldSet)
     modified: FieldSet = field(default_factory=FieldSet)
     added: FieldSet = field(default_factory=FieldSet)
 
     def excluding(self, fields: FieldSet | None) -> "Comparison":
-        """Returns the comparison without what is in `fields` or below it."""
         if fields is None or fields.is_empty():
             return self
         return Comparison(
@@ -397,7 +388,7 @@ class Comparison:
 
 
 def compare(before: dict[str, Any], after: dict[str, Any], schema: Schema) -> Comparison:
-    """Returns the difference between two objects."""
+    """Raises ItemError for an item without its keys."""
     found = Comparison()
     _compare_fields(before, after, schema, found)
     return found
@@ -428,7 +419,6 @@ def _compare(before: Any, after: Any, schema: Schema, element: str, into: Compar
 def _compare_as(
     shape: Shape, before: Any, after: Any, schema: Schema, element: str, into: Comparison
 ) -> None:
-    """Compares values that are both there and differ."""
     below = Comparison()
     if shape is Shape.MAP:
         ours, theirs = _compare_map(before), _compare_map(after)
@@ -447,7 +437,7 @@ def _compare_as(
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Decides whether values are equal; true is not 1.
+    """Booleans are no numbers: true is not 1.
 
     How raw fields are written counts in a list that is compared as a whole (listReflect.EqualsUsing), not
     for themselves.
@@ -508,7 +498,6 @@ def _compare_items(before: list[Any], after: list[Any], schema: Schema, into: Co
 
 
 def _mark(value: Any, schema: Schema, element: str, into: FieldSet) -> None:
-    """Puts `element`, and all that `value` sets below it, into a set."""
     into.members.add(element)
     if not value or not isinstance(value, dict | list):
         return
@@ -530,7 +519,7 @@ def _mark(value: Any, schema: Schema, element: str, into: FieldSet) -> None:
 
 
 def merge(live: dict[str, Any], config: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Returns the value that merges both; it shares parts with them. Raises TypedError."""
+    """The result shares parts with both; raises TypedError."""
     merged = _merge(live, config, schema, "")
     return {} if merged is ABSENT else merged
 
@@ -590,7 +579,7 @@ class _ListMerge:
     def _index(
         self, items: list[Any], schema: Schema, *, duplicates: bool
     ) -> tuple[list[str], dict[str, Any]]:
-        """Returns the elements in order, and the item of each; of several with one key, none."""
+        """Elements come in order; the item is None where several have one key. Raises TypedError."""
         elements: list[str] = []
         found: dict[str, Any] = {}
         for position, item in enumerate(items):
@@ -630,7 +619,7 @@ class _ListMerge:
         return self._out or ABSENT
 
     def _must_wait(self, element: str) -> bool:
-        """Decides whether an item is common, but not the next common one in the configuration's order."""
+        """A common item waits unless it is the next common one in the configuration's order."""
         return element in self._their_items and bool(self._shared) and self._shared[0] != element
 
     def _take_theirs(self, element: str) -> None:

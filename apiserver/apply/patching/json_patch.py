@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902) and JSON merge patches (RFC 7386), as evanphx/json-patch v4 reads and applies them.
+"""Reads and applies JSON patches (RFC 6902) and JSON merge patches (RFC 7386) as evanphx/json-patch v4 does.
 
 These differ from the RFC, and from the Python library of that name, in many places: `replace` of an absent
 key adds it, a null member counts as absent for `test`, indices may be negative, and every error has its own
@@ -39,14 +39,14 @@ Step = Callable[[Any, Operation], Any]
 
 
 class Patch(NamedTuple):
-    """Holds a patch as a JSON value, and the strict errors that reading it gave."""
+    """`strict` has the strict errors that reading the patch gave."""
 
     value: Any
     strict: list[str]
 
 
 def read_operations(body: bytes) -> Patch:
-    """Returns a JSON patch; raises 400 for what is no list of operations."""
+    """Raises 400 for what is no list of operations."""
     value = _parsed(body)
     if not isinstance(value, list | None):
         raise _no(value, "[]handlers.jsonPatchOp")
@@ -58,7 +58,7 @@ def read_operations(body: bytes) -> Patch:
 
 
 def read_merge(body: bytes) -> Patch:
-    """Returns a merge patch; raises 400 for what is no object."""
+    """Raises 400 for what is no object."""
     value = _parsed(body)
     if not isinstance(value, dict | None):
         raise _no(value, "map[string]interface {}")
@@ -103,7 +103,7 @@ def _operations(operations: list[Any]) -> Iterator[str]:
 
 
 class _StepError(Exception):
-    """Tells that an operation failed."""
+    """An operation failed; the text is upstream's."""
 
 
 def apply_json_patch(doc: Any, patch: bytes | Any, *, whole: bool = True) -> Any:
@@ -134,7 +134,7 @@ def apply_json_patch(doc: Any, patch: bytes | Any, *, whole: bool = True) -> Any
 
 
 def sort_along(doc: Any, patch: bytes) -> None:
-    """Sorts the keys of what a patch has read to come to its places: that is written again."""
+    """Sorts the keys of each object on the way to a patch's places: these objects are written again."""
     for operation in _read(patch):
         holder = doc
         for part in str(_member(operation, "path") or "").split("/")[1:]:
@@ -177,7 +177,7 @@ def _member(operation: Operation | None, name: str) -> Any:
 
 
 def _text(operation: Operation, name: str, absent: str) -> str:
-    """Returns a member that must be text, such as the path."""
+    """The member must be text; raises _StepError."""
     value = operation.get(name)
     if value is None:
         raise _StepError(f"{absent}: {_MISSING}")
@@ -204,9 +204,7 @@ def _from(operation: Operation, failing: str) -> str:
 
 
 def _find(doc: Any, path: str) -> tuple[Any, str] | None:
-    """Returns the object or array that holds the last part of `path`, and that part; None if
-    there is none.
-    """
+    """The object or array that holds the last part of `path` comes with that part; None if there is none."""
     parts = path.split("/")
     if len(parts) < 2:
         return None
@@ -226,7 +224,7 @@ def _unescape(part: str) -> str:
 
 
 def _index(key: str, length: int) -> int:
-    """Returns the position that `key` names in an array of `length`, from its end if negative."""
+    """A negative `key` counts from the end of the array; raises _StepError."""
     position = _atoi(key)
     if position >= length or position < -length:
         raise _StepError(f"Unable to access invalid index: {position}: {_BAD_INDEX}")
@@ -327,7 +325,7 @@ def _move(doc: Any, operation: Operation) -> Any:
 
 
 class _Copier:
-    """Does the `copy` operations of one patch, which all together may add only so many bytes."""
+    """All `copy` operations of one patch together may add MAX_COPIED bytes."""
 
     def __init__(self) -> None:
         self._copied = 0
@@ -371,7 +369,6 @@ def _test(doc: Any, operation: Operation, *, whole: bool) -> Any:
 
 
 def _within(failing: str, change: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls `change(*arguments)`; its error is told as part of `failing`."""
     try:
         return change(*arguments)
     except _StepError as error:
@@ -415,7 +412,7 @@ def _merge(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Returns `value` without the null members of its objects; null elements of arrays stay."""
+    """Null members of objects go; null elements of arrays stay."""
     if isinstance(value, dict):
         return {key: _without_nulls(value[key]) for key in sorted(value) if value[key] is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Strategic merge patches: lists merge as the schema says, and the result is fitted into Go's structs.
+"""Applies strategic merge patches: lists merge by the schema, and results are fitted into Go's structs.
 
 Numbers convert as Go's do (2.0 is a whole number, what is too large wraps), and what does not fit is reported
 in other words than a JSON decoder's.
@@ -50,7 +50,7 @@ _ANY = Schema(Kind.ANY)
 
 
 def fitted(value: Any, schema: Schema) -> Any:
-    """Returns `value` with the numbers that its type holds; raises ShapeError with the converter's text."""
+    """Numbers become those that their type holds; raises ShapeError with the converter's text."""
     if value is None:
         return None
     match schema.kind:
@@ -139,12 +139,12 @@ def _number(value: Any) -> Any:
 
 
 def unknown_fields(value: Any, schema: Schema) -> list[str]:
-    """Returns `unknown field "a.b"` for what the type does not have, in the order of these texts."""
+    """Texts have the form `unknown field "a.b"`, and are sorted."""
     return sorted(decode_errors.strict_errors(value, schema))
 
 
 def field_of(schema: Schema, name: str) -> Field:
-    """Returns the field of a struct, by its name or, as Go's JSON decoder, by its name in another case."""
+    """Names match in any case, as in Go's JSON decoder; raises PatchError."""
     if schema.kind not in (Kind.OBJECT, Kind.ANY):
         kind = go_kind(schema)
         raise failed(f"merging an object in json but data type is not struct, instead is: {kind}")
@@ -159,7 +159,7 @@ def field_of(schema: Schema, name: str) -> Field:
 
 
 def list_field(schema: Schema, name: str) -> Field:
-    """Returns the same of a field that must be a list."""
+    """Raises PatchError unless the field is a list."""
     field = field_of(schema, name)
     if field.schema.kind is not Kind.LIST:
         raise failed(f"expected slice or array type, but got: {go_kind(schema)}")
@@ -167,18 +167,17 @@ def list_field(schema: Schema, name: str) -> Field:
 
 
 def strategy(field: Field) -> str:
-    """Returns `merge`, `replace` or none; retainKeys concerns clients alone."""
+    """`retainKeys` concerns clients alone; what is left is `merge`, `replace` or nothing."""
     return next((name for name in field.patch_strategy if name != "retainKeys"), "")
 
 
 def go_kind(schema: Schema) -> str:
-    """Returns Go's name for the kind of type."""
     kinds = {Kind.MAP: "map", Kind.LIST: "slice", Kind.STRING: "string", Kind.BOOLEAN: "bool"}
     return kinds.get(schema.kind, schema.format if schema.kind is Kind.INTEGER else "struct")
 
 
 def in_order(items: Items, order: Items, key: str | None) -> Items:
-    """Returns `items` sorted by their place in `order`, those that are to be deleted last."""
+    """Items that are to be deleted come last, the others by their place in `order`."""
     places = _places(order, key)
     kept = [item for item in items if not (key and item.get("$patch") == "delete")]
     deleted = [item for item in items if key and item.get("$patch") == "delete"]
@@ -190,7 +189,7 @@ def in_order(items: Items, order: Items, key: str | None) -> Items:
 
 
 def _sorted_partly(items: Items, places: list[int | None]) -> Items:
-    """Sorts as upstream's insertion sort, in which what has no place counts as less than its neighbour."""
+    """Sorts as upstream's insertion sort: an item without a place counts as less than its neighbour."""
     done: list[tuple[int | None, Any]] = []
     for place, item in zip(places, items, strict=True):
         at = len(done)
@@ -204,7 +203,7 @@ def _sorted_partly(items: Items, places: list[int | None]) -> Items:
 
 
 def merged_order(left: Items, right: Items, order: Items, key: str | None) -> Items:
-    """Returns both lists in one, each in its own order; `left` goes first where `order` says so."""
+    """Each list keeps its own order; `left` goes first where `order` says so."""
     places = _places(order, key)
     merged: Items = []
     taken = 0
@@ -225,7 +224,6 @@ def _mark(item: Any, key: str | None) -> Any:
 
 
 def _places(order: Items, key: str | None) -> dict[Any, int]:
-    """Returns the first position of each mark."""
     places: dict[Any, int] = {}
     for position, item in enumerate(order):
         places.setdefault(_mark(item, key), position)
@@ -238,7 +236,7 @@ def apply_strategic(doc: Object, patch: bytes | Any, schema: Schema) -> Object:
 
 
 def load_strategic(body: bytes) -> Any:
-    """Returns the JSON value of a patch; raises PatchError."""
+    """Raises PatchError for what is not JSON."""
     try:
         return load(body)
     except ValueError as error:
@@ -246,9 +244,7 @@ def load_strategic(body: bytes) -> Any:
 
 
 def merge_strategic(doc: Object, patch: Any, schema: Schema) -> Object:
-    """Merges as `apply_strategic`, and takes applied parts out of `patch`, as upstream does, whose errors
-    show the rest.
-    """
+    """Takes applied parts out of `patch`, as upstream does, whose errors show the rest."""
     if patch is None:
         patch = {}
     if not isinstance(patch, dict):
@@ -275,7 +271,6 @@ def _merge_maps(original: Object, patch: Object, schema: Schema) -> Object:
 
 
 def _merge_values(original: Any, patch: Any, schema: Schema, name: str, *, deleting: bool) -> Any:
-    """Merges two values of one type."""
     if isinstance(patch, dict):
         field = field_of(schema, name)
         return patch if strategy(field) == "replace" else _merge_maps(original, patch, field.schema)
@@ -286,7 +281,7 @@ def _merge_values(original: Any, patch: Any, schema: Schema, name: str, *, delet
 
 
 def _whole_map(patch: Object) -> Object:
-    """Returns the map that a `$patch` directive in it results in."""
+    """The directive `replace` leaves the other members, `delete` an empty map."""
     directive = patch[DIRECTIVE]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
@@ -342,7 +337,7 @@ def _merge_lists(original: Items, patch: Items, field: Field, *, deleting: bool 
 
 
 def _list_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
-    """Returns both lists after the elements with `$patch` have done their work."""
+    """Applies the elements with `$patch`, and takes them out of both lists."""
     plain, gone, replace = [], set(), False
     for item in patch:
         if DIRECTIVE not in item:
@@ -363,9 +358,7 @@ def _list_directives(original: Items, patch: Items, key: str) -> tuple[Items, It
 
 
 def _order(merged: Items, patch: Items, original: Items, key: str, *, maps: bool) -> Items:
-    """Orders items: those of the patch in its order, the rest as in the original, interleaved as they were
-    there.
-    """
+    """Items of the patch stand in its order, the others as in the original, interleaved as there."""
     if key:
         keys = [identity(_key_of(item, key)) for item in merged]
         wanted = _keys_in(patch, key) if keys else set()
@@ -383,7 +376,7 @@ def _order(merged: Items, patch: Items, original: Items, key: str, *, maps: bool
 
 
 def _set_element_orders(merged: Object, patch: Object, schema: Schema) -> None:
-    """Merges and orders the lists that `$setElementOrder` names; they are done with then."""
+    """Merges and orders the lists that `$setElementOrder` names, and takes them out of the patch."""
     for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(directive)
         if not isinstance(order, list):
@@ -410,7 +403,7 @@ def _set_element_orders(merged: Object, patch: Object, schema: Schema) -> None:
 
 
 def _check_order(patch: Items, order: Items, key: str) -> None:
-    """Checks that the elements of the patch stand in the order that the directive gives."""
+    """Raises PatchError unless the patch's elements stand in the order that the directive gives."""
     if not patch or not order:
         return
     position = 0
@@ -431,7 +424,7 @@ def _check_order(patch: Items, order: Items, key: str) -> None:
 
 
 def _element_type(*lists: Items) -> type:
-    """Returns the one type of all elements; lists of lists cannot be merged."""
+    """Raises PatchError for elements of several types, lists of lists, and lists without elements."""
     found: type[Any] | None = None
     for item in (item for items in lists for item in items):
         if isinstance(item, list):
@@ -449,7 +442,7 @@ def _distinct(items: Items) -> Items:
 
 
 def _positions(items: Items, key: str) -> dict[Any, int]:
-    """Returns the first position of each merge key; lists may have tens of thousands of elements."""
+    """The first position of a key counts; lists may have tens of thousands of elements."""
     positions: dict[Any, int] = {}
     for position, item in enumerate(items):
         if key in item:
@@ -458,7 +451,7 @@ def _positions(items: Items, key: str) -> dict[Any, int]:
 
 
 def _keys_in(items: Items, key: str) -> set[Any]:
-    """Returns the merge keys of those elements that have one."""
+    """Elements without a key are left out; raises PatchError for one that is no map."""
     for position, item in enumerate(items):
         if not isinstance(item, dict):
             raise failed(f"value for key {position} is not a map")
@@ -502,7 +495,7 @@ def _take(merged: Object, name: str, value: Any) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Returns `value` without the null members of its maps."""
+    """Null members of maps go; null elements of lists stay."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -511,7 +504,6 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _without_directives(value: Any) -> Any:
-    """Returns `value` without the maps in it that carry `$patch`."""
     if isinstance(value, dict):
         return {key: _without_directives(item) for key, item in value.items() if not _has_directive(item)}
     if isinstance(value, list):

@@ -20,7 +20,7 @@ _TYPES = {
 
 
 def load(body: bytes) -> Any:
-    """Returns the JSON value of `body`; raises ValueError with the text of Go's scanner."""
+    """Raises ValueError with the text of Go's scanner."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -29,7 +29,6 @@ def load(body: bytes) -> Any:
 
 
 def clone(value: Any) -> Any:
-    """Returns a deep copy of a JSON value."""
     if isinstance(value, dict):
         return {key: clone(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -38,9 +37,7 @@ def clone(value: Any) -> Any:
 
 
 def size(value: Any) -> int:
-    """Returns the size of a JSON value when written, in bytes; raises RecursionError for what
-    nests too deep.
-    """
+    """The size is in bytes; raises RecursionError for what nests too deep."""
     try:
         return len(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
     except orjson.JSONEncodeError as error:
@@ -48,7 +45,7 @@ def size(value: Any) -> int:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Decides whether two JSON values are equal; numbers only if both are whole or both are not."""
+    """Numbers are equal only if both are whole or both are not."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -59,17 +56,17 @@ def same(left: Any, right: Any) -> bool:
 
 
 def identity(value: Any) -> Any:
-    """Returns a hashable value that is equal for values that are `same`."""
+    """Values that are `same` have equal identities, which can be hashed."""
     return (type(value), value) if not isinstance(value, dict | list) else (type(value), show(value))
 
 
 def type_name(value: Any) -> str:
-    """Returns Go's name of the type of a decoded JSON value; `%!s(<nil>)` for null, as upstream's texts."""
+    """Null is `%!s(<nil>)`, as in upstream's texts."""
     return "%!s(<nil>)" if value is None else _TYPES[type(value)]
 
 
 def show(value: Any) -> str:
-    """Returns a value as `%v` prints it: `map[a:1 b:[x y]]`."""
+    """Go's `%v` prints values in this form: `map[a:1 b:[x y]]`."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{show(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
@@ -82,7 +79,7 @@ def show(value: Any) -> str:
 
 
 def show_as_text(value: Any) -> str:
-    """Returns a value as `%s` prints it: what is no text is marked."""
+    """Go's `%s` prints values in this form, and marks what is no text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -93,7 +90,7 @@ def show_as_text(value: Any) -> str:
 
 
 def _show_float(value: float) -> str:
-    """Shows a float64 as `%v` does: the shortest digits, with an exponent below 1e-04 and from 1e+06 on."""
+    """Go's `%v` prints the shortest digits, with an exponent below 1e-04 and from 1e+06 on."""
     if value == 0 or not math.isfinite(value):
         return repr(value).removesuffix(".0")
     shortest = format(Decimal(repr(value)).normalize(), "e")
@@ -105,7 +102,7 @@ def _show_float(value: float) -> str:
 
 
 class PatchError(errors.StatusError):
-    """A patch that does not apply. `why` is upstream's own text, which the client may not get to see."""
+    """The patch does not apply. `why` is upstream's own text, which the client may not receive."""
 
     def __init__(self, error: errors.StatusError, why: str) -> None:
         super().__init__(error.code, error.reason, error.message, error.details)
@@ -113,16 +110,15 @@ class PatchError(errors.StatusError):
 
 
 def rejected(why: str) -> PatchError:
-    """Makes the 422 without the reason, as upstream gives it."""
+    """The client receives a 422 without the reason, as from upstream."""
     message = "the server rejected our request due to an error in our request"
     return PatchError(errors.StatusError(422, "Invalid", message, {}), why)
 
 
 def malformed(why: str) -> PatchError:
-    """Makes the 400 with the reason."""
     return PatchError(errors.bad_request(why), why)
 
 
 def failed(why: str) -> PatchError:
-    """Makes the 500 with the reason and nothing else: what upstream makes of an error without a status."""
+    """The client receives a 500 with the reason only, as for upstream's errors without a status."""
     return PatchError(errors.StatusError(500, "", why), why)
