@@ -1,7 +1,7 @@
 """Duties of a server apart from answers to requests: one task per duty, and what wakes it.
 
 A write that was refused (the database is full, a webhook does not answer) comes with no change that would
-wake its duty, so that wakes again after a while.
+wake its duty: the duty wakes again after a while.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PAUSE_SECONDS = 1.0  # before a failed duty is started again
 
 
 class Named(Protocol):
-    """Names an object, as keys of the store do."""
+    """Names an object. Keys of the store fit it."""
 
     @property
     def name(self) -> str: ...
@@ -29,7 +29,7 @@ class Named(Protocol):
 class Wakeups:
     """Wakes one duty, which calls `begin` before it looks, `fail` for what went wrong, and then `wait`.
 
-    `meter` counts the changed objects as upstream's queue of the same work does, whose items they are.
+    `meter` counts the changed objects as items of upstream's queue for the same work.
     """
 
     def __init__(self, meter: QueueMeter | None = None) -> None:
@@ -41,24 +41,26 @@ class Wakeups:
         self._retry_seconds = FIRST_RETRY_SECONDS
 
     def wake(self, *_: object) -> None:
-        """Notes that something has changed."""
+        """Takes any arguments, so that it fits every callback."""
         self._changed.set()
 
     def changed(self, key: Named) -> None:
-        """Notes that an object has changed; one that waits for a look already is no new item."""
+        """An object that waits for a look already is no new item of the queue."""
         if self._meter is not None and key.name not in self._names:
             self._meter.added(key.name)
             self._names[key.name] = None
         self._changed.set()
 
     def fail(self) -> None:
-        """Notes that something was not done, and no change will tell when it can be."""
+        """Asks for another look after a while, for work that was not done and that no change will wake the
+        duty for.
+        """
         self.failed = True
         if self._meter is not None:
             self._meter.postponed()
 
     def begin(self) -> None:
-        """Begins a look: changes from now on wake the next one."""
+        """Changes from now on wake the next look."""
         self._changed.clear()
         self.failed = False
         self._looked_at, self._names = self._names, {}
@@ -67,7 +69,9 @@ class Wakeups:
                 self._meter.begun(name)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Return when something has changed; after so many `seconds`, or sooner after a failure."""
+        """Ends when something has changed, after `seconds`, or sooner after a failure: 1 s, doubled up to 30
+        s.
+        """
         for name in self._looked_at:
             if self._meter is not None:
                 self._meter.ended(name)
@@ -85,21 +89,21 @@ class Wakeups:
 
 
 class Background:
-    """Duties that run for as long as the server does; each ends by being cancelled."""
+    """Runs duties for as long as the server does; each ends by being cancelled."""
 
     def __init__(self) -> None:
         self._duties: list[tuple[str, Duty]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     def add(self, name: str, duty: Duty) -> None:
-        """Have `duty` run once the server starts. It begins again after a failure, which is logged."""
+        """`duty` runs once the server starts. It begins again after a failure, which is logged."""
         self._duties.append((name, duty))
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(_run(*duty), name=duty[0]) for duty in self._duties]
 
     async def stop(self) -> None:
-        """Cancel every duty and wait for its end; idempotent."""
+        """Cancels each duty and waits for its end; idempotent."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -109,7 +113,7 @@ class Background:
 
 
 async def _run(name: str, duty: Duty) -> None:
-    """Do a duty until it is done; one that fails begins again, after a pause."""
+    """A duty that fails begins again after PAUSE_SECONDS."""
     while True:
         try:
             return await duty()

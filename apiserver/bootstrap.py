@@ -54,13 +54,13 @@ _PRIORITIES = {
     ),
 }
 _PORT_NAME = "https"
-_ATTEMPTS = 3  # at an object that other servers write, too
-KEEPING_SECONDS = 10.0  # between two looks at what has to be there
-_NAMESPACE_TURNS = 6  # every so many looks also at namespaces, flow schemas and priority levels
+_ATTEMPTS = 3  # to write an object that other servers write, too
+KEEPING_SECONDS = 10.0  # between two looks at objects that must exist
+_NAMESPACE_TURNS = 6  # looks, of which the last also checks namespaces, flow schemas and priority levels
 
 
 def data_of(options: ServerOptions, environment: Environment) -> dict[str, str]:
-    """Returns the server's own part of the ConfigMap; the lists are JSON."""
+    """This server's own part of the ConfigMap; its lists are JSON."""
     data = {}
     if options.client_ca_file:
         data[_CLIENTS] = Path(options.client_ca_file).read_text()
@@ -79,9 +79,11 @@ def data_of(options: ServerOptions, environment: Environment) -> dict[str, str]:
 
 
 def combined(expected: Object, stored: Object) -> Object | None:
-    """Returns the stored map with what this server knows; None if that is nothing new.
+    """Adds what this server knows to the stored map; None if nothing is new.
 
-    Authorities of other servers stay, and what they said of headers counts where this one says nothing.
+    Authorities of other servers stay, and so do their headers where this one has none.
+
+
     """
     old, new = stored.get("data") or {}, expected["data"]
     data = {**old, **new}
@@ -106,7 +108,7 @@ def _list(text: str) -> list[str]:
 
 
 async def run(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> bool:
-    """Create what is missing; several servers may do it at once. False if something was refused."""
+    """Creates what is missing; several servers may do it at once. False if something was refused."""
 
     async def ensure(objects: Iterable[tuple[str, Object]]) -> bool:
         lacking = [each for each in objects if any(_requests(services, *each))]
@@ -114,7 +116,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
         return all(done)
 
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
-    # First what the other objects lie in or name.
+    # First the objects that contain the others or are named by them.
     first = await ensure([*_namespaces(), *defaults.levels(flow_control)])
     rest = await ensure(
         [
@@ -128,11 +130,13 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
 
 
 async def keep(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> None:
-    """Makes anew what is deleted of what a cluster cannot be without. Until cancelled.
+    """Creates again what is deleted of the objects that a cluster needs, until it is cancelled.
 
-    What is there stays as it is, also where another server leads to: each would take the service for itself.
-    Source: the intervals of upstream's controllers kubernetesservice, systemnamespaces and of the producer of
-    priority and fairness' configuration (flowcontrol), 1.36.
+    Existing objects stay as they are, also endpoints of another server: each server would take the service
+    for itself. Source: the intervals of upstream's controllers kubernetesservice, systemnamespaces and of the
+    producer of priority and fairness' configuration (flowcontrol), 1.36.
+
+
     """
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
     leases = services.features.requests.lease_locks_only
@@ -152,7 +156,7 @@ async def keep(services: Services, dispatch: Handler, options: ServerOptions, po
 
 
 def _creation_of_missing(services: Services, path: str, obj: Object) -> Request | None:
-    """Returns the request that creates `obj`; None if it is there, or its kind is not served."""
+    """None if `obj` is there, or its kind is not served."""
     key = _key(services, path, obj)
     if key is None or services.store.get(key) is not None:
         return None
@@ -160,7 +164,7 @@ def _creation_of_missing(services: Services, path: str, obj: Object) -> Request 
 
 
 def _key(services: Services, path: str, obj: Object) -> Key | None:
-    """Returns where `obj` is stored, None if its kind is not served."""
+    """None if the kind of `obj` is not served."""
     info = _creation(path)
     resource = services.table.resource(info.group, info.version, info.resource)
     if resource is None:
@@ -170,15 +174,17 @@ def _key(services: Services, path: str, obj: Object) -> Key | None:
 
 @cache
 def _creation(path: str) -> request_info.RequestInfo:
-    """Returns what a request is for that creates an object under one of the few paths of those made here."""
+    """Cached: objects are made here under few paths."""
     return request_info.parse("POST", path, {})
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> bool:
-    """POST `obj` unless it is there; what has changed is put right. False if that was refused.
+    """Creates `obj` unless it is there, else puts right what differs. False if that was refused.
 
-    What another server was faster with may lack something, as that of an older release has fewer rules: it is
-    looked at again. Source: k8s.io/component-helpers/auth/rbac/reconciliation/reconcile_role.go (run), 1.36.
+    An object that another server was faster with may lack something, as an older release has fewer rules: it
+    is read again. Source: k8s.io/component-helpers/auth/rbac/reconciliation/reconcile_role.go (run), 1.36.
+
+
     """
     for _ in range(_ATTEMPTS):
         outcomes = [
@@ -193,8 +199,8 @@ async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object)
 
 
 def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Request, str]]:
-    """Yields the requests that make or change `obj`, with the reasons for which each may fail; none if it is
-    as wanted.
+    """Each request comes with the reason for which it may fail. There is none if `obj` is as wanted or not
+    served.
     """
     key = _key(services, path, obj)
     if key is None:
@@ -220,10 +226,12 @@ def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Requ
 
 
 async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool | None:
-    """Have a request done that may fail for `reason`: another server was faster, and None is given.
+    """Sends a request that may fail for `reason`, when another server was faster: then None.
 
-    What else refuses it, a webhook perhaps, must not keep the server from starting: it is noted, and False is
-    given, so that it is tried again.
+    Any other refusal, by a webhook perhaps, must not keep the server from starting: it is logged, and False
+    is returned, so that the request is tried again.
+
+
     """
     try:
         await dispatch(request)
@@ -249,7 +257,6 @@ def _namespaces() -> Iterable[tuple[str, Object]]:
 
 
 def _roles(services: Services) -> Iterable[tuple[str, Object]]:
-    """Default roles and bindings."""
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     default = DefaultRoles(services.environment.version, services.environment.gates)
     for role in default.cluster_roles():
@@ -279,7 +286,7 @@ def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[
 
 
 def _service(services: Services, options: ServerOptions, port: int) -> Iterable[tuple[str, Object]]:
-    """Returns the service `kubernetes`, its address out of the range, and where it leads."""
+    """Cluster IP is the first address of the range; endpoints lead to this server's advertised address."""
     network = ipaddress.ip_network(options.service_cluster_ip_range)
     address = str(network[1])
     if services.features.services.several_ranges:

@@ -1,4 +1,4 @@
-"""Defines the command `apiserver`, with upstream's flag names."""
+"""The command `apiserver`, with upstream's flag names."""
 
 import asyncio
 import os
@@ -37,22 +37,21 @@ _FILES = frozenset(
         "requestheader_client_ca_file", "proxy_client_cert_file", "proxy_client_key_file", "faults_dir",
     }
 )  # fmt: skip
-_REQUEST_HEADERS = {  # options of authentication by headers, and what they are
+_REQUEST_HEADERS = {  # options of authentication by headers, with their help
     "requestheader_allowed_names": "Common names of proxies' certificates; empty is any.",
-    "requestheader_username_headers": "Headers that tell the user's name.",
-    "requestheader_uid_headers": "Headers that tell the user's uid.",
-    "requestheader_group_headers": "Headers that tell the user's groups.",
-    "requestheader_extra_headers_prefix": "Beginnings of headers that tell more of the user.",
+    "requestheader_username_headers": "Headers with the user's name.",
+    "requestheader_uid_headers": "Headers with the user's uid.",
+    "requestheader_group_headers": "Headers with the user's groups.",
+    "requestheader_extra_headers_prefix": "Prefixes of headers with more about the user.",
 }
 
 
 def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of front proxies: those that come to this server, and itself to others."""
     for name, text in reversed(_REQUEST_HEADERS.items()):
         flag = f"--{name.replace('_', '-')}"
         command = click.option(flag, default="", metavar="A,B", help=text)(command)
     for flag, text in {
-        "requestheader-client-ca-file": "Who signs the certificates of proxies that tell users in headers.",
+        "requestheader-client-ca-file": "Who signs the certificates of proxies that name users in headers.",
         "proxy-client-cert-file": "Shown to the servers of APIServices.",
         "proxy-client-key-file": "Its key.",
     }.items():
@@ -92,7 +91,10 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     help="A port that other servers of the cluster listen on, too: a connection goes to any that is ready.",
 )
 @click.option(
-    "--advertise-address", default="127.0.0.1", show_default=True, help="The address told to the cluster."
+    "--advertise-address",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address that clients in the cluster use.",
 )
 @click.option(
     "--cert-dir",
@@ -218,7 +220,7 @@ def apiserver(
 
 
 def _storage_url(url: str, file: str | None) -> str:
-    """Returns the URL of the log, by one of the flags for it."""
+    """Raises UsageError unless exactly one of the two flags is given, with the URL of a known backend."""
     from kubeskew.apiserver.storage.interfaces import StorageError
     from kubeskew.apiserver.storage.urls import backend_of
 
@@ -233,7 +235,7 @@ def _storage_url(url: str, file: str | None) -> str:
 
 
 def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOptions:
-    """Returns the flags, whose parameters are named as the options' fields."""
+    """Parameters of the command have the names of the options' fields."""
     values: dict[str, Any] = {
         name: _path(value) if name in _FILES else value for name, value in given.items()
     }
@@ -245,7 +247,7 @@ def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOp
 
 
 def _service_map(listed: tuple[str, ...]) -> dict[str, str]:
-    """`--webhook-service-map` as a mapping; a comma also separates."""
+    """Separates `--webhook-service-map` at commas too."""
     from kubeskew.apiserver.webhooks.endpoints import ResolutionError, parse_address
 
     found = {}
@@ -262,7 +264,9 @@ def _service_map(listed: tuple[str, ...]) -> dict[str, str]:
 
 
 def _trust_nobody() -> None:
-    """Spare the process the machine's CA bundle, which aiohttp's client reads when it is imported (60 ms)."""
+    """Spares the process the machine's CA bundle, which aiohttp's client reads when it is imported (60
+    ms).
+    """
     os.environ.setdefault("SSL_CERT_FILE", os.devnull)
     os.environ.setdefault("SSL_CERT_DIR", os.devnull)
 
@@ -289,16 +293,14 @@ async def _main(options: ServerOptions, environment: Environment, machine: "Serv
     from kubeskew.apiserver.storage.interfaces import StorageError
 
     stop = asyncio.Event()
-    end_on_signals(
-        machine.exit
-    )  # another process may hold the storage for long, and there is nothing to lose yet
+    end_on_signals(machine.exit)  # another process may hold the storage for long, and nothing can be lost yet
     try:
         await serve(options, environment, stop, machine, lambda: stop_on_signals(stop, machine.exit))
     except (
         StorageError,
         CertificateFilesError,
         OSError,
-    ) as error:  # a broken database, a port or a file that cannot be had
+    ) as error:  # a broken database, a port in use, an unreadable file
         raise click.ClickException(f"{options.name} cannot run: {error}") from error
 
 

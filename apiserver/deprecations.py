@@ -1,4 +1,4 @@
-"""Makes the warning about a version of a kind that is deprecated.
+"""Warnings about deprecated versions of kinds.
 
 Source: k8s.io/apiserver/pkg/endpoints/deprecation/deprecation.go, and the prerelease-lifecycle markers of
 k8s.io/api: where nothing else is said, a beta is deprecated three minors after it came, and removed three
@@ -14,7 +14,7 @@ from kubeskew.apiserver.apiextensions.resource import CustomResource
 
 
 class _End(NamedTuple):
-    """The minors in which a kind is deprecated and gone (0: not said); what to use instead, since when."""
+    """Minors are 0 if they are not known; `instead` is named since the minor `named_since`."""
 
     deprecated: int
     removed: int = 0
@@ -30,7 +30,7 @@ _LEASES, _WHO = "coordination.k8s.io", "authentication.k8s.io"
 
 
 def _came(minor: int) -> _End:
-    """Returns the end of a kind without markers of its own."""
+    """A kind without markers of its own is deprecated three minors after `minor`, and gone after six."""
     return _End(minor + 3, minor + 6)
 
 
@@ -82,13 +82,13 @@ _VERSIONS = {
 
 
 def removed_release(resource: Resource) -> str:
-    """Returns the minor that no longer serves a deprecated resource; empty if none is known."""
+    """Empty if the resource is not deprecated or its removal is not planned."""
     end = _KINDS.get((resource.api_version, resource.kind)) or _VERSIONS.get(resource.api_version)
     return f"1.{end.removed}" if end is not None and end.removed else ""
 
 
 def deprecation_warning(resource: Resource, version: Version) -> str:
-    """Returns the text of the Warning header at a server of `version`; empty if there is nothing to say."""
+    """The text is for a Warning header at a server of `version`; empty if the resource is not deprecated."""
     if isinstance(resource, CustomResource):
         return resource.warning
     api_version, kind = resource.api_version, resource.kind

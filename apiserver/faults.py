@@ -1,6 +1,6 @@
-"""Puts faults on purpose into what the server answers, into its commits, and into whether it is there at all.
+"""Injected faults: in the server's answers, in its commits, and outages.
 
-What fires goes to the log's time line, as the starts of components do.
+Each fault goes to the log's time line, as the starts of components do.
 """
 
 import asyncio
@@ -19,15 +19,17 @@ from kubeskew.apiserver.storage.interfaces import Log, StorageError
 from kubeskew.apiserver.storage.records import Change, ComponentEvent, Event
 
 Append = Callable[[Change], Awaitable[Event]]
-RefuseDuring = Callable[[Awaitable[None]], Awaitable[None]]  # be away until this returns
+RefuseDuring = Callable[[Awaitable[None]], Awaitable[None]]  # refuse connections until this returns
 
 log = logging.getLogger(__name__)
 
 
 class ServerFaults:
-    """The faults of one server: `filter` its requests, have `commit` append to the log.
+    """Has faults in the answers of one server (`filter`) and in its commits (`commit`).
 
-    `refuse_during` is what an outage does to the sockets; a server that is called in process has none.
+    `refuse_during` closes the sockets during an outage; a server that is called in process has none.
+
+
     """
 
     def __init__(
@@ -50,16 +52,14 @@ class ServerFaults:
         self._injector.cuts[self._leave] = None
 
     def begin(self, refuse_during: RefuseDuring) -> None:
-        """Have sockets that an outage closes, from now on."""
+        """`refuse_during` closes the sockets during an outage, from now on."""
         self.refuse_during = refuse_during
         self.reload()
 
     def reload(self) -> None:
-        """Read the plan again."""
         self._process.reload()
 
     async def stop(self) -> None:
-        """End what is under way."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -67,7 +67,7 @@ class ServerFaults:
     # -- requests
 
     def filter(self, handler: Handler) -> Handler:
-        """Returns `handler` behind the faults; while there are none, all but watches go straight to it."""
+        """Without faults, all but watches go straight to `handler`."""
         injector = self._injector
 
         def inject(request: Request) -> Awaitable[Response]:
@@ -98,7 +98,7 @@ class ServerFaults:
     # -- commits
 
     async def commit(self, change: Change, append: Append) -> Event:
-        """Append a change to the log, unless the server dies before or after it."""
+        """Appends a change to the log, unless the server dies before or after it."""
         if self._injector.decider is None:
             return await append(change)
         key = change.key
@@ -167,4 +167,4 @@ async def _discard(response: Response) -> None:
 
 
 async def _forget(_event: Event) -> None:
-    """A commit stays."""
+    """Keeps the commit: a client's lost answer undoes nothing."""

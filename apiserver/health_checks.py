@@ -14,7 +14,7 @@ PROBES = ("healthz", "livez", "readyz")
 
 
 class HealthChecks:
-    """The checks of a server, by probe; a check gives whether all is well."""
+    """Checks are True if all is well; they stand under their probes."""
 
     def __init__(self) -> None:
         self._checks: Mapping[str, dict[str, Check]] = {probe: {} for probe in PROBES}
@@ -24,7 +24,7 @@ class HealthChecks:
             self._checks[probe][name] = check
 
     def probe(self, probe: str, *, verbose: bool, exclude: list[str]) -> Response:
-        """`ok`, or the checks one by one if one fails or `verbose` asks for them."""
+        """The text is `ok`, or the checks one by one if one fails or `verbose` asks for them."""
         lines, good = [], True
         for name, check in self._checks[probe].items():
             if name in exclude:
@@ -44,17 +44,16 @@ class HealthChecks:
         return text(200 if good else 500, "\n".join(lines) + "\n")
 
     def names(self, probe: str) -> list[str]:
-        """Returns the checks that have a path of their own."""
+        """Each check has a path of its own."""
         return list(self._checks[probe])
 
     def results(self) -> Iterator[tuple[str, str, bool]]:
-        """(check, probe, whether all is well) of every one."""
+        """Each check comes with its probe and its outcome."""
         for probe, checks in self._checks.items():
             for name, check in checks.items():
                 yield name, probe, check()
 
     def single(self, probe: str, name: str) -> Response | None:
-        """Runs one check by its path, None if there is none of that name."""
         check = self._checks[probe].get(name)
         if check is None:
             return None
@@ -62,7 +61,7 @@ class HealthChecks:
 
 
 def check_names(features: HookFeatures) -> list[str]:
-    """Returns the checks after `etcd` that all probes share, in upstream's order."""
+    """They follow `etcd` in all probes, in upstream's order."""
     hooks = _since(features) if features.local_availability else _before(features)
     return [name if name == "autoregister-completion" else f"poststarthook/{name}" for name in hooks]
 

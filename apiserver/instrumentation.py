@@ -45,11 +45,13 @@ class AccessMetrics:
     """Counts attempts at authentication and authorization.
 
     Both answer from memory and never wait, so they take no time by the clock of the server, which stands
-    still meanwhile: only how many there were is noted.
+    still meanwhile: only their numbers are kept.
+
+
     """
 
     def __init__(self, families: Families) -> None:
-        self.allowed = self.not_allowed = self.unknown = 0  # requests; of the last nobody knows the user
+        self.allowed = self.not_allowed = self.unknown = 0  # requests; the last ones have no known user
         self._users = families.counters("authenticated_user_requests", "Authenticated requests by user.")
         self._expiration = families.histograms(
             "apiserver_client_certificate_expiration_seconds", "Seconds until certificates of clients expire."
@@ -65,24 +67,23 @@ class AccessMetrics:
         )
 
     def authenticated(self, user: str) -> None:
-        """Counts a request of somebody; names that are not well known are counted together."""
+        """Users that are not well known are counted together."""
         label = user if user in _KNOWN else "email_id" if "@" in user else "other"
         self._of_user[label] = self._of_user.get(label, 0) + 1
 
     @property
     def known(self) -> int:
-        """Returns how many requests were of somebody known."""
         return sum(self._of_user.values())
 
     def look(self) -> None:
-        """Fills the families; nobody here denies what another may still allow."""
+        """Fills the families. No authorizer here denies what another may still allow."""
         for label, count in self._of_user.items():
             self._users.at(username=label).value = count
         _fill(self._authentication, {"success": self.known, "failure": self.unknown})
         _fill(self._authorization, {"allowed": self.allowed, "no-opinion": self.not_allowed})
 
     def certified(self, seconds: float) -> None:
-        """Counts a request with a certificate that is valid for so long."""
+        """`seconds` remain until the certificate expires."""
         self._expiration.observe(seconds)
 
 
@@ -95,7 +96,7 @@ def _fill(families: tuple[Counters, Histograms], counts: dict[str, int]) -> None
 
 
 class TokenMetrics:
-    """Counts tokens of service accounts (pkg/serviceaccount/metrics.go, 1.36)."""
+    """Counts uses of service accounts' tokens (pkg/serviceaccount/metrics.go, 1.36)."""
 
     def __init__(self, families: Families) -> None:
         def counter(name: str, text: str) -> NumberSeries:
@@ -119,7 +120,7 @@ class TokenMetrics:
         )
 
     def look(self) -> None:
-        """Fills the families of the cache of verified tokens; nothing waits for a verification."""
+        """Fills the families of the cache of verified tokens; no request waits for a verification."""
         misses = self.verified + self.wrong
         if not self.hits and not misses:
             return
@@ -135,7 +136,7 @@ class TokenMetrics:
 
 
 class SeatWaits:
-    """Holds how many requests got no seat, and how long those waited that had to and got one."""
+    """Counts requests that got no seat, and the seconds that others waited until they got one."""
 
     __slots__ = ("rejections", "seconds")
 
@@ -152,7 +153,7 @@ class ByResource(Protocol[_S]):
 
 
 def of_resource(family: ByResource[_S], storage_resource: str, **more: str) -> _S:
-    """Returns the series of a resource of the store: without a label `group` its name holds the group."""
+    """Without a label `group`, the resource's label holds the group too."""
     resource, _, group = storage_resource.partition(".")
     return family.at(
         group=group,
@@ -164,7 +165,7 @@ def of_resource(family: ByResource[_S], storage_resource: str, **more: str) -> _
 
 
 class Tally:
-    """Holds how many lists one place has answered, and how many objects these looked at and returned."""
+    """Counts the lists that one place has answered, and the objects that they looked at and returned."""
 
     __slots__ = ("fetched", "lists", "returned")
 
@@ -172,13 +173,11 @@ class Tally:
         self.lists = self.fetched = self.returned = 0
 
     def add(self, fetched: int, returned: int) -> None:
-        """Counts a list."""
         self.lists += 1
         self.fetched += fetched
         self.returned += returned
 
     def plus(self, other: "Tally") -> "Tally":
-        """Returns the sum of both."""
         summed = Tally()
         summed.lists, summed.fetched = self.lists + other.lists, self.fetched + other.fetched
         summed.returned = self.returned + other.returned
@@ -198,7 +197,7 @@ class ListSeries:
 
 
 class _Lists:
-    """Three counters of lists that one place answers."""
+    """Counts lists that one place answers, in three families."""
 
     def __init__(self, families: Families, prefix: str, where: str) -> None:
         self._lists = families.counters(f"{prefix}_total", f"Lists answered from {where}.")
@@ -216,7 +215,7 @@ class _Lists:
 
 
 class ReadMetrics:
-    """Counts lists, by where upstream would answer them from, and what watches send."""
+    """Counts lists, by where upstream would answer them from, and events that watches send."""
 
     def __init__(self, families: Families) -> None:
         self._cached = _Lists(families, "apiserver_cache_list", "the watch cache")
@@ -242,19 +241,17 @@ class ReadMetrics:
         self._watches: dict[tuple[str, str, str], WatchSeries] = {}
 
     def lists(self, storage_resource: str) -> ListSeries:
-        """Returns what counts the lists of a resource."""
         found = self._lists.get(storage_resource)
         if found is None:
             found = self._lists[storage_resource] = ListSeries(HistogramSeries(self._waited.bounds))
         return found
 
     def filled(self, storage_resource: str, times: int, objects: int) -> None:
-        """Takes over how often the watch cache of a resource was filled, each time by a list of the store."""
+        """Takes over the fillings of a resource's watch cache, each by a list of the store."""
         filling = self.lists(storage_resource).filling
         filling.lists, filling.fetched, filling.returned = times, objects, objects
 
     def look(self) -> None:
-        """Fills the families from what was noted."""
         for resource, counted in self._lists.items():
             if counted.waits.count:
                 of_resource(self._waited, resource).copy(counted.waits)
@@ -271,18 +268,16 @@ class ReadMetrics:
             watch.look()
 
     def watch_listed(self, resource: Resource, scope: str, seconds: float) -> None:
-        """Counts a watch that has sent all that there is."""
+        """`seconds` passed until the watch had sent all existing objects."""
         self._watch_lists.at(
             group=resource.group, version=resource.version, resource=resource.plural, scope=scope
         ).observe(seconds)
 
     def begun(self, storage_resource: str, events: int) -> None:
-        """Counts the events with which a watch began."""
         if events:
             of_resource(self._initial, storage_resource).inc(events)
 
     def watch(self, resource: Resource) -> "WatchSeries":
-        """Returns what counts the events of a watch."""
         key = resource.group, resource.version, resource.plural
         found = self._watches.get(key)
         if found is None:
@@ -306,13 +301,12 @@ class WatchSeries:
         self._noted: list[int] = []  # bytes of events that are not counted yet
 
     def sent(self, lines: Sequence[bytes]) -> None:
-        """Counts events."""
+        """Sums up when many events are noted: a sum for each would cost the watch more."""
         self._noted.extend(map(len, lines))
         if len(self._noted) > _NOTED_MAX:
             self.look()
 
     def look(self) -> None:
-        """Counts what was noted."""
         noted, self._noted = self._noted, []
         self._count.value += len(noted)
         for size in noted:
@@ -320,7 +314,7 @@ class WatchSeries:
 
 
 class PolicyMetrics:
-    """Counts evaluations by decision, mode and level; nothing is exempt here."""
+    """Counts evaluations by decision, mode and level; no request is exempt here."""
 
     def __init__(self, families: Families) -> None:
         self._evaluations = families.counters(
@@ -339,7 +333,7 @@ class PolicyMetrics:
     def evaluated(
         self, mode: str, level: tuple[str, str], where: tuple[str, str, str], *, allowed: bool
     ) -> None:
-        """Counts a decision; `where` has the request's operation, storage resource and subresource."""
+        """`where` has the request's operation, storage resource and subresource."""
         evaluation = mode, level, where, allowed
         series = self._series.get(evaluation)
         if series is None:
@@ -367,7 +361,7 @@ def _labels(
 
 
 class StrategyMetrics:
-    """Counts allocations, of which static ones were asked for and dynamic ones drawn, and ratcheting."""
+    """Counts allocations, static (asked for) and dynamic (drawn), and ratcheting."""
 
     def __init__(self, families: Families) -> None:
         self._addresses = (
@@ -391,18 +385,16 @@ class StrategyMetrics:
         self._ratcheting.observe(0)
 
     def address(self, cidr: str, scope: str, *, failed: bool = False, timed: bool = False) -> None:
-        """Counts an address of a range."""
         self._addresses[failed].at(cidr=cidr, scope=scope).inc()
         if timed and not failed:
             self._seconds.at(cidr=cidr).observe(0)
 
     def port(self, scope: str, *, failed: bool = False) -> None:
-        """Counts a node port."""
         self._ports[failed].at(scope=scope).inc()
 
 
 class StepSeries:
-    """Holds the durations of one step of admission, and the last of them, of which there are quantiles."""
+    """The histogram has all durations of one step; quantiles are those of the last 1,000."""
 
     __slots__ = ("_recent", "histogram")
 
@@ -411,19 +403,18 @@ class StepSeries:
         self._recent: deque[float] = deque(maxlen=_KEPT)
 
     def observe(self, seconds: float) -> None:
-        """Adds a step."""
         self.histogram.observe(seconds)
         self._recent.append(seconds)
 
     def quantiles(self) -> Iterator[tuple[float, float]]:
-        """Yields quantiles, each with its seconds; none before the first step."""
+        """Each quantile comes with its seconds; there are none before the first step."""
         ordered = sorted(self._recent)
         for quantile in _QUANTILES if ordered else ():
             yield quantile, ordered[int(quantile * len(ordered))]
 
 
 class AdmissionMetrics:
-    """Times the two steps of admission, and each plugin in them."""
+    """Times the two steps of admission, and the plugins in them."""
 
     def __init__(self, families: Families) -> None:
         self._steps = families.histograms(
@@ -436,7 +427,6 @@ class AdmissionMetrics:
         families.collector(self)
 
     def step(self, kind: str, operation: str, *, rejected: bool = False) -> StepSeries:
-        """Returns what times a step."""
         found = self._series.get((kind, operation, rejected))
         if found is None:
             histogram = self._steps.at(type=kind, operation=operation, rejected=str(rejected).lower())
@@ -444,7 +434,7 @@ class AdmissionMetrics:
         return found
 
     def collect(self) -> "Iterator[Metric]":
-        """Yields the summary of steps, for the registry."""
+        """Called by the registry; yields the summary of steps."""
         from prometheus_client import Metric
 
         summary = Metric(_SUMMARY, "Seconds of a step of admission, by quantiles.", "summary")
@@ -459,14 +449,14 @@ class AdmissionMetrics:
         yield summary
 
     def plugin(self, name: str, kind: str, operation: str, *, rejected: bool = False) -> HistogramSeries:
-        """Returns what times a plugin; what is none upstream has no name, and is not shown."""
+        """Plugins that upstream does not have are nameless and not shown."""
         if not name:
             return HistogramSeries(self._plugins.bounds)
         return self._plugins.at(name=name, type=kind, operation=operation, rejected=str(rejected).lower())
 
 
 class StoreMetrics:
-    """Times writes of the event store, which stands where upstream's etcd does."""
+    """Times the writes of the event store, which stands in for upstream's etcd."""
 
     def __init__(self, families: Families) -> None:
         self._requests = families.counters("etcd_requests_total", "Writes of the store.")
@@ -475,7 +465,7 @@ class StoreMetrics:
         self._series: dict[tuple[str, str], tuple[NumberSeries, HistogramSeries]] = {}
 
     def wrote(self, operation: str, storage_resource: str, seconds: float) -> None:
-        """Counts a write that the store has made, or refused as somebody was faster."""
+        """Includes writes that the store refused because another one was faster."""
         found = self._series.get((operation, storage_resource))
         if found is None:
             found = self._series[operation, storage_resource] = (
@@ -486,5 +476,4 @@ class StoreMetrics:
         found[1].observe(seconds)
 
     def failed(self, operation: str, storage_resource: str) -> None:
-        """Counts a write that the database did not take."""
         of_resource(self._errors, storage_resource, operation=operation).inc()

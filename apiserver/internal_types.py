@@ -1,4 +1,4 @@
-"""Shows objects as upstream's internal types, which field errors and differences print.
+"""Internal types of upstream, which field errors and differences print.
 
 The internal types have no JSON names: Go writes its own names, every field, and null for what is absent.
 Their fields are data (`internal_types.json`, made by hack/catalogue/internal_types.py); releases older than
@@ -31,15 +31,16 @@ _MOST_LINES = 4_000  # of two texts together that are compared line by line
 
 
 class InternalTypes:
-    """The internal types of one release; `unified`: differences are of lines, not of structs."""
+    """Shows values as one release does; with `unified`, differences are of lines, not of structs."""
 
     def __init__(self, minor: int, *, unified: bool) -> None:
         self._minor = minor
         self._unified = unified
 
     def shown(self, value: Any, sort: str) -> Any:
-        """Returns an external value as its internal type is written in JSON; `sort`: `core.PodSpec`, with `*`
-        for a pointer, `[` for a list."""
+        """`sort` is a type: `core.PodSpec`, with `*` before it for a pointer, `[` for a list, `{` for a
+        map.
+        """
         if value is None:
             return self._zero(sort)
         if sort[0] == "*":
@@ -69,7 +70,7 @@ class InternalTypes:
         return self.shown({}, sort)
 
     def difference(self, sort: str, old: Any, new: Any) -> str:
-        """Returns what differs of two external values, as refusals end with it; of lists, since 1.34."""
+        """Refusals end with it; lists have differences only since 1.34."""
         if not self._unified:
             return _struct_difference(sort, old, new) if isinstance(old, dict) else ""
         before, after = _lines(self.shown(old, sort)), _lines(self.shown(new, sort))
@@ -80,9 +81,10 @@ class InternalTypes:
 
 
 def _coarse_difference(before: list[str], after: list[str]) -> str:
-    """Returns the difference of long texts as one hunk: all that stands between what both begin and end with.
+    """Long texts differ in one hunk: everything between their common beginning and end.
 
     The time that difflib takes grows with the square of the lines.
+
     """
     first = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
     if first is None:
@@ -110,7 +112,6 @@ def _external(name: str) -> str:
 
 
 def _internal_pod(spec: Object) -> Object:
-    """Returns a pod's spec with what the internal type has in its security context."""
     moved = {name: spec[name] for name in _IN_SECURITY_CONTEXT if name in spec}
     return {**spec, "securityContext": {**(spec.get("securityContext") or {}), **moved}}
 
@@ -133,7 +134,7 @@ def _sorted(value: Any) -> Any:
 
 
 def _struct_difference(name: str, old: Object, new: Object) -> str:
-    """Shows the difference of two structs in the manner of go-cmp: its layout, not its every line."""
+    """It has go-cmp's layout, not each of its lines."""
     lines = [f"  {name}{{"]
     same = 0
     for field in dict.fromkeys([*old, *new]):

@@ -1,4 +1,4 @@
-"""The machine that an API server runs on: that of any component, with storage and a listener."""
+"""Machine of an API server: that of any component, with storage and a listener."""
 
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Takes requests to a server's handler."""
-
     async def listen(self, options: "ServerOptions") -> int:
-        """Accepts requests as the options say, and returns the port; port 0 is any. Raises OSError."""
+        """Port 0 is any; returns the port. Raises OSError."""
         ...
 
     async def share(self, options: "ServerOptions") -> None:
@@ -25,21 +23,17 @@ class Listener(Protocol):
         ...
 
     async def refuse_during(self, outage: Awaitable[None]) -> None:
-        """Refuses requests, and breaks off those that are under way, until the outage is over."""
+        """Refuses requests, and breaks off those under way, until the outage is over. Raises OSError."""
         ...
 
-    def finish(self) -> None:
-        """Accepts nothing more; what is under way goes on."""
-        ...
+    def finish(self) -> None: ...
 
     async def close(self, grace_seconds: float) -> None:
-        """Lets answers under way go on for so long, then ends them."""
+        """Answers under way go on for `grace_seconds`, then they are broken off."""
         ...
 
 
 class ServerMachine(Machine, Protocol):
-    """The interface of an API server's process to the machine it runs on."""
-
     @property
     def storage(self) -> Storage: ...
 
@@ -47,7 +41,7 @@ class ServerMachine(Machine, Protocol):
 
 
 class SystemServerMachine(SystemMachine):
-    """The machine of this interpreter, with databases and sockets."""
+    """Runs on this interpreter, with databases and sockets."""
 
     def __init__(self) -> None:
         super().__init__()

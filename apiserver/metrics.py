@@ -1,4 +1,4 @@
-"""Counts requests, in a Prometheus registry of the server's own (pkg/endpoints/metrics/metrics.go, 1.36)."""
+"""Request metrics, in a Prometheus registry of the server's own (pkg/endpoints/metrics/metrics.go, 1.36)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,11 +32,12 @@ _METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "
 
 
 class RequestMetrics:
-    """Counts requests, and those that have no end yet.
+    """Counts requests, and those that have not ended yet.
 
-    Series are kept by what decides their labels, as making these costs more than counting. `is_known` is
-    whether something is served there: what clients make up is counted together, or they could fill the memory
-    with label sets. `connect_verb`: connections into pods have the verb CONNECT (111988).
+    Series are kept by the request's kind, as making their labels costs more than counting. `is_known` says if
+    something is served there: what clients make up is counted together, or they could fill the memory with
+    label sets. `connect_verb`: connections into pods have the verb CONNECT (111988).
+
     """
 
     def __init__(
@@ -100,11 +101,9 @@ class RequestMetrics:
 
     @property
     def content_type(self) -> str:
-        """Returns the media type of what `render` returns."""
         return content_type(self._version)
 
     def observe(self, request: Request, response: Response, seconds: float) -> None:
-        """Counts one answer."""
         info = request.info
         key = info[2:7], info.name == "", info.namespace == ""
         series = self._kinds.get(key) if info.is_resource and "dryRun" not in request.query else None
@@ -125,7 +124,9 @@ class RequestMetrics:
             series.body.observe(request.size)
 
     def _rare(self, request: Request, key: "_KindKey") -> "_KindSeries | None":
-        """Returns the series of an answer that is the first of its kind, to a dry run, or of no resource."""
+        """Looks up requests that are the first of their kind, dry runs, or of no resource; None if upstream
+        does not count them.
+        """
         info, dry_run = request.info, request.query["dryRun"][0] if "dryRun" in request.query else ""
         if not info.is_resource:
             path = "openapi/v3" if info.path.startswith(_SCHEMAS) else info.path
@@ -143,7 +144,7 @@ class RequestMetrics:
         return series
 
     def deprecated(self, info: RequestInfo, removed: str) -> None:
-        """Notes that somebody asked for a deprecated resource."""
+        """`removed` is the minor that no longer serves the resource."""
         self._deprecated.at(
             group=info.group,
             version=info.version,
@@ -153,11 +154,10 @@ class RequestMetrics:
         ).value = 1
 
     def self_requested(self, info: RequestInfo) -> None:
-        """Counts a request that the server makes of itself."""
         self._own.at(**dict(zip(_LABELS, self.labels(info), strict=True))).inc()
 
     def _series(self, info: RequestInfo, dry_run: str) -> "_KindSeries":
-        """Returns the series of a kind of request; what has no end is not timed, and a dry run has no SLI."""
+        """Requests without an end are not timed, and a dry run has no SLI."""
         labels = {**dict(zip(_LABELS, self.labels(info), strict=True)), "dry_run": dry_run and "All"}
         made = _KindSeries(labels)
         if not info.is_long_running:
@@ -173,9 +173,11 @@ class RequestMetrics:
 
     @contextmanager
     def long_running(self, info: RequestInfo) -> Iterator[None]:
-        """Counts an answer that has no end yet, for as long as the context lasts (RecordLongRunning).
+        """Counts an answer that has not ended yet, for as long as the context lasts (RecordLongRunning).
 
-        What another server answers is not counted, as upstream's aggregator does not.
+        Answers of another server are not counted, as upstream's aggregator does not.
+
+
         """
         if not self._is_known(info):
             yield
@@ -192,7 +194,7 @@ class RequestMetrics:
             series.inc(-1)
 
     def labels(self, info: RequestInfo) -> tuple[str, ...]:
-        """Returns the label values of a request, without the code."""
+        """Values are in the order of _LABELS."""
         verb = _VERBS.get(info.verb) or _METHODS.get(info.verb, info.verb.upper())
         if self._connect_verb and info.is_resource and info.is_connection:
             verb = "CONNECT"
@@ -201,7 +203,6 @@ class RequestMetrics:
         return verb, info.group, info.version, info.resource, info.subresource, _scope(info), "apiserver"
 
     def render(self) -> bytes:
-        """Returns the text that a scraper reads."""
         for look in self.looks:
             look()
         self.access.look()
@@ -216,9 +217,10 @@ class RequestMetrics:
         return exposition(self.registry.collect(), self._version)
 
     def _fill_filters(self) -> None:
-        """Fills the times of filters (pkg/endpoints/filterlatency/filterlatency.go, 1.36).
+        """Times of filters (pkg/endpoints/filterlatency/filterlatency.go, 1.36).
 
         Of these only that of priority and fairness waits, for seats.
+
         """
         known, allowed = self.access.known, self.access.allowed
         seated = allowed + self.access.not_allowed
@@ -239,7 +241,7 @@ class RequestMetrics:
 
 
 class _KindSeries:
-    """Holds what is counted of the requests of one kind."""
+    """A figure that the kind does not have is None."""
 
     __slots__ = ("answered", "body", "duration", "labels", "size", "sli")
 

@@ -1,4 +1,4 @@
-"""Rules of metadata, for new objects and for changes.
+"""Metadata rules for new objects and for changes.
 
 Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go and core's own finalizer rule, about 1.36.
 """
@@ -19,7 +19,7 @@ STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
 _ONE_CONTROLLER = "Only one reference can have Controller set to true"
 _GRACE = "deletionGracePeriodSeconds"
-# What the client cannot give a new object (rest.WipeObjectMetaSystemFields).
+# Fields that the client cannot set on a new object (rest.WipeObjectMetaSystemFields).
 SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", _GRACE, "selfLink")
 _FROZEN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", _GRACE)
 
@@ -32,7 +32,7 @@ def validate_object_meta(
     *,
     core: bool = True,
 ) -> list[FieldError]:
-    """Validates the metadata of a new object. `core`: finalizers must be standard or qualified."""
+    """Finalizers must be standard or qualified if `core`."""
     errors = validate_object_name(meta, name_check, path)
     errors += _validate_namespace(meta.get("namespace") or "", namespaced, path)
     if (meta.get("generation") or 0) < 0:
@@ -44,7 +44,7 @@ def validate_object_meta(
 
 
 def validate_object_name(meta: Object, name_check: NameCheck, path: str = "metadata") -> list[FieldError]:
-    """Validates the name of a new object, and what it was generated from."""
+    """Includes the prefix that the name was generated from."""
     errors: list[FieldError] = []
     name, prefix = meta.get("name") or "", meta.get("generateName") or ""
     if prefix:
@@ -57,7 +57,7 @@ def validate_object_name(meta: Object, name_check: NameCheck, path: str = "metad
 
 
 def validate_object_meta_update(new: Object, old: Object, path: str = "metadata") -> list[FieldError]:
-    """Validates a change of metadata; takes over what may be left out (as upstream, in place)."""
+    """Takes over, in place as upstream, what an update may leave out."""
     _take_over(new, old)
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
@@ -87,7 +87,8 @@ def validate_object_meta_update(new: Object, old: Object, path: str = "metadata"
 
 def _take_over(new: Object, old: Object) -> None:
     """Takes over metadata that an update may leave out, and what it cannot unset once the object is being
-    deleted."""
+    deleted.
+    """
     if not new.get("uid") and old.get("uid"):
         new["uid"] = old["uid"]
     if new.get(_GRACE) is None and old.get(_GRACE) is not None:
@@ -98,7 +99,7 @@ def _take_over(new: Object, old: Object) -> None:
 
 
 def _same(after: str | int | None, before: str | int | None) -> bool:
-    """Returns whether values are the same; an empty text equals none, but zero seconds of grace do not."""
+    """An empty text equals none, but zero seconds of grace do not."""
     return (None if after == "" else after) == (None if before == "" else before)
 
 
@@ -172,15 +173,14 @@ def _validate_owner(reference: Object, path: str) -> list[FieldError]:
 
 
 def _shown_owner(reference: Object) -> Object:
-    """Returns a reference as Go writes it: fields in their order, the first four always."""
+    """Writes the reference as Go does: fields in their order, the first four always."""
     found = {name: reference.get(name) or "" for name in ("apiVersion", "kind", "name", "uid")}
     rest = ("controller", "blockOwnerDeletion")
     return {**found, **{name: reference[name] for name in rest if reference.get(name) is not None}}
 
 
 def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
-    """Checks finalizers of built-in kinds beyond the generic rules: one without a domain must be a
-    standard one."""
+    """Finalizers of built-in kinds must be standard ones if they have no domain, beyond the generic rules."""
     at = child(path, "finalizers")
     return [
         invalid(index(at, position), name, _NOT_STANDARD)
@@ -190,7 +190,7 @@ def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[F
 
 
 def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
-    """Checks a finalizer in a namespace's spec: qualified, and without a domain a standard one."""
+    """Finalizers in a namespace's spec must be qualified, and standard ones if they have no domain."""
     texts = names.qualified_name(name)
     if "/" not in name and name not in STANDARD_FINALIZERS:
         texts = [*texts, _NOT_STANDARD]
@@ -237,7 +237,7 @@ _PARTS: _Parts = (
 
 
 def manager_character_errors(manager: str, path: str) -> list[FieldError]:
-    """Returns an error per character of a field manager's name that cannot be printed; positions in bytes."""
+    """Each character that cannot be printed is one error; positions are in bytes."""
     errors, position = [], 0
     for char in manager:
         if not char.isprintable():

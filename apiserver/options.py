@@ -1,4 +1,4 @@
-"""Defines the options that one API server is started with."""
+"""Options that one API server is started with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class ServerOptions:
     storage_url: str = "sqlite://"
     bind_address: str = "127.0.0.1"
     secure_port: int = 0
-    shared_port: int = 0  # that all servers of a cluster listen on, beside their own; 0: none
+    shared_port: int = 0  # that all servers of a cluster listen on, besides their own; 0: none
     cert_dir: str | None = None  # for a certificate of its own, if none is given; empty: it keeps no files
     tls_cert_file: str = ""
     tls_private_key_file: str = ""

@@ -1,4 +1,4 @@
-"""Builds the way of a request through the server. The order below is the documentation."""
+"""Filters of a request, in their order."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ def build(
     fairness: Fairness | None = None,
     faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
-    """`handler` behind every filter; read from the bottom, the outermost, up."""
+    """Puts all filters around `handler`: the first here is the innermost."""
     handler = statuses.with_status_errors(handler)  # its errors are answers from here on
     handler = with_authorization(handler, authorizer, metrics.access)
     if fairness is not None:

@@ -1,4 +1,4 @@
-"""Builds an API server from its options, for calls in process or over a socket, and stops it in order."""
+"""API server: built from its options, for calls in process or over a socket, and stopped in order."""
 
 import asyncio
 import logging
@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 class APIServer:
-    """A server over a store. `handle` is the whole pipeline, `services` what is behind it."""
+    """`handle` is the whole pipeline; `services` are the parts that it uses."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class APIServer:
         services.metrics.looks.append(state.look)
 
     def _fairness(self) -> Fairness | None:
-        """Priority and fairness; None where the limits or its gate are off, and only the limits count."""
+        """None where the limits or the gate of priority and fairness are off; then only the limits count."""
         options, services = self.options, self.services
         total = options.max_requests_inflight + options.max_mutating_requests_inflight
         if not total or not services.features.requests.fairness:
@@ -176,7 +176,7 @@ class APIServer:
 
     def _add_checks(self) -> None:
         health, lifetime, event_log = self.services.health, self.services.lifetime, self.services.log
-        health.add("ping", lambda: True)  # that it answers is all it says, as upstream
+        health.add("ping", lambda: True)  # True if the server answers at all, as upstream
         health.add("log", lambda: True)  # of messages: they go to standard error and are not buffered
         health.add("etcd", lambda: event_log.healthy)
         health.add("etcd-readiness", lambda: event_log.healthy, ("readyz",))
@@ -186,12 +186,12 @@ class APIServer:
         health.add("shutdown", lambda: not lifetime.stopping.is_set(), ("readyz",))
 
     async def dispatch(self, request: Request) -> Response:
-        """Serve a request of the server's own: no filters but its user must be set."""
+        """Serves a request of the server's own, without filters: its user must be set."""
         self.services.metrics.self_requested(request.info)
         return await self._dispatcher.dispatch(request)
 
     async def start(self) -> None:
-        """Listen, and make what a fresh cluster has; ready when this returns."""
+        """Listens, and creates the objects of a fresh cluster; ready when this returns."""
         options, environment = self.options, self.services.environment
         await self._listen()
         await self.bootstrap()
@@ -220,7 +220,7 @@ class APIServer:
         await bootstrap.keep(self.services, self.dispatch, self.options, self.port)
 
     async def _go_on_making(self) -> None:
-        """Try until nothing is refused any more: what a cluster has by itself nobody else makes."""
+        """Tries until nothing is refused any more: no other component creates these objects."""
         wakeups, done = Wakeups(), False
         while not done:
             wakeups.begin()
@@ -234,18 +234,21 @@ class APIServer:
         self.services.address = f"{options.advertise_address}:{self.port}"
 
     async def stop(self) -> None:
-        """Stop accepting, end watches, let what is under way finish; the store stays open.
+        """Stops accepting, ends watches, lets requests under way finish; the store stays open.
 
-        Connections are told first, else clients whose watch ends begin another one on the same connection.
+        Connections are finished first, else clients whose watch ends begin another one on the same
+        connection.
+
+
         """
         self.listener.finish()
         await self.end()
-        self.services.lifetime.stop()  # watches that were asked for before and have begun since
+        self.services.lifetime.stop()  # watches that have begun since, of earlier requests
         await self.listener.close(self.options.shutdown_grace_seconds)
         await self._record("stopped")
 
     async def end(self) -> None:
-        """End watches and duties: all the stopping that a server needs that is only called in process."""
+        """Ends watches and duties. A server that is only called in process needs no more to stop."""
         self.services.lifetime.stop()
         if self.faults is not None:
             await self.faults.stop()
@@ -317,7 +320,7 @@ def _request_headers(options: ServerOptions) -> RequestHeaders:
 
 
 async def _starts(server: APIServer, stop: asyncio.Event) -> bool:
-    """Start the server; False if it is to stop before it has started."""
+    """False if the server is to stop before it has started."""
     starting, stopping = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -337,7 +340,7 @@ async def serve(
     machine: ServerMachine,
     opened: Callable[[], None] = lambda: None,
 ) -> None:
-    """Open the storage, call `opened`, serve until `stop` is set, and shut down in order."""
+    """Opens the storage, calls `opened`, serves until `stop` is set, and shuts down in order."""
     from kubeskew.apiserver.storage.store import CachedStore
 
     event_log = await machine.storage.log(options.storage_url, environment.clock)

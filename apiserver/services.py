@@ -1,7 +1,7 @@
-"""Holds the parts of one server together, for what builds and runs it.
+"""Parts of one server, for the code that builds and runs it.
 
-What a folder needs of the server stands there as a protocol (`services.py`, in registry/requests `scope.py`);
-Services has all of it, and nothing below imports this module.
+Each folder has a protocol of the parts that it needs (`services.py`, in registry/requests `scope.py`);
+Services implements all of them, and nothing below imports this module.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _REGISTRIES_MAX = 5_000
 
 @dataclass(slots=True)
 class Services:
-    """Built once per server; the table may change while it runs, everything else stays."""
+    """Built once per server; while it runs, only the table changes."""
 
     name: str
     environment: Environment
@@ -64,12 +64,12 @@ class Services:
     service_resolver: ServiceResolver
     webhooks: WebhookClient
     registered: DerivedFromStore[Registered]  # APIServices
-    remote_lists: dict[tuple[str, str], Object] = field(default_factory=dict)  # what remote servers serve
+    remote_lists: dict[tuple[str, str], Object] = field(default_factory=dict)  # of remote servers
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     nodes: NodeConnections = field(init=False)
     serves_logs: bool = False  # at /logs
-    address: str = ""  # host and port, as discovery tells clients
+    address: str = ""  # host and port, for clients of discovery
     front_proxy_client: tuple[str, str] | None = None  # files of certificate and key, for extension servers
     encoded_events: TwoGenerationCache[tuple[int, str, Form], bytes] = field(
         default_factory=lambda: TwoGenerationCache(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
@@ -82,11 +82,11 @@ class Services:
         return self.metrics.policies
 
     def definition(self, name: str) -> Schema | None:
-        """Returns a built-in type that is no resource, by its OpenAPI name."""
+        """Built-in types that are no resources go by their OpenAPI name."""
         return self.definitions.get(name)
 
     def registry(self, resource: Resource) -> Registry:
-        """Returns the registry of a resource; the versions of a built-in one share theirs."""
+        """The versions of a built-in resource share their registry."""
         hub = self.codec.hub(resource)
         key = hub.storage_resource, hub.version if hub.custom else ""
         registry = self.registries.get(key)
@@ -97,7 +97,6 @@ class Services:
         return registry
 
     def core_object(self, plural: str, namespace: str, name: str) -> Object | None:
-        """Returns an object of the core group, None if there is none."""
         resource = self.table.resource("", "v1", plural)
         if resource is None:
             return None
@@ -113,5 +112,5 @@ class Services:
         await generic_delete.delete(registry, name, {}, write)
 
     async def write_used_quota(self, quota: Object, used: dict[str, str]) -> None:
-        """Stores what is used if the quota is still at the revision it has here; raises 404, 409, 422."""
+        """Stores `used` if the quota is still at the revision given; raises 404, 409, 422."""
         await write_used(self, quota, used)

@@ -1,4 +1,5 @@
-"""Counts what is there when somebody looks: objects, addresses and ports, what other servers can be reached.
+"""Metrics of the state at the time they are read: objects, addresses and ports, availability of other
+servers.
 
 Sources, 1.36: k8s.io/apiserver/pkg/storage/{etcd3,cacher}/metrics/metrics.go,
 kube-aggregator/pkg/apiserver/metrics.go, pkg/registry/core/service/{ipallocator,portallocator}/metrics.go.
@@ -21,7 +22,7 @@ from kubeskew.apiserver.unreadable import known_object
 from kubeskew.apiserver.watch_cache_features import has_watch_cache
 
 _API_SERVICES = "apiservices.apiregistration.k8s.io"
-# Counters of what this server has no part for that could count: they stand at zero, as upstream's do where
+# Counters of parts that this server does not have: they stand at zero, as upstream's do where
 # nothing is configured or goes wrong (audit policies, encryption at rest, tokens in Secrets that are made by
 # themselves, discovery among servers of several versions, the repair of node ports, declarative validation
 # that is compared with the other, plugins that are run for credentials).
@@ -40,8 +41,6 @@ _ZEROS = {
 
 
 class StateServices(Protocol):
-    """Gives what is counted."""
-
     environment: Environment
     table: ComposedTable
     store: Store
@@ -104,7 +103,7 @@ class StateMetrics:
         self._free_ports = families.gauges(f"{prefix}_available_ports", "Node ports that no service has.")
 
     def look(self) -> None:
-        """Brings the series up to date; those of what is gone end (upstream: DeleteStoreStats)."""
+        """Brings the series up to date; those of deleted objects end (upstream: DeleteStoreStats)."""
         for gauges in (*self._objects, self._sizes, self._revision, self._unavailable):
             gauges.clear()
         for resource in self._resources():
@@ -118,7 +117,7 @@ class StateMetrics:
             self._unavailable.at(name=service["metadata"]["name"]).value = float(not available)
 
     def _resources(self) -> Iterator[str]:
-        """Yields the resources that this server stores, as others cannot be watched."""
+        """Only resources that this server stores can be watched."""
         table = self._services.table
         versions = ((group, version) for group, found in table.groups() for version in found)
         yield from sorted(
@@ -165,7 +164,7 @@ class StateMetrics:
 
 
 def _file_of(storage_url: str) -> Path | None:
-    """Returns the file of a log in SQLite; others do not tell how large they are."""
+    """None for other databases than SQLite: they do not report their size."""
     scheme, _, path = storage_url.partition("://")
     name = path.partition("?")[0].removeprefix("/")
     return Path(name) if scheme.startswith("sqlite") and name else None

@@ -1,8 +1,8 @@
-"""Words the errors about stored objects that cannot be read, as upstream's decoders and its store do.
+"""Errors about stored objects that cannot be read, in the words of upstream's decoders and store.
 
 Without the gate AllowUnsafeMalformedObjectDeletion an answer is the decoder's error, with it the store's,
 which names the key and may be ignored by a deletion. Damaged bytes are as upstream's encrypted ones that do
-not decrypt ("not transformable"); what is no object of a known kind is "not decodable".
+not decrypt ("not transformable"); bytes that are no object of a known kind are "not decodable".
 
 Source: k8s.io/apiserver/pkg/storage/errors.go and storage/etcd3/corrupt_obj_deleter.go, 1.36 and 1.37.
 """
@@ -28,7 +28,7 @@ _TOO_MANY = "too many errors, the list is truncated"
 
 
 class UnreadableError(StatusError):
-    """A stored object that cannot be read: 500, with the text of what refused it."""
+    """The object cannot be read: 500, with the decoder's text."""
 
     def __init__(self, text: str, *, altered: bool = False) -> None:
         wrapped = f"Internal error occurred: {text}" if altered else text
@@ -39,13 +39,13 @@ class UnreadableError(StatusError):
         self.altered = altered
 
     def at(self, revision: int) -> str:
-        """Returns the error as the store tells it."""
+        """Upstream's store itself has these words."""
         what = "data from the storage is not transformable" if self.altered else "object not decodable"
         return f"{what} revision={revision}: {self.text}"
 
 
 def decoded(value: bytes) -> Object:
-    """Returns the object that stored bytes hold. Raises UnreadableError."""
+    """Raises UnreadableError."""
     if value == DAMAGED:
         raise UnreadableError(_ALTERED, altered=True)
     try:
@@ -58,19 +58,19 @@ def decoded(value: bytes) -> Object:
         missing = "apiVersion" if isinstance(obj.get("kind"), str) else "Kind"
         raise UnreadableError(f"Object '{missing}' is missing in '{value.decode()}'")
     if not isinstance(obj.get("metadata"), dict) or not isinstance(obj["metadata"].get("name"), str):
-        raise UnreadableError(f"the metadata is missing in '{value.decode()}'")  # of nobody's making
+        raise UnreadableError(f"the metadata is missing in '{value.decode()}'")  # not written by servers
     return obj
 
 
 def stored_object(value: bytes, revision: int) -> Object:
-    """Returns the object that stored bytes hold, with its resourceVersion. Raises UnreadableError."""
+    """Sets resourceVersion. Raises UnreadableError."""
     obj = decoded(value)
     obj["metadata"]["resourceVersion"] = str(revision)
     return obj
 
 
 def _refusal(value: bytes) -> str:
-    """Returns the words of Go's decoder."""
+    """The words are those of Go's decoder."""
     try:
         parsed = decoder.parse(value, "application/json").value
     except ValueError as error:
@@ -79,10 +79,9 @@ def _refusal(value: bytes) -> str:
 
 
 def object_of(entry: Entry) -> Object:
-    """Returns the object of an entry as it is stored, with its resourceVersion. Raises UnreadableError with
-    its key.
+    """Sets resourceVersion. Raises StatusError (500) with the key.
 
-    For what is read on the way to something else: its own readers know the key.
+    For objects that are read on the way to something else: other readers know the key.
     """
     try:
         return stored_object(entry.value, entry.revision)
@@ -92,7 +91,7 @@ def object_of(entry: Entry) -> Object:
 
 
 def known_object(entry: Entry) -> Object | None:
-    """Returns the entry's object as `object_of`, or logs that it cannot be read and returns None."""
+    """Logs an object that cannot be read, and returns None."""
     try:
         return object_of(entry)
     except StatusError as error:
@@ -101,7 +100,6 @@ def known_object(entry: Entry) -> Object | None:
 
 
 def corrupt(path: str, error: UnreadableError, revision: int) -> str:
-    """Returns the text of the store's own error."""
     return (
         f"StorageError: corrupt object, Code: 7, Key: {path}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: {error.at(revision)}"
@@ -111,7 +109,7 @@ def corrupt(path: str, error: UnreadableError, revision: int) -> str:
 def failed_list(
     resource: GroupResource, errors: Iterable[tuple[str, UnreadableError, int]], features: RequestFeatures
 ) -> StatusError:
-    """Returns the answer to a list of which some objects cannot be read: (path, error, revision) of each."""
+    """Answers a list of which some objects cannot be read; `errors` are (path, error, revision) of each."""
     unreadable = list(errors)
     causes: list[Object] = [
         {
@@ -133,15 +131,13 @@ def failed_list(
 
 
 def deleted_unread(error: UnreadableError, revision: int) -> StatusError:
-    """Returns the error of a watch that would tell of the deletion of an object that cannot be read."""
+    """A watch ends with it at the deletion of an object that cannot be read."""
     text = f"saw a DELETED event, but object data is corrupt - {error.at(revision)}"
     return StatusError(500, READ_ERROR, text)
 
 
 def stored_path(resource: GroupResource, key: Key, *, custom: bool) -> str:
-    """Returns the key in upstream's store; some kinds have names of their own there, which are
-    left out here.
-    """
+    """Builds the key in upstream's store, without the other names that some kinds have there."""
     place = resource.resource
     if custom:
         place = f"{resource.group}/{place}"

@@ -1,4 +1,4 @@
-"""Defines the identity that authentication finds and that authorization, admission and strategies read."""
+"""Identity that authentication finds and that authorization, admission and strategies read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +20,7 @@ class User:
 
 
 def authenticated(groups: Sequence[str]) -> tuple[str, ...]:
-    """Returns the groups of somebody who proved who they are; who names either of the two already
-    gets none.
-    """
+    """Users that have one of the two groups already get no other."""
     known = AUTHENTICATED_GROUP in groups or UNAUTHENTICATED_GROUP in groups
     return tuple(groups) if known else (*groups, AUTHENTICATED_GROUP)
 

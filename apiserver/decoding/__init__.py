@@ -1,1 +1,1 @@
-"""Decodes the bodies of requests into objects: JSON, YAML and protobuf."""
+"""Decoding of request bodies into objects: JSON, YAML and protobuf."""

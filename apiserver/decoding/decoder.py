@@ -1,7 +1,7 @@
-"""Decodes the body of a request: JSON, YAML or protobuf, typed along the schema, strict on demand.
+"""Decoding of a request body: JSON, YAML or protobuf, typed along the schema, strict on demand.
 
-What comes out is normalised and in the version it was sent in; defaults and conversion follow. Errors are the
-400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
+Objects are normalised and stay in the version they were sent in; defaults and conversion follow. Errors are
+the 400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from kubeskew.apiserver.structuralschema.model import structural_of
 from kubeskew.apiserver.structuralschema.objects import CoercionError
 
 MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
-MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254
+MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; orjson writes 254
 SUMMARY_BYTES = 30
 _HEAD = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -33,9 +33,10 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # the name of upstream's scheme i
 
 
 class Parsed(NamedTuple):
-    """A body as a JSON value. An object with a repeated key is a `shapes.Repeated`.
+    """A body as a JSON value. An object with a repeated key is a `decode_errors.Repeated`.
 
     `duplicates` are strict errors that the format itself found (YAML).
+
     """
 
     value: Any
@@ -43,7 +44,9 @@ class Parsed(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """An object as sent, normalised; `warnings` are texts for Warning headers (validation "Warn")."""
+    """The object is as it was sent, but normalised; `warnings` are texts for Warning headers (validation
+    "Warn").
+    """
 
     object: Object
     warnings: list[str]
@@ -58,9 +61,7 @@ def is_yaml(content_type: str) -> bool:
 
 
 def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parsed:
-    """Returns the JSON value of a JSON or YAML body, or protobuf of `schema`; raises ValueError with Go's
-    text.
-    """
+    """Protobuf is read along `schema`. Raises ValueError with Go's text."""
     if schema is not None and protobuf.is_protobuf(content_type):
         return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
     try:
@@ -77,7 +78,7 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
 
 
 def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
-    """Raise ValueError if a JSON value is nested too deep."""
+    """Raises ValueError if a JSON value is nested too deep."""
     if nests_deeper_than(value, limit):
         raise ValueError("exceeded max depth")
 
@@ -107,10 +108,11 @@ def _repeated(body: bytes) -> Any:
 
 
 def _may_repeat_keys(body: bytes, value: Any) -> bool:
-    """Decides whether a key may have been given twice: every key is followed by `":`, and so are few other
-    things.
+    """Compares how often `":` stands in the body and in what the parser kept: every key is followed by it,
+    and so is little else.
 
     What the parser kept has as many of these as the body, unless keys were lost (or written unusually).
+
     """
     if b"\\u0022" in body or b'" :' in body or b'"\t:' in body or b'"\n:' in body or b'"\r:' in body:
         return True
@@ -125,10 +127,11 @@ def decode(
     validation: str = "Warn",
     schema: Schema | None = None,
 ) -> Decoded:
-    """Returns the object in `body`, which must be of the kind of `resource`; raises StatusError (400).
+    """Refuses a body of another kind than that of `resource`, or one that cannot be read (StatusError, 400).
 
     `validation` is the request's fieldValidation: Strict, Warn or Ignore. `schema` is needed for subresources
     whose kind is no resource (Scale, Eviction, Binding).
+
     """
     expected = resource.gvk
     envelope: protobuf.Envelope | None = None
@@ -168,7 +171,7 @@ def decode(
 
 
 def _keep_raw_fields(value: Any, body: bytes, content_type: str, schema: Schema) -> None:
-    """Has the raw fields of a body keep their bytes; YAML is made JSON first, as Go writes a map."""
+    """Raw fields of a body keep their bytes; YAML is made JSON first, with Go's order of keys."""
     raw = raw_fields(schema)
     if raw is None or not isinstance(value, dict):
         return
@@ -179,7 +182,7 @@ def _keep_raw_fields(value: Any, body: bytes, content_type: str, schema: Schema)
 
 
 def unreadable(error: ValueError, content_type: str) -> str:
-    """Returns the error of a body whose kind cannot be read; only the JSON serializer adds the subject."""
+    """Only the JSON serializer adds the subject to the error of a body whose kind cannot be read."""
     if is_yaml(content_type) or protobuf.is_protobuf(content_type):
         return str(error)
     return f"couldn't get version/kind; json parse error: {error}"
@@ -196,7 +199,7 @@ def _read_message(envelope: protobuf.Envelope, gvk: GroupVersionKind, kind: str,
 
 
 def keep_reset(sent: Object, obj: Object) -> None:
-    """Give `obj` back the empty list of managers that asks to forget all of them."""
+    """Gives `obj` back the empty list of managers that asks to forget all of them."""
     metadata = sent.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") == [] and "metadata" in obj:
         obj["metadata"]["managedFields"] = []
@@ -210,9 +213,11 @@ def decode_value(
     *,
     structural: Structural | None = None,
 ) -> Decoded:
-    """Returns the typed part of `decode`, for a value that is already parsed (a patched object, for example).
+    """Does the typed part of `decode`, for a value that is already parsed (a patched object, for example).
 
-    `structural` is what a custom resource may be: it is pruned along that, not typed along its schema.
+    A custom resource is pruned along `structural`, not typed along its schema.
+
+
     """
     value = {} if parsed.value is None else parsed.value
     try:
@@ -248,7 +253,6 @@ def decode_value(
 
 
 def lines(warnings: Sequence[str]) -> list[str]:
-    """Returns every line of what is wrong as a warning of its own."""
     if not warnings:
         return []
     from kubeskew.apimachinery.golang import yaml_body
@@ -262,14 +266,12 @@ def _metadata(schema: Schema) -> Schema | None:
 
 
 def _has_repeated(value: Any) -> bool:
-    """Decides whether the slow parser made the value: it marks the outermost object whenever any
-    key repeats.
-    """
+    """Only the slow parser makes `Repeated`; it marks the outermost object when any key repeats."""
     return isinstance(value, decode_errors.Repeated)
 
 
 def head_error(value: Object) -> str | None:
-    """Returns the error of an object's apiVersion and kind, None if they can be read."""
+    """None if apiVersion and kind can be read."""
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name), str | None):
             what = decode_errors.found(value[name])
@@ -280,7 +282,7 @@ def head_error(value: Object) -> str | None:
 
 
 def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersionKind:
-    """apiVersion and kind of the body, each from the request where the body is silent."""
+    """Takes apiVersion and kind from the request where the body has none."""
     if value is None:
         return expected
     if not isinstance(value, dict):
@@ -298,7 +300,7 @@ def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersio
 
 
 def _custom_kind(value: Object, expected: GroupVersionKind, body: bytes, validation: str) -> GroupVersionKind:
-    """apiVersion and kind of a custom resource, which must both be there; another kind is found out later."""
+    """Requires both apiVersion and kind of a custom resource; another kind is refused later."""
     api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
     text = body.decode(errors="replace")
     if not kind:
@@ -322,12 +324,10 @@ def _other_version(api_version: str, expected: GroupVersionKind) -> StatusError:
 
 
 def missing_version(text: bytes) -> str:
-    """Returns the error for an object whose apiVersion ends with its slash."""
     return f"Object 'apiVersion' is missing in '{text.decode(errors='replace')}'"
 
 
 def no_object(value: Any) -> str:
-    """Returns the error for a JSON value that is no object and so has no kind."""
     if value is None:
         return "Object 'Kind' is missing in 'null'"
     why = f"json: cannot unmarshal {decode_errors.found(value)} into Go value of type {_HEAD}"
@@ -348,7 +348,7 @@ def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table:
 
 
 def is_registered(gvk: GroupVersionKind, table: ResourceTable) -> bool:
-    """Decides whether upstream's scheme has the kind: a resource's, or a list of them."""
+    """Kinds in upstream's scheme are those of resources and of their lists."""
     return any(
         table.by_kind(*gvk[:2], kind) is not None for kind in (gvk.kind, gvk.kind.removesuffix("List"))
     )
@@ -359,19 +359,18 @@ def _unregistered(gvk: GroupVersionKind) -> str:
 
 
 def cannot_handle(gvk: GroupVersionKind, kind: str, why: str) -> StatusError:
-    """400: the body's kind was read, the rest of it does not work."""
     return bad_request(f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {kind}: {why}')
 
 
 def unrecognized(kind: str, why: str, body: bytes) -> StatusError:
-    """400: not even the body's kind could be read."""
+    """Even the body's kind could not be read, which is another 400 than that of `cannot_handle`."""
     return bad_request(
         f"the object provided is unrecognized (must be of type {kind}): {why} ({summary(body)})"
     )
 
 
 def summary(body: bytes) -> str:
-    """Returns the beginning of a body, as text if it looks like JSON, else in hexadecimal."""
+    """At most 30 bytes are shown: as text if the body looks like JSON, else in hexadecimal."""
     if not body:
         return "<empty>"
     end = " ..." if len(body) > SUMMARY_BYTES else ""

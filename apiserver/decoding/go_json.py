@@ -17,9 +17,10 @@ _LEAST, _MOST = 1e-6, 1e21  # what is written without an exponent
 
 
 def load_repeated(body: bytes) -> Any:
-    """`body` parsed slowly, as Go does: not Unicode becomes U+FFFD, of repeated keys the last counts.
+    """Parses slowly, as Go does: not Unicode becomes U+FFFD, of repeated keys the last counts.
 
     If any object repeats a key, the outermost object is a `Repeated` too, as a mark. `body` must be JSON.
+
     """
     met: list[Repeated] = []
 
@@ -45,7 +46,7 @@ def load_repeated(body: bytes) -> Any:
 
 
 def _integer(text: str) -> int | float:
-    """Reads an integer as the fast parser: one beyond 64 bits is a float."""
+    """Integers beyond 64 bits become floats, as with the fast parser."""
     if len(text) > _INTEGER_DIGITS:
         return float(text)
     value = int(text)
@@ -61,7 +62,9 @@ def _clean(text: str) -> str:
 
 
 def _clean_strings(value: Any) -> Any:
-    """Lone surrogates and infinities have no place in what is stored. Changes `value` in place."""
+    """Lone surrogates are replaced and infinities refused: neither can be stored. Changes `value` in
+    place.
+    """
     if isinstance(value, str):
         return _clean(value)
     if isinstance(value, list):
@@ -75,14 +78,13 @@ def _clean_strings(value: Any) -> Any:
 
 
 def _inside(value: Any) -> Iterable[Any]:
-    """Returns the values in an object or list, values that later ones took the place of included."""
     if isinstance(value, Repeated):
         return [item for _, item in value.pairs]
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _openings(value: Any) -> float:
-    """No fewer than there are objects and lists inside each other; counted where the value is written."""
+    """Objects and lists in `value` nest no deeper than this; it is counted in the value's JSON."""
     try:
         written = orjson.dumps(value)
     except TypeError:  # too deep, or no JSON
@@ -91,9 +93,7 @@ def _openings(value: Any) -> float:
 
 
 def nests_deeper_than(value: Any, limit: int) -> bool:
-    """Decides whether objects and lists in `value` are more than `limit` inside each other; needs
-    no stack.
-    """
+    """Needs no stack: it goes through the value level by level."""
     if not isinstance(value, Repeated) and _openings(value) <= limit:
         return False
     level = [value]
@@ -105,7 +105,6 @@ def nests_deeper_than(value: Any, limit: int) -> bool:
 
 
 def escaped(text: str) -> str:
-    """JSON with the characters escaped that HTML and JavaScript take for their own."""
     for char, escape in _HTML.items():
         if char in text:
             text = text.replace(char, escape)
@@ -113,7 +112,7 @@ def escaped(text: str) -> str:
 
 
 def text_of(value: Any) -> str:
-    """`json.Marshal` of a JSON value."""
+    """Writes JSON as Go's `json.Marshal` does."""
     if isinstance(value, dict):
         return f"{{{','.join(f'{text_of(key)}:{text_of(value[key])}' for key in sorted(value))}}}"
     if isinstance(value, list):
@@ -126,7 +125,7 @@ def text_of(value: Any) -> str:
 
 
 def float_text(value: float) -> str:
-    """Returns a finite float64: 1e-7, 0.000001, 100000000000000000000, 1e+21."""
+    """Writes a finite float64 as Go does: 1e-7, 0.000001, 100000000000000000000, 1e+21."""
     if value == 0:
         return "0" if math.copysign(1, value) > 0 else "-0"
     if _LEAST <= abs(value) < _MOST:

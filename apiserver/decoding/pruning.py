@@ -28,10 +28,12 @@ _COLLECTIONS: Final = (Kind.LIST, Kind.MAP)
 def coerce(
     value: Object, structural: Structural, metadata: Schema | None, *, drop_invalid: bool = False
 ) -> tuple[Object, list[str]]:
-    """Returns the pruned copy of a custom resource, and what was dropped: `unknown field "a.b"`.
+    """Copies and prunes a custom resource, and lists what was dropped: `unknown field "a.b"`.
 
     Raises WrongShape for metadata that does not fit, CoercionError for that of an embedded resource unless
-    `drop_invalid`, as it is with what is stored: there numbers are as they are written again, too.
+    `drop_invalid`. Stored objects are read with `drop_invalid`; their numbers are as they are written again.
+
+
     """
     copied = as_written if drop_invalid else _copied
     kept: Object = {name: copied(item) for name, item in value.items() if name != _META}
@@ -52,7 +54,7 @@ def coerce(
 
 
 def duplicates(value: Any, path: str = "") -> Iterator[str]:
-    """`duplicate field "a.b"` for every key given twice, in the order of the document."""
+    """Each key given twice is a `duplicate field "a.b"`, in the order of the document."""
     if isinstance(value, list):
         for position, item in enumerate(value):
             yield from duplicates(item, index(path, position))
@@ -65,7 +67,7 @@ def duplicates(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _copied(value: Any) -> Any:
-    """Returns a copy as Go holds it: numbers have 64 bits."""
+    """Numbers beyond 64 bits become floats, as Go holds them."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -74,7 +76,7 @@ def _copied(value: Any) -> Any:
 
 
 def forget_empty_lists(obj: Any, schema: Schema) -> None:
-    """Make null, in place, what is empty in `obj` and always written."""
+    """Makes null, in place, what is empty in `obj` and always written."""
     walk = None if schema.name.startswith(_JSON_STORED) else _walk_of(schema)
     if walk is not None:
         walk(obj)
@@ -82,7 +84,6 @@ def forget_empty_lists(obj: Any, schema: Schema) -> None:
 
 @lru_cache(maxsize=4096)
 def _walk_of(schema: Schema) -> _Walk | None:
-    """Returns the walk to the fields in question; None where a schema has none, as most."""
     if schema.items is not None:
         inner = _walk_of(schema.items)
         return None if inner is None else _each(inner, schema.kind)

@@ -1,4 +1,4 @@
-"""Classifies requests: the flow schema of each, and with it the priority level.
+"""Classification of requests: the flow schema of each, and with it the priority level.
 
 Source: k8s.io/apiserver/pkg/util/flowcontrol/{rule,formatting}.go and match in apf_controller.go, 1.36.
 """
@@ -19,9 +19,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Holds the place of a request. `level` is the priority level's name, `headers` tell both to
-    the client.
-    """
+    """`level` is the priority level's name; `headers` has the uids of schema and level, for the client."""
 
     schema: str
     level: str
@@ -33,7 +31,7 @@ _Rule = tuple[Flow, Mapping[str, Any]]
 
 
 class Classifier:
-    """Flow schemas in their order; the first that matches counts."""
+    """The first flow schema that matches counts, in their order."""
 
     def __init__(self, schemas: Iterable[Object], levels: Mapping[str, Object]) -> None:
         ordered = sorted(
@@ -49,11 +47,10 @@ class Classifier:
         self._of_users = TwoGenerationCache(_REMEMBERED)
 
     def classify(self, user: User, info: RequestInfo) -> Flow | None:
-        """Returns the flow of a request, None where no schema matches."""
         return next((flow for flow, rule in self._rules_of(user) if _matches(rule, info)), None)
 
     def _rules_of(self, user: User) -> list[_Rule]:
-        """Returns the rules that have the user as a subject: few of all, and the same for each request."""
+        """Rules with the user as a subject are few of all, and the same for each request: they are cached."""
         key = user.name, user.groups
         found = self._of_users.get(key)
         if found is None:

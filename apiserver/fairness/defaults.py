@@ -1,4 +1,4 @@
-"""Makes the flow schemas and priority levels that every cluster begins with.
+"""Flow schemas and priority levels that every cluster begins with.
 
 Source: k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go, 1.36.
 """
@@ -129,7 +129,7 @@ _OLD_SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
 
 
 def levels(version: str) -> Iterator[tuple[str, Object]]:
-    """Yields the priority levels, with the path each is posted to."""
+    """Each comes with the path that it is posted to."""
     exempt = {"lendablePercent": 0, "nominalConcurrencyShares": 0}
     yield _made(version, "PriorityLevelConfiguration", "exempt", {"type": "Exempt", "exempt": exempt})
     for name, (shares, lendable, queuing) in _LEVELS.items():

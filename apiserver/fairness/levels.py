@@ -1,7 +1,7 @@
-"""Priority levels: each runs so many requests at once, queues the others, and borrows seats.
+"""Priority levels: each runs as many requests at once as it has seats, queues the others, and borrows seats.
 
-How many seats a level has follows every ten seconds from what the levels could use of late. Every request
-takes one seat; upstream also weighs lists and what a write means for watchers.
+Every ten seconds the seats are shared out again by what the levels could use of late. Every request takes one
+seat; upstream also weighs lists and what a write means for watchers.
 
 Sources: k8s.io/apiserver/pkg/util/flowcontrol/{apf_controller.go, conc_alloc.go} and
 fairqueuing/integrator.go, 1.36 (KEP-1040); pkg/util/flowcontrol/apf_controller.go and fairqueuing/queueset,
@@ -28,9 +28,11 @@ _PERIOD_SECONDS = 10.0  # after which seats are shared out by demand again
 
 
 class Occupancy:
-    """Counts requests that run and that wait, and for how long there were so many of them.
+    """Counts requests that run and that wait, and how long each pair of numbers lasted.
 
     Seconds are those of a monotonic clock. A state that lasted for no time at all counts, too.
+
+
     """
 
     __slots__ = ("_queued", "_since", "_unqueued", "running", "waiting")
@@ -42,7 +44,7 @@ class Occupancy:
         self._queued: dict[Usage, float] = {}  # seconds in which something waited
 
     def begin(self, now: float) -> None:
-        """Notes that one more runs. This and `end` are what each request costs."""
+        """Runs for each request, as `end` does: both must be cheap."""
         running = self.running
         if self.waiting:
             self._pass(now)
@@ -54,7 +56,6 @@ class Occupancy:
             self._unqueued.append(0.0)
 
     def end(self, now: float) -> None:
-        """Notes that one fewer runs."""
         running = self.running
         if self.waiting:
             self._pass(now)
@@ -64,14 +65,13 @@ class Occupancy:
         self.running = running - 1
 
     def wait(self, now: float, change: int = 1) -> None:
-        """Notes that one more waits, or one fewer."""
+        """`change` is 1 or -1."""
         self._pass(now)
         self.waiting += change
         if self.waiting:
             self._queued.setdefault((self.running, self.waiting), 0.0)
 
     def _pass(self, now: float) -> None:
-        """Adds the time that has passed to what there was."""
         if now <= self._since:
             return
         lasted, self._since = now - self._since, now
@@ -82,12 +82,12 @@ class Occupancy:
             self._unqueued[self.running] += lasted
 
     def until(self, now: float) -> Mapping[Usage, float]:
-        """Returns the seconds of each state up to now."""
+        """Values are the seconds that each state has lasted up to now."""
         self._pass(now)
         return {(running, 0): seconds for running, seconds in enumerate(self._unqueued)} | self._queued
 
     def restart(self, now: float) -> Mapping[Usage, float]:
-        """Returns the seconds of each state up to now, and sums up anew."""
+        """Does as `until`, and begins the sums again at zero."""
         ended = self.until(now)
         self._unqueued = [0.0] * (self.running + 1)
         self._queued = {(self.running, self.waiting): 0.0} if self.waiting else {}
@@ -95,7 +95,7 @@ class Occupancy:
 
 
 class Demand(NamedTuple):
-    """Says how many seats a level could use: in the last period, and in the long run (`smoothed`)."""
+    """`average`, `deviation` and `most` are seats of the last period, `smoothed` those of the long run."""
 
     average: float = 0.0
     deviation: float = 0.0
@@ -103,7 +103,7 @@ class Demand(NamedTuple):
     smoothed: float = 0.0
 
     def after(self, period: Mapping[Usage, float], times: int = 1) -> "Demand":
-        """Returns the demand after a period, or after several that were alike."""
+        """Smooths over one period, or over `times` that were alike."""
         most = max(map(sum, period))
         seconds = sum(period.values())
         if seconds <= 0:
@@ -118,7 +118,7 @@ class Demand(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Holds the seats that a level has by its shares, never lends, and has at most."""
+    """A level has `nominal` seats by its shares, never lends `lower` of them, and has at most `upper`."""
 
     nominal: int
     lower: int
@@ -126,22 +126,22 @@ class Bounds(NamedTuple):
     exempt: bool = False  # all get a seat at once
 
     def least(self, demand: Demand) -> int:
-        """Returns the seats that a level keeps while it has used them of late."""
         return max(self.lower, demand.most if self.exempt else min(self.nominal, demand.most))
 
 
 class Allotment(NamedTuple):
-    """Says how many seats each level has for the next period, and what it was after."""
+    """Levels get `seats` for the next period; `targets` are those that they should have by their demand."""
 
     seats: Mapping[str, int]
     targets: Mapping[str, float]
-    fair_share: float  # what of their target levels get that no bound holds
+    fair_share: float  # of their targets, for levels that no bound holds
 
 
 def allot(levels: Sequence[tuple[str, Bounds, Demand]], old: Mapping[str, int]) -> Allotment:
-    """Shares out the sum of nominal seats: what exempt levels use first, then the others by demand.
+    """Shares out the sum of nominal seats: exempt levels come first, then the others by demand.
 
     Where the allocation is impossible, each keeps what it has (`old`).
+
     """
     limited = [(name, bounds, demand) for name, bounds, demand in levels if not bounds.exempt]
     seats = {name: bounds.least(demand) for name, bounds, demand in levels if bounds.exempt}
@@ -172,18 +172,17 @@ def allot(levels: Sequence[tuple[str, Bounds, Demand]], old: Mapping[str, int]) 
 
 
 class Wanted(NamedTuple):
-    """Holds what a level should get at best, and within what bounds."""
-
     target: float
     lower: float
     upper: float
 
 
 def allocation(total: int, wanted: Sequence[Wanted]) -> tuple[list[float], float]:
-    """Returns allocations that sum up to `total`, and the fair share of targets by which they were found.
+    """Finds allocations that sum up to `total`, and the fair share of targets that leads to them.
 
     Each is that share of its target, or the bound that holds it from there. Raises ValueError where the
     bounds leave no allocation.
+
     """
     low, high = sum(one.lower for one in wanted), sum(one.upper for one in wanted)
     if total < 0 or low - total > _EPSILON or total - high > _EPSILON:
@@ -212,7 +211,7 @@ def _bounded_share(
     lowest: Sequence[float],
     highest: Sequence[float],
 ) -> float:
-    """Returns the share by which allocations sum up to `total`, going up from bound to bound."""
+    """Goes up from bound to bound until allocations sum up to `total`."""
     share, growing = min(lowest), 0.0  # the targets of those that no bound holds at this share
     for bound, change in _steps(targets, lowest, highest):
         if growing > 0 and reached + (bound - share) * growing >= total:
@@ -225,19 +224,19 @@ def _bounded_share(
 def _steps(
     targets: Sequence[float], lowest: Sequence[float], highest: Sequence[float]
 ) -> Iterator[tuple[float, float]]:
-    """Yields the shares at which an allocation leaves its lower bound or reaches its upper one."""
+    """At these shares an allocation leaves its lower bound or reaches its upper one."""
     steps = [(bound, target) for bound, target in zip(lowest, targets, strict=True)]
     steps += [(bound, -target) for bound, target in zip(highest, targets, strict=True)]
     yield from sorted(steps)
 
 
 def _rounded(value: float) -> int:
-    """Returns a number rounded as Go's math.Round does, half away from zero."""
+    """Rounds half away from zero, as Go's math.Round does."""
     return math.floor(value + 0.5)
 
 
 class RejectedError(Exception):
-    """No seat, and no room to wait for one: 429. `reason` as in the metric."""
+    """The request gets no seat and has no room to wait for one: 429. `reason` is as in the metric."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -246,12 +245,10 @@ class RejectedError(Exception):
 
 @dataclass(slots=True)
 class PriorityLevel:
-    """A priority level at work."""
-
     name: str
     bounds: Bounds
     occupancy: Occupancy
-    limit: int = 0  # the seats it has now
+    limit: int = 0  # its seats in this period
     denominator: int = 1  # by which upstream's figures of usage are divided
     demand: Demand = field(default_factory=Demand)
     queues: list[deque[asyncio.Future[None]]] = field(default_factory=list)
@@ -261,7 +258,7 @@ class PriorityLevel:
 
     @property
     def room(self) -> int:
-        """Returns how many requests its queues hold, at least one."""
+        """At least one, even without queues."""
         return max(1, self.length) * max(1, len(self.queues))
 
 
@@ -269,10 +266,12 @@ PeriodEnded = Callable[[PriorityLevel, Mapping[Usage, float]], None]
 
 
 class PriorityLevels:
-    """The levels of a server, which share `total` seats.
+    """Shares `total` seats among the levels of a server.
 
     `now` returns seconds of a monotonic clock. `ended` is called with a level and its usage in a period that
     has ended, before the level gets its seats for the next one.
+
+
     """
 
     def __init__(self, total: int, now: Callable[[], float], ended: PeriodEnded | None = None) -> None:
@@ -285,16 +284,14 @@ class PriorityLevels:
 
     @property
     def running_most(self) -> int:
-        """Returns how many requests run at most by the levels' shares."""
         return sum(level.bounds.nominal for level in self.levels.values())
 
     @property
     def waiting_most(self) -> int:
-        """Returns how many requests wait at most, in all queues."""
         return sum(level.length * len(level.queues) for level in self.levels.values())
 
     def configure(self, objects: Mapping[str, Object]) -> None:
-        """Take over what the stored levels say; who runs or waits stays."""
+        """Takes over the stored levels; requests that run or wait stay."""
         now = self._now()
         shares = {name: _shares(obj) for name, obj in objects.items()}
         whole = sum(shares.values()) or 1
@@ -312,12 +309,10 @@ class PriorityLevels:
         self._adjust(now)
 
     def look(self) -> Mapping[str, PriorityLevel]:
-        """Returns the levels, with the seats that they have now."""
         self._catch_up(self._now())
         return self.levels
 
     def seat(self, name: str, now: float) -> PriorityLevel | None:
-        """Takes a seat if there is one at once."""
         if now >= self._due:
             self._catch_up(now)
         level = self.levels[name]
@@ -327,7 +322,7 @@ class PriorityLevels:
         return None
 
     async def enter(self, name: str, flow: str) -> PriorityLevel:
-        """Take a seat, waiting for one if that is allowed; raises RejectedError."""
+        """Waits for a seat if the level has queues; raises RejectedError."""
         seated = self.seat(name, self._now())
         if seated is not None:
             return seated
@@ -347,8 +342,8 @@ class PriorityLevels:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if seat.cancelled() and task is not None and not task.cancelling():
-                raise RejectedError("cancelled") from None  # its level lets nobody wait any more
-            if seat.done() and not seat.cancelled():  # the client went just when its turn came
+                raise RejectedError("cancelled") from None  # its level has no queues any more
+            if seat.done() and not seat.cancelled():  # the client left just when its turn came
                 self.leave(level, self._now())
             raise
         finally:
@@ -360,9 +355,9 @@ class PriorityLevels:
         return level
 
     async def _turn(self, seat: asyncio.Future[None]) -> None:
-        """Waits until it is the turn of a request, or raises TimeoutError.
+        """Raises TimeoutError after _WAIT_SECONDS.
 
-        Nobody else may come or go meanwhile, so whoever waits sees to the seats of the next period.
+        No other request may come or go meanwhile, so waiting requests see to the seats of the next period.
         """
         begun = self._now()
         while not seat.done():
@@ -375,7 +370,7 @@ class PriorityLevels:
         await seat
 
     def leave(self, level: PriorityLevel, now: float) -> None:
-        """Give the seat back, to whoever has waited: queues take turns."""
+        """Waiting requests get the seat: queues take turns."""
         level.occupancy.end(now)
         if level.occupancy.waiting:
             self._wake(level, now)
@@ -386,7 +381,7 @@ class PriorityLevels:
             level.occupancy.begin(now)
 
     def _catch_up(self, now: float) -> None:
-        """Shares out the seats for every period that has ended; nothing has changed in all but the first."""
+        """Shares out the seats for each period that has ended; nothing has changed in all but the first."""
         if now < self._due:
             return
         self._adjust(self._due)
@@ -397,7 +392,6 @@ class PriorityLevels:
         self._due += _PERIOD_SECONDS
 
     def _adjust(self, now: float, periods: int = 1) -> None:
-        """Shares out the seats by what the levels used up to now."""
         for level in self.levels.values():
             usage = level.occupancy.restart(now)
             if self._ended is not None:
@@ -415,12 +409,12 @@ class PriorityLevels:
 
 
 def _has_seat(level: PriorityLevel) -> bool:
-    """Returns whether one more may run; where nothing runs, one may in any case."""
+    """A level without running requests has a seat in any case."""
     return level.occupancy.running < (level.limit or 1)
 
 
 def _next(level: PriorityLevel) -> bool:
-    """Gives a seat to the request whose turn it is; returns whether one waits."""
+    """False if no request waits."""
     count = len(level.queues)
     for step in range(count):
         queue = level.queues[(level.next_queue + step) % count]
@@ -434,7 +428,6 @@ def _next(level: PriorityLevel) -> bool:
 
 
 def _common(spec: Object) -> dict[str, Any]:
-    """Returns what limited and exempt levels have in common."""
     return spec.get("limited") or spec.get("exempt") or {}
 
 
@@ -444,12 +437,12 @@ def _shares(obj: Object) -> int:
 
 
 def _share(seats: int, percent: int) -> int:
-    """Returns so many percent of seats, rounded as Go's math.Round does."""
+    """Rounded as Go's math.Round does."""
     return (seats * percent + 50) // 100
 
 
 def _bounds(spec: Object, seats: int, total: int) -> Bounds:
-    """Returns the bounds of a level that has so many seats by its shares, of all."""
+    """`seats` are those that the level has by its shares, `total` those of all levels."""
     common = _common(spec)
     limit = common.get("borrowingLimitPercent")
     borrowed = total if limit is None else _share(seats, limit)
@@ -458,7 +451,7 @@ def _bounds(spec: Object, seats: int, total: int) -> Bounds:
 
 
 def _set_queues(level: PriorityLevel, spec: Object) -> None:
-    """Gives a level its queues; who waits goes over to them, or is sent away where there are none."""
+    """Waiting requests go over to the new queues; without queues they are rejected."""
     queuing = ((spec.get("limited") or {}).get("limitResponse") or {}).get("queuing") or {}
     level.hand, level.length = int(queuing.get("handSize") or 0), int(queuing.get("queueLengthLimit") or 0)
     if len(level.queues) != int(queuing.get("queues") or 0):
@@ -472,7 +465,7 @@ def _set_queues(level: PriorityLevel, spec: Object) -> None:
 
 
 def _hand(level: PriorityLevel, flow: str) -> list[int]:
-    """Returns the queues that a flow may join: always the same ones, dealt like cards."""
+    """A flow may always join the same queues, which are dealt like cards."""
     value = int.from_bytes(hashlib.sha256(flow.encode()).digest()[:8], "little")
     count, hand = len(level.queues), []
     left = list(range(count)) if count <= 1024 else list(range(1024))

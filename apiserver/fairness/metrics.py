@@ -1,4 +1,4 @@
-"""Counts what API priority and fairness lets in (pkg/util/flowcontrol/metrics/metrics.go, 1.36).
+"""Metrics of API priority and fairness (pkg/util/flowcontrol/metrics/metrics.go, 1.36).
 
 Upstream's figures of virtual time in its queues have no counterpart here.
 """
@@ -17,9 +17,11 @@ _Ratios = Iterable[tuple[float, float]]  # each with its seconds
 
 
 class KindSeries:
-    """Holds when requests that write, or that read, began and ended, until somebody looks.
+    """Notes the moments at which requests that write, or that read, began and ended, until metrics are read.
 
-    To note a moment costs a request less than to sum up.
+    Noting a moment costs a request less than summing up.
+
+
     """
 
     __slots__ = ("begun", "ended", "occupancy")
@@ -30,7 +32,6 @@ class KindSeries:
         self.occupancy = Occupancy(now)
 
     def settle(self) -> Occupancy:
-        """Sums up what was noted, and returns the sums."""
         moments = [(now, 1) for now in self.begun] + [(now, -1) for now in self.ended]
         self.begun.clear()
         self.ended.clear()
@@ -60,12 +61,11 @@ class FlowSeries:
 
     @property
     def executing(self) -> int:
-        """Returns how many have a seat; each takes one."""
         return self.dispatched - self.seconds.count
 
 
 class _Timed:
-    """Counts the nanoseconds at each ratio: of periods that have ended, and of one that has not."""
+    """Adds up the nanoseconds at each ratio: of periods that have ended, and of the one that has not."""
 
     def __init__(self, shown: HistogramSeries) -> None:
         self._shown = shown
@@ -82,7 +82,7 @@ class _Timed:
 
 
 class FlowMetrics:
-    """Counts by flow schema and priority level. `now` is a monotonic clock's, in seconds."""
+    """Counts by flow schema and priority level; `now` is a monotonic clock's, in seconds."""
 
     def __init__(self, families: Families, now: float) -> None:
         self._dispatched = families.counters(
@@ -146,7 +146,6 @@ class FlowMetrics:
         self.waits = SeatWaits()
 
     def flow(self, level: str, schema: str, *, mutating: bool) -> FlowSeries:
-        """Returns what counts the requests of a flow schema that write, or that read."""
         found = self._series.get((level, schema))
         if found is None:
             seconds, waits = self._seconds.bounds, self._waited.bounds
@@ -156,17 +155,15 @@ class FlowMetrics:
         return found[mutating]
 
     def rejected(self, level: str, schema: str, reason: str) -> None:
-        """Counts a request that got no seat."""
         self.waits.rejections += 1
         self._rejected.at(priority_level=level, flow_schema=schema, reason=reason).inc()
 
     def ended(self, level: PriorityLevel, usage: Mapping[Usage, float]) -> None:
-        """Counts how a level was used in a period in which it had the same seats throughout."""
+        """A level has the same seats throughout a period."""
         for timed, ratios in zip(self._timed_of(level.name), _ratios(level, usage), strict=True):
             timed.end(ratios)
 
     def look(self, levels: PriorityLevels, now: float) -> None:
-        """Takes over what the levels hold now, before the families are read."""
         found = levels.look()
         for (of_level, schema), kinds in self._series.items():
             if any(kind.dispatched or kind.waiting for kind in kinds):
@@ -184,7 +181,6 @@ class FlowMetrics:
         self._fair.value = levels.allotment.fair_share
 
     def _timed_of(self, level: str) -> tuple[_Timed, ...]:
-        """Returns the histograms of a level in the order of `_ratios`."""
         found = self._timed.get(level)
         if found is None:
             found = self._timed[level] = (
@@ -222,7 +218,7 @@ class FlowMetrics:
                 series.observe_times(usage[phase] / (most or 1), round(lasted * _NANOSECONDS))
 
     def _fill(self, labels: dict[str, str], kinds: Sequence[FlowSeries], *, waits: bool) -> None:
-        """Fills the series of a flow schema, of which requests may wait for seats or not; most do not."""
+        """`waits` is False for an exempt level, whose requests have no wait metrics."""
         dispatched = sum(kind.dispatched for kind in kinds)
         executing, waiting = sum(kind.executing for kind in kinds), sum(kind.waiting for kind in kinds)
         self._dispatched.at(**labels).value = dispatched
@@ -238,7 +234,7 @@ class FlowMetrics:
 
 
 def _ratios(level: PriorityLevel, usage: Mapping[Usage, float]) -> tuple[_Ratios, ...]:
-    """Returns the ratios at which a level was used: demand, requests, seats; and of its queues."""
+    """Ratios are those of demand, requests, seats and queues."""
     executing = [(running / level.denominator, seconds) for (running, _), seconds in usage.items()]
     return (
         [(sum(one) / level.denominator, seconds) for one, seconds in usage.items()],

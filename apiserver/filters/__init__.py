@@ -1,1 +1,1 @@
-"""Holds the filters that requests pass before a handler, one per module; `apiserver.pipeline` orders them."""
+"""Filters that requests pass before a handler, one per module; `apiserver.pipeline` orders them."""

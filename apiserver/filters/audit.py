@@ -1,4 +1,4 @@
-"""Gives every request an id, counts it and times it, and counts the answers that have no end yet."""
+"""Ids of requests, their counts and times, and counts of answers that have not ended yet."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -14,7 +14,7 @@ _ID_MAX = 64  # characters of a client's own id; as upstream
 
 
 def with_audit_id(handler: Handler, entropy: Entropy) -> Handler:
-    """The id is the client's `Audit-ID` or a new one; it comes back in the answer and stands in the log."""
+    """Takes the client's `Audit-ID` or a new one; it comes back in the answer and stands in the log."""
 
     async def identify(request: Request) -> Response:
         request.request_id = request.headers.get("audit-id", "")[:_ID_MAX] or entropy.uid()
@@ -28,8 +28,6 @@ def with_audit_id(handler: Handler, entropy: Entropy) -> Handler:
 
 
 def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock) -> Handler:
-    """Count and time what somebody asked."""
-
     async def audit(request: Request) -> Response:
         request.known_at = begun = clock.monotonic()
         response = await handler(request)
@@ -42,7 +40,7 @@ def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock) -> Handl
 
 
 def _count_open(metrics: RequestMetrics, info: RequestInfo, response: Response) -> None:
-    """Has the answer counted among the long-running ones while it is being sent."""
+    """Counts the answer among the long-running ones while it is being sent."""
     body = response.body
     if isinstance(body, Upgrade):
         response.body = Upgrade(partial(_talk, metrics, info, body))

@@ -1,4 +1,4 @@
-"""Authenticates requests."""
+"""Authentication of requests."""
 
 import math
 
@@ -13,7 +13,7 @@ from kubeskew.apiserver.instrumentation import AccessMetrics
 def with_authentication(
     handler: Handler, authenticator: Authenticator, metrics: AccessMetrics, clock: Clock
 ) -> Handler:
-    """Fill in `request.user`, or answer 401."""
+    """Sets `request.user`, or answers 401."""
 
     async def authenticate(request: Request) -> Response:
         user = authenticator.authenticate(request)

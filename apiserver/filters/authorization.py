@@ -1,4 +1,4 @@
-"""Authorizes requests."""
+"""Authorization of requests."""
 
 from kubeskew.apiserver.authorization import Authorizer, refusal
 from kubeskew.apiserver.http import statuses
@@ -7,8 +7,6 @@ from kubeskew.apiserver.instrumentation import AccessMetrics
 
 
 def with_authorization(handler: Handler, authorizer: Authorizer, metrics: AccessMetrics) -> Handler:
-    """Answer 403 to what the authorizer does not allow."""
-
     async def authorize(request: Request) -> Response:
         decision = authorizer.authorize(request.user, request.info)
         if not decision.allowed:

@@ -1,4 +1,4 @@
-"""Bounds the time of every request that is not a watch.
+"""Time limits of all requests but watches.
 
 Source: k8s.io/apiserver/pkg/server/filters/timeout.go and endpoints/filters/request_deadline.go, 1.36.
 """
@@ -17,7 +17,7 @@ _LOOK_SECONDS = 1.0
 
 
 def with_deadline(handler: Handler) -> Handler:
-    """Answer 504 when a request takes longer than its `timeout` parameter or the server's limit."""
+    """Answers 504 when a request takes longer than its `timeout` parameter or the server's limit."""
     running = _Running()
 
     async def limit(request: Request) -> Response:
@@ -29,7 +29,7 @@ def with_deadline(handler: Handler) -> Handler:
                 return await running.bounded(handler, request)
             async with asyncio.timeout(_seconds(text)):
                 return await handler(request)
-        except StatusError as error:  # of the parameter: below, errors are answers
+        except StatusError as error:  # of the parameter: handlers below answer theirs
             return statuses.response(request, error)
         except TimeoutError:
             late = errors.timeout("request did not complete within the allotted timeout")
@@ -40,7 +40,7 @@ def with_deadline(handler: Handler) -> Handler:
 
 @dataclass(slots=True, eq=False)
 class _RunningRequest:
-    """Holds one request under way: its end, and its task."""
+    """`end` is in seconds of the event loop."""
 
     end: float
     task: "asyncio.Task[Any]"
@@ -48,9 +48,11 @@ class _RunningRequest:
 
 
 class _Running:
-    """The requests under the server's own limit. All have the same, so the oldest is always the first.
+    """Holds requests under the server's own limit. All have the same, so the oldest is always the first.
 
     One timer looks at them once a second: a timer for every request cost a tenth of a GET.
+
+
     """
 
     def __init__(self) -> None:
@@ -58,7 +60,6 @@ class _Running:
         self._timer: asyncio.TimerHandle | None = None
 
     async def bounded(self, handler: Handler, request: Request) -> Response:
-        """Raises TimeoutError."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task is None:
             return await handler(request)
@@ -76,7 +77,6 @@ class _Running:
             del self._requests[running]
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel what has had its time; look again while anything is under way."""
         now = loop.time()
         for running in self._requests:
             if running.end > now:

@@ -1,4 +1,4 @@
-"""Lets requests in by API priority and fairness.
+"""API priority and fairness as a filter.
 
 Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 """
@@ -22,7 +22,7 @@ from kubeskew.apiserver.user import User
 
 log = logging.getLogger(__name__)
 
-_TOLD = level_of(5)  # the log level of rejections without a wait
+_REJECTION_LEVEL = level_of(5)  # the log level of rejections without a wait
 _REMEMBERED = 5_000  # users x kinds of requests, twice
 _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
 
@@ -52,7 +52,7 @@ class Fairness:
         return Classifier(schemas, by_name)
 
     def _flow(self, user: User, info: RequestInfo) -> tuple[Flow, FlowSeries] | None:
-        """Returns the flow of a request, and what counts it; both are remembered for requests of one kind."""
+        """Remembers flow and counts for requests of one kind. None while nothing is configured."""
         classifier = self._classifier.get()
         place = info.resource if info.is_resource else info.path
         key = (user.name, user.groups, info.verb, info.group, place, info.subresource, info.namespace)
@@ -65,12 +65,11 @@ class Fairness:
         return found
 
     def look(self) -> None:
-        """Has the metrics show what the levels hold now."""
         self._classifier.get()
         self._metrics.look(self._levels, self._now())
 
     async def serve(self, handler: Handler, request: Request) -> Response:
-        """Returns the handler's answer once there is a seat, else 429; with the flow's headers."""
+        """Answers 429 if there is no seat; either answer has the flow's headers."""
         found = self._flow(request.user, request.info)
         if found is None:  # nothing is configured (yet)
             return await handler(request)
@@ -99,7 +98,7 @@ class Fairness:
             counted.seconds.observe(ended - seated_at)
 
     async def _enter(self, request: Request, flow: Flow, counted: FlowSeries) -> PriorityLevel:
-        """Returns the level once there is a seat; raises RejectedError."""
+        """Raises RejectedError."""
         distinguisher = {"ByUser": request.user.name, "ByNamespace": request.info.namespace}
         name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
         begun = self._now()
@@ -117,13 +116,13 @@ class Fairness:
 
     def _refused(self, request: Request, flow: Flow, rejected: RejectedError) -> Response:
         self._metrics.rejected(flow.level, flow.schema, rejected.reason)
-        if rejected.reason == "concurrency-limit" and log.isEnabledFor(_TOLD):
-            log.log(_TOLD, "%s", self._no_seat(flow, request.user, request.info))
+        if rejected.reason == "concurrency-limit" and log.isEnabledFor(_REJECTION_LEVEL):
+            log.log(_REJECTION_LEVEL, "%s", self._no_seat(flow, request.user, request.info))
         retry = [("Retry-After", "1")]
         return text(429, "Too many requests, please try again later.\n", retry)
 
     def _no_seat(self, flow: Flow, user: User, info: RequestInfo) -> str:
-        """Returns upstream's words (queueset.go), with a shorter description of the request."""
+        """Has upstream's words (queueset.go), with a shorter description of the request."""
         level = self._levels.levels[flow.level]
         return (
             f'QS({flow.level}): rejecting request "{flow.schema}" {info.verb} {info.path} of {user.name} '
@@ -138,5 +137,4 @@ def _with_headers(response: Response, flow: Flow) -> Response:
 
 
 def with_fairness(handler: Handler, fairness: Fairness) -> Handler:
-    """Serve by priority and fairness."""
     return partial(fairness.serve, handler)

@@ -1,7 +1,7 @@
-"""Lets users act as others, as far as they may.
+"""Impersonation: users act as others, as far as they may.
 
-Source: k8s.io/apiserver/pkg/endpoints/filters/impersonation, 1.36. Who may impersonate whom is a question to
-the authorizer: the verb `impersonate`, or with gate ConstrainedImpersonation one verb for the identity and
+Source: k8s.io/apiserver/pkg/endpoints/filters/impersonation, 1.36. The authorizer is asked for each
+impersonation: for the verb `impersonate`, or with gate ConstrainedImpersonation one verb for the identity and
 one for what is done with it; the former is tried last.
 """
 
@@ -27,7 +27,7 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 def with_impersonation(
     handler: Handler, authorizer: Authorizer, *, constrained: bool = False, nobody_is_bad: bool = False
 ) -> Handler:
-    """Replace `request.user` by the one that the Impersonate headers name, if that is allowed."""
+    """Replaces `request.user` by the user that the Impersonate headers name, or answers 403."""
     modes = _CONSTRAINED if constrained else ()
 
     async def impersonate(request: Request) -> Response:
@@ -45,7 +45,7 @@ def with_impersonation(
 
 
 def _wanted(headers: Mapping[str, str]) -> User:
-    """Reads the wanted user from the headers; a header may come several times."""
+    """Each header may come several times."""
     pairs = [(name.lower(), value) for name, value in headers.items()]
     groups = tuple(value for name, value in pairs if name == "impersonate-group")
     extra: dict[str, list[str]] = {}
@@ -58,7 +58,7 @@ def _wanted(headers: Mapping[str, str]) -> User:
 
 
 def _nobody(request: Request, wanted: User, *, constrained: bool, bad: bool) -> Response:
-    """Refuses a request that names everything but the user."""
+    """Names what was asked for as Go prints it. `bad` answers 400, else 500."""
     if constrained:
         groups = f"[]string{{{', '.join(map(_quoted, wanted.groups))}}}" if wanted.groups else "[]string(nil)"
         what = (
@@ -99,7 +99,7 @@ def _map(wanted: User) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """A way to impersonate. `applies` is asked with the user who is wanted and the one who wants."""
+    """One way to impersonate; `applies` is called with the wanted user and the requesting one."""
 
     name: str
     applies: Callable[[User, User], bool]
@@ -118,7 +118,7 @@ _CONSTRAINED = (
 
 
 def _allowed(authorizer: Authorizer, modes: tuple[_Mode, ...], request: Request, wanted: User) -> User:
-    """Returns the user to go on as; raises the 403 of the first way that was refused."""
+    """Raises the 403 of the first way that was refused."""
     refused: StatusError | None = None
     for mode in modes:
         if not mode.applies(wanted, request.user):
@@ -155,8 +155,8 @@ def _check(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
 
 
 def _questions(wanted: User, verb: str, group: str) -> Iterator[RequestInfo]:
-    """Yields one access check per thing that is impersonated. `group` is the API group of users
-    and groups.
+    """Each thing that is impersonated needs one access check. `group` is the API group of users and
+    groups.
     """
 
     def about(
@@ -196,18 +196,18 @@ def _only_named(user: User) -> bool:
 
 
 def _node_name(name: str) -> str:
-    """Returns the node that a user of that name is, empty if it is none."""
+    """Users that are no nodes have an empty one."""
     node = name.removeprefix(_NODE) if name.startswith(_NODE) else ""
     return "" if not node or names.dns1123_subdomain(node, False) else node
 
 
 def _is_on(user: User, node: str) -> bool:
-    """Decides whether a service account's token is bound to the node."""
+    """Service accounts are on the node that their token is bound to."""
     return bool(node) and _account(user.name) is not None and user.extra.get(_NODE_NAME) == (node,)
 
 
 def _account(name: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user of that name is."""
+    """The pair is namespace and name; None for users that are no service accounts."""
     if not name.startswith(USER_PREFIX):
         return None
     namespace, colon, account = name.removeprefix(USER_PREFIX).partition(":")

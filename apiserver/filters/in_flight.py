@@ -1,4 +1,4 @@
-"""Bounds the number of requests that are worked on at once, reads and writes apart.
+"""Limits of requests that are served at once, for reads and writes.
 
 Source: k8s.io/apiserver/pkg/server/filters/maxinflight.go, 1.36 (masters are never refused).
 """
@@ -8,7 +8,7 @@ from kubeskew.apiserver.user import MASTERS_GROUP
 
 
 def with_max_in_flight(handler: Handler, max_reads: int, max_writes: int) -> Handler:
-    """Answer 429 beyond the limits; 0 is no limit. Watches do not count."""
+    """Answers 429 beyond the limits; 0 is no limit. Watches do not count."""
     limits = {True: max_writes, False: max_reads}
     running = {True: 0, False: 0}
 

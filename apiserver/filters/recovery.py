@@ -1,4 +1,4 @@
-"""Makes an answer of every error that nobody foresaw: below it all others are answers already."""
+"""A 500 for unforeseen errors; all others are answers already below this filter."""
 
 import logging
 
@@ -9,8 +9,6 @@ log = logging.getLogger(__name__)
 
 
 def with_panic_recovery(handler: Handler) -> Handler:
-    """Logs an unforeseen error with its trace, and tells it as a 500."""
-
     async def recover(request: Request) -> Response:
         try:
             return await handler(request)

@@ -1,4 +1,4 @@
-"""Reads a request's info, once.
+"""Request infos, parsed once per request.
 
 Source: k8s.io/apiserver/pkg/endpoints/filters/requestinfo.go, 1.36.
 """
@@ -9,7 +9,7 @@ from kubeskew.apiserver.http.statuses import internal_error
 
 
 def with_request_info(handler: Handler) -> Handler:
-    """Fill in `request.info`."""
+    """Sets `request.info`; answers 500 to a path that cannot be parsed."""
 
     async def inform(request: Request) -> Response:
         try:

@@ -1,4 +1,4 @@
-"""Sends the warnings of handlers and strategies as Warning headers.
+"""Warning headers with the warnings of handlers and strategies.
 
 Source: k8s.io/apiserver/pkg/endpoints/filters/warning.go and apimachinery/pkg/util/net/http.go, 1.36.
 """
@@ -13,7 +13,7 @@ _CUT = 256
 
 
 def with_warnings(handler: Handler) -> Handler:
-    """Add a Warning header per distinct text in `request.warnings`, to errors as well."""
+    """Adds a Warning header per distinct text in `request.warnings`, to errors as well."""
 
     async def warn(request: Request) -> Response:
         response = await handler(request)
@@ -34,7 +34,6 @@ def _headers(warnings: list[str]) -> list[tuple[str, str]]:
 
 
 def _has_control(text: str) -> bool:
-    """Decides whether a text has control characters: a header cannot carry it, so it is not sent."""
     return any(category(char) == "Cc" for char in text)
 
 

@@ -1,1 +1,1 @@
-"""Holds the handlers of allowed requests: one module per verb."""
+"""Handlers of allowed requests: one module per verb."""

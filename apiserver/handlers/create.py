@@ -1,4 +1,4 @@
-"""Handles POST of a new object.
+"""POST of a new object.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
@@ -14,7 +14,7 @@ from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
 
 
 async def create(request: Request, scope: Scope) -> Response:
-    """Decode, wipe what a client may not say, note the manager, and hand over to the registry."""
+    """Wipes what a client may not set, records the field manager, and hands the object to the registry."""
     form = responses.form_of(request)
     bodies.type_of(request, None if scope.resource.custom else scope.resource.schema)  # before the options
     options = parameters.write_options(request, "CreateOptions")

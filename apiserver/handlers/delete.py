@@ -1,4 +1,4 @@
-"""Handles DELETE of one object, and of a whole selection.
+"""DELETE of one object, and of a selection.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
@@ -36,7 +36,7 @@ _KIND = GroupVersionKind("", "v1", "DeleteOptions")
 _UNVERSIONED = frozenset(
     {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
 )
-# The name of the scheme in errors: the place of its variable, from behind the last vendor directory, else
+# The name of the scheme in errors: the place of its variable, after the last vendor directory, else
 # from the last "pkg" on (pkg/util/naming/from_stack.go).
 _SCHEME = "pkg/apis/meta/internalversion/scheme/register.go:27"
 _VENDORED_SCHEME = f"k8s.io/apimachinery/{_SCHEME}"
@@ -45,7 +45,7 @@ _NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the 
 
 
 async def delete(request: Request, scope: Scope) -> Response:
-    """Delete by the options of body or query; answers the object, or a Status if it is gone at once."""
+    """Takes options from body or query; answers the object, or a Status if it is gone at once."""
     form = responses.form_of(request)
     unsafe = scope.registry.tells_corruption
     dry_runs = scope.services.features.requests.unsafe_dry_runs
@@ -66,14 +66,13 @@ async def delete(request: Request, scope: Scope) -> Response:
 
 
 def _warn_of_orphans(request: Request, scope: Scope, options: Object) -> None:
-    """Warns who leaves it to the kind what becomes of dependents, where they stay."""
+    """Warns clients that leave it to the kind what becomes of dependents, where they stay."""
     text = scope.registry.strategy.orphans_with_warning
     if text and options.get("propagationPolicy") is None and options.get("orphanDependents") is None:
         request.warnings.append(text)
 
 
 def _success(scope: Scope, name: str) -> Object:
-    """Returns the Status where there is no object to show."""
     head: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return head | {"details": {"name": name, "kind": scope.resource.kind}, "code": 200}
 
@@ -97,7 +96,7 @@ def _gone(scope: Scope, result: WriteResult) -> Object:
 
 
 async def _body(request: Request, scope: Scope) -> Object | None:
-    """Returns the DeleteOptions in the body, None if there is none; raises 400, before 1.35 500."""
+    """None if there is no body. Unreadable options are a 400, before 1.35 a 500."""
     body = await bodies.read(request)
     if not body:
         return None
@@ -112,7 +111,7 @@ async def _body(request: Request, scope: Scope) -> Object | None:
 
 
 def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Object:
-    """DeleteOptions of any version; raises ValueError with what upstream's decoder says."""
+    """DeleteOptions of any version; raises ValueError with the text of upstream's decoder."""
     try:
         value = decoder.parse(body, content_type, schema).value
     except ValueError as error:
@@ -137,7 +136,7 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
 
 
 async def delete_collection(request: Request, scope: Scope) -> Response:
-    """Delete every selected object; answers the list of them as they were."""
+    """Deletes each selected object; answers the list of them as they were."""
     form = responses.form_of(request)
     reads = scope.services.features.reads
     options = parameters.list_options(request, watch=False, watch_list=reads.watch_list)
@@ -167,8 +166,8 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
 async def _listed(
     scope: Scope, options: ListOptions, wanted: Selection, *, in_pages: bool
 ) -> tuple[Listed, list[Entry]]:
-    """Returns the first page of what is to be deleted, and all of it. Without a limit of the client's each
-    page has one of the server's, which makes a list at a revision exact (registry/store.go, 1.36).
+    """Pairs the first page with the entries of all pages. Without a limit of the client's each page has one
+    of the server's, which makes a list at a revision exact (registry/store.go, 1.36).
     """
     if options.limit or not in_pages:
         listed = await listed_of(scope, options, wanted)

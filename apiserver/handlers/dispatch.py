@@ -1,4 +1,4 @@
-"""Finds the function that serves a request, from its request info."""
+"""Dispatch of requests to handlers, by request info."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -63,21 +63,17 @@ _SCOPES_MAX = 5_000
 
 
 class DispatchServices(RequestServices, AggregationServices, Protocol):
-    """Gives what requests of resources need, here or at other servers."""
+    """Combines the services for resources of this server and of others."""
 
 
 class NonResourcePaths(Protocol):
-    """Serves the paths that are about no resource."""
+    async def serve(self, request: Request) -> Response: ...
 
-    async def serve(self, request: Request) -> Response:
-        """Returns the answer to a request whose path names no resource."""
-
-    def is_built_in(self, group: str) -> bool:
-        """Checks whether a group belongs to the server itself."""
+    def is_built_in(self, group: str) -> bool: ...
 
 
 class Dispatcher:
-    """Finds the handler. The table is asked at every request: definitions come and go."""
+    """Looks the resource up in the table at each request: definitions come and go."""
 
     def __init__(self, services: DispatchServices, paths: NonResourcePaths) -> None:
         self._services = services
@@ -114,13 +110,14 @@ class Dispatcher:
             raise errors.internal(str(error)) from error
 
     async def _proxied(self, request: Request, scope: Scope) -> Response:
-        """Proxies to the backend of an object, by any method that upstream has a route for."""
         if request.method not in proxy.METHODS:
             raise _refused(request.info, scope.resource)
         return await proxy.proxy(request, scope)
 
     async def _unknown(self, request: Request) -> Response:
-        """Below a group and version that is served, a Status; below others plain text, as upstream's mux."""
+        """Answers a Status below a group and version that is served; below others plain text, as upstream's
+        mux.
+        """
         info = request.info
         remote = self._services.registered.get().remotes.get((info.group, info.version))
         served = dict(self._services.table.groups()).get(info.group, ())
@@ -141,14 +138,14 @@ class Dispatcher:
         key = (info.group, info.version, info.resource, info.subresource)
         scope = self._scopes.get(key)
         if scope is None or scope.resource is not resource:
-            if len(self._scopes) >= _SCOPES_MAX:  # definitions go, and what was theirs stays here
+            if len(self._scopes) >= _SCOPES_MAX:  # scopes of deleted definitions stay here
                 self._scopes.clear()
             scope = Scope(self._services, resource, self._services.registry(resource), info.subresource)
             self._scopes[key] = scope
         return scope
 
     def _is_placed(self, info: RequestInfo, resource: Resource) -> bool:
-        """Decides whether the path has a namespace exactly where the resource wants one."""
+        """Paths must have a namespace exactly where the resource wants one."""
         if info.resource == "namespaces":
             return not info.namespace or info.parts[1:2] == (info.namespace,)
         if not resource.namespaced:
@@ -214,12 +211,12 @@ class Dispatcher:
 
 
 def _is_everywhere(info: RequestInfo, resource: Resource) -> bool:
-    """Decides whether the path is the list of all namespaces, which only listable resources have."""
+    """True for the list of all namespaces, which only listable resources have."""
     return len(info.parts) == 1 and "list" in resource.verbs
 
 
 def is_served(table: ResourceTable, info: RequestInfo) -> bool:
-    """Decides whether the request is about a served resource, or at least by a known method."""
+    """Includes requests for no resource, by a known method."""
     if not info.is_resource:
         return info.verb in _METHODS
     resource = table.resource(info.group, info.version, info.resource)
@@ -229,7 +226,6 @@ def is_served(table: ResourceTable, info: RequestInfo) -> bool:
 
 
 def not_found() -> Response:
-    """Answers as upstream's mux a path that nobody serves."""
     return text(404, "404 page not found\n")
 
 
@@ -240,7 +236,7 @@ def _terminating(info: RequestInfo) -> StatusError:
 
 
 def _refused(info: RequestInfo, resource: Resource) -> StatusError:
-    """405: the router's own words for built-in kinds, the handler's for custom ones."""
+    """Built-in kinds get the 405 of upstream's router, custom ones that of its handler."""
     if resource.custom:
         return errors.method_not_supported(GroupResource(info.group, info.resource), info.verb)
     return errors.unknown_method()

@@ -1,5 +1,4 @@
-"""Handles GET of one object. On the fast path nothing is parsed: bytes out of memory, the revision spliced
-in.
+"""GET of one object. On the fast path nothing is parsed: bytes out of memory, the revision spliced in.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go, 1.36.
 """
@@ -16,7 +15,7 @@ from kubeskew.apiserver.watch_cache_features import Source
 
 
 async def get(request: Request, scope: Scope) -> Response:
-    """Returns the object, as it is now; `resourceVersion=0` or older ones are always satisfied by that."""
+    """Answers the object as it is now, which satisfies `resourceVersion=0` and all older ones."""
     info, store = request.info, scope.services.store
     form = responses.form_of(request)
     if parameters.boolean(request, "export"):
@@ -40,7 +39,7 @@ async def get(request: Request, scope: Scope) -> Response:
 
 
 async def _reach(scope: Scope, asked: str) -> None:
-    """Return once the revision that a get names can be read; raises 400, or 500 as caches do, 503 and 504."""
+    """Waits until the revision that a get names can be read; raises 400, or 500 as caches do, 503 and 504."""
     cached = scope.registry.cached
     revision = parse_cached_revision(asked) if cached.exists else parse_revision(asked)
     if cached.serves_get(revision):

@@ -1,4 +1,4 @@
-"""Handles LIST: finds the revision, the objects and the chunk to list.
+"""LIST: the revision, the objects and the chunk to list.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource) and storage/cacher, 1.36.
 """
@@ -35,14 +35,16 @@ from kubeskew.apiserver.watch_cache_features import Read, Source
 
 _PLAIN = Accepted("application/json")
 _EXACT = frozenset({Read.LIMITED_AT, Read.EXACT, Read.CONTINUED})
-_CHECKS = 1_000  # of objects against conditions in one go
+_CHECKS = 1_000  # of objects against conditions, between two turns of the loop
 
 
 class Listed(NamedTuple):
-    """Holds a page of a list, whether upstream's watch cache answers it, how many objects were looked at for
-    it, and the token that goes on after it.
+    """`cached` is True if upstream's watch cache answers the list, `looked_at` counts the objects that were
+    read for it; `token` goes on after the page.
 
-    The token is empty if nothing follows.
+            The token is empty if nothing follows.
+
+
     """
 
     page: Page
@@ -52,7 +54,6 @@ class Listed(NamedTuple):
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
-    """Returns a list, or one chunk of it."""
     form = responses.form_of(request)
     watch_list = scope.services.features.reads.watch_list
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
@@ -72,7 +73,6 @@ async def list_objects(request: Request, scope: Scope) -> Response:
 
 
 def _count(scope: Scope, options: ListOptions, listed: Listed) -> None:
-    """Counts a list, with how many objects it looked at."""
     counted = _counted(scope)
     (counted.cached if listed.cached else counted.stored).add(listed.looked_at, len(listed.page.entries))
     if listed.cached and options.resource_version == "":
@@ -84,7 +84,7 @@ def _counted(scope: Scope) -> ListSeries:
 
 
 def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError) -> StatusError:
-    """Returns the answer to a list that met `error`; which objects cannot be read is found out anew."""
+    """Looks for the objects that cannot be read again; `error` if there are none any more."""
     listed = scope.services.store.list(scope.resource.storage_resource, namespace).entries
     return scope.registry.unreadable_list(listed) or error
 
@@ -92,7 +92,7 @@ def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError)
 def _converted(
     request: Request, scope: Scope, entries: Sequence[Entry], metadata: Object, form: Accepted
 ) -> Response:
-    """Returns the list in a form that is not its stored bytes put together."""
+    """Stored bytes cannot be put together for these forms: tables, partial metadata, YAML."""
     items = [scope.services.codec.object(scope.resource, entry.value, entry.revision) for entry in entries]
     return responses.document(responses.convert_list(request, scope, items, metadata, form), form)
 
@@ -100,9 +100,11 @@ def _converted(
 async def _body(
     scope: Scope, page: Page, metadata: Object, wanted: Selection
 ) -> bytes | AsyncIterator[bytes]:
-    """Yields the list as bytes; a long one comes in pieces.
+    """Long lists come in pieces.
 
-    What cannot be decoded is found before the first piece is sent.
+    An object that cannot be decoded is found before the first piece is sent.
+
+
     """
     services, resource = scope.services, scope.resource
     head = list_head(resource, metadata)
@@ -123,7 +125,6 @@ async def _in_turns(head: bytes, runs: Sequence[Callable[[], bytes]]) -> AsyncIt
 
 
 def metadata_of(scope: Scope, listed: Listed, wanted: Selection) -> Object:
-    """Returns the metadata of a list that is a page."""
     metadata: Object = {"resourceVersion": str(listed.page.revision)}
     if listed.token:
         metadata["continue"] = listed.token
@@ -135,7 +136,7 @@ def metadata_of(scope: Scope, listed: Listed, wanted: Selection) -> Object:
 
 
 async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Listed:
-    """Returns the page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410,
+    """Reads the page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410,
     429, 500, 503, 504. What answers which list is a table in watch_cache_features.py.
     """
     single, store = wanted.is_single, scope.services.store
@@ -155,8 +156,8 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
     if cached.serves_list(options, source, selects=not wanted.is_all) and not cached.is_filled:
         await cached.check()
     if not is_newest and (source is Source.STORE or revision > store.revision):
-        told = scope.services.features.reads.tells_future_lists
-        await reach(store, revision, source, exactly=exactly, told=told)
+        reads = scope.services.features.reads
+        await reach(store, revision, source, exactly=exactly, told=reads.tells_future_lists)
     limit = 0 if single or (source is Source.CACHE and options.resource_version == "0") else options.limit
     if exactly and not (single and revision == store.revision):
         page, looked_at = await _at(scope, revision, limit, wanted, where)
@@ -174,7 +175,7 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
 
 
 def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue_tokens.Position:
-    """Returns where a list is continued; raises 400."""
+    """Raises 400."""
     where = continue_tokens.position(options.continue_token, scope.resource, wanted.namespace)
     if options.resource_version not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
@@ -182,25 +183,26 @@ def _position(scope: Scope, options: ListOptions, wanted: Selection) -> continue
 
 
 def _parsed(scope: Scope, options: ListOptions, source: Source) -> int:
-    """Returns the revision that a list names; raises 400, or 500 as old caches do."""
+    """Raises 400, or 500 as old caches do."""
     if source is Source.CACHE and scope.services.features.reads.parse_failures:
         return parse_cached_revision(options.resource_version)
     return parse_revision(options.resource_version)
 
 
 async def _last_of_index(scope: Scope, page: Page, wanted: Selection) -> Page:
-    """Returns a page of what an index of the cache found, which has no successor if no other object is found.
+    """A page of what an index of the cache found has no successor if no other object is found.
 
     Otherwise any object that follows makes one (cacher.go, GetList; registry/core/pod, Indexers).
+
     """
     following, _ = await _selected(scope, page.last, 1, wanted)
     return page if following.entries else Page(page.revision, page.entries)
 
 
 async def _selected(scope: Scope, after: Key | None, limit: int, wanted: Selection) -> tuple[Page, int]:
-    """Returns a page of the objects of now, and how many there are to look at for it.
+    """Counts the objects that were compared with the selector, besides the page.
 
-    Others have their turn while many are held against a selector.
+    Gives way to other requests while there are many.
     """
     store, resource, namespace = scope.services.store, scope.resource.storage_resource, wanted.namespace
     if wanted.is_all:
@@ -210,7 +212,7 @@ async def _selected(scope: Scope, after: Key | None, limit: int, wanted: Selecti
     count = first.remaining + len(first.entries)
     if count * wanted.terms <= _CHECKS:
         return store.list(resource, namespace, after, limit, wanted.filter), count
-    page = store.list(resource, namespace, after)  # entries do not change, whatever is written meanwhile
+    page = store.list(resource, namespace, after)  # entries do not change while others write
     found: list[Entry] = []
     time_slice, at_once = TimeSlice(), max(1, _CHECKS // wanted.terms)
     for start in range(0, len(page.entries), at_once):
@@ -226,7 +228,7 @@ async def _selected(scope: Scope, after: Key | None, limit: int, wanted: Selecti
 
 
 async def fetch_conversions(scope: Scope, namespace: str | None) -> None:
-    """Have a webhook convert what is listed, before selectors look at it; nothing for most resources."""
+    """Converts by a webhook what is listed, before selectors compare it; no call for most resources."""
     if scope.services.codec.needs_webhook(scope.resource):
         entries = scope.services.store.list(scope.resource.storage_resource, namespace).entries
         await scope.services.codec.fetch_conversions(
@@ -242,7 +244,7 @@ def _single(scope: Scope, wanted: Selection) -> tuple[Page, int]:
 
 
 class _CountingFilter:
-    """Selects entries, and counts those that it was asked about; of one name, no other object is read."""
+    """Counts the entries that it compares. For a selection by name, only the object of that name is read."""
 
     def __init__(self, wanted: Selection) -> None:
         self._wanted = wanted
@@ -259,7 +261,7 @@ class _CountingFilter:
 async def _at(
     scope: Scope, revision: int, limit: int, wanted: Selection, where: continue_tokens.Position | None
 ) -> tuple[Page, int]:
-    """Returns a page of the objects as they were at `revision`, from `where` on, and how many it saw."""
+    """Reads the page at `revision`, from `where` on, and counts the objects that it compared."""
     store, resource, namespace = scope.services.store, scope.resource.storage_resource, wanted.namespace
     after = where.after if where else None
     if revision == store.revision:
@@ -281,7 +283,7 @@ async def _at(
 
 
 def objects(scope: Scope, entries: Sequence[Entry]) -> list[Object]:
-    """Returns entries as objects of the served version (for answers that are not plain lists)."""
+    """For answers that are not plain lists: entries are decoded in the served version."""
     codec = scope.services.codec
     return [
         loads(with_revision(codec.served(scope.resource, entry.value, entry.revision), entry.revision))

@@ -1,4 +1,4 @@
-"""Handles PATCH: JSON, merge and strategic merge patches, and server-side apply.
+"""PATCH: JSON, merge and strategic merge patches, and server-side apply.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 """
@@ -37,7 +37,7 @@ _COPIED = 3 << 20  # bytes that copies may add, however short the patch
 
 
 async def patch(request: Request, scope: Scope) -> Response:
-    """Change the object as it is when the change is written."""
+    """Applies the patch to the object as it is when the change is written: again after a conflict."""
     content_type = patch_type(request, scope)
     form = responses.form_of(request)
     body = await bodies.read(request)
@@ -74,7 +74,7 @@ async def patch(request: Request, scope: Scope) -> Response:
 
 
 def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Patcher:
-    """Returns the function that makes the patched object as if it had been sent: decoded, defaulted."""
+    """Patched objects are decoded and defaulted as if they had been sent."""
 
     def strategic(live: Object) -> Object:
         resource = scope.resource
@@ -103,7 +103,6 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
 def _patched(
     request: Request, scope: Scope, live: Object, patcher: Patcher, write: WriteRequest, options: WriteOptions
 ) -> Object:
-    """Returns the patched object with its managers."""
     new = patcher(live)
     bodies.check_namespace(new, scope, request.info.namespace)
     bodies.check_name(new, request.info.name)
@@ -114,7 +113,7 @@ def _patched(
 
 
 def _sorted(value: Any) -> Any:
-    """Returns the value with sorted keys: upstream, a custom resource is a map."""
+    """Upstream, a custom resource is a map, which Go writes with sorted keys."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(element) for element in value] if isinstance(value, list) else value
@@ -165,9 +164,7 @@ def _applied(
 
 
 def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:
-    """Returns a custom resource as it was merged, nulls included: of a map nothing is read but
-    the metadata.
-    """
+    """Nulls stay as they were merged: of a map nothing is read but the metadata."""
     resource = scope.resource
     metadata = dict(merged.get("metadata") or {})
     metadata.pop("creationTimestamp", None)  # set by the server alone

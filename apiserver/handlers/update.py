@@ -1,4 +1,4 @@
-"""Handles PUT of an object, or of one of its subresources that have the object as their body.
+"""PUT of an object, or of one of its subresources that have the object as their body.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 """
@@ -19,7 +19,7 @@ _SPEAK_PROTOBUF = frozenset({"kube-controller-manager", "kube-scheduler", "kubel
 
 
 async def update(request: Request, scope: Scope) -> Response:
-    """Replace what the client may replace. A resourceVersion or uid in the body is a precondition."""
+    """Replaces what the client may replace. A resourceVersion or uid in the body is a precondition."""
     form = responses.form_of(request)
     options = parameters.write_options(request, "UpdateOptions")
     obj = await bodies.read_object(request, scope, options.field_validation)

@@ -1,4 +1,4 @@
-"""Handles WATCH: a cursor over the log, filtered; an event is encoded once for all who see it alike.
+"""WATCH: a cursor over the log, filtered; an event is encoded once for all watchers that see it alike.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/watch.go and pkg/storage/cacher, 1.36.
 """
@@ -36,7 +36,7 @@ from kubeskew.apiserver.storage.records import Entry, Event, Verb
 from kubeskew.apiserver.unreadable import READ_ERROR, UnreadableError, deleted_unread
 
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
-MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
+MAX_SECONDS = 10**8  # of a watch that asks for longer: timers of an event loop have a limit
 BOOKMARK_SECONDS = 60.0
 _LAST_BOOKMARK = 2.0  # seconds before the end
 _PIECE = 1 << 19  # bytes of objects that are there already
@@ -47,7 +47,7 @@ _TYPES = {Verb.CREATE: _ADDED, Verb.UPDATE: _MODIFIED, Verb.DELETE: _DELETED}
 
 
 class Change(NamedTuple):
-    """Holds an event for a watcher: the object that was `value` at `revision`, shown as of `shown`."""
+    """The watcher gets the object that was `value` at `revision`, with `shown` as its revision."""
 
     type: str
     value: bytes
@@ -56,8 +56,8 @@ class Change(NamedTuple):
 
 
 async def watch(request: Request, scope: Scope) -> Response:
-    """Everything that can be wrong with the request is said before the stream begins, but that it wants a
-    state to come: that is the stream's one event.
+    """Errors of the request are answered before the stream begins, except that of a revision still to come:
+    it is the stream's only event.
     """
     form = responses.form_of(request)
     watch_list = scope.services.features.reads.watch_list
@@ -87,10 +87,11 @@ async def _only(event: bytes) -> AsyncIterator[bytes]:
 
 
 async def _reach(scope: Scope, options: ListOptions, revision: int) -> None:
-    """Return once the state at `revision` is there; raises 504.
+    """Waits for the state at `revision`; raises 504.
 
-    The store tells clients of a watch to come again after one to three seconds (etcd3/watcher.go,
-    startWatching).
+    The store sends clients of a watch away for one to three seconds (etcd3/watcher.go, startWatching).
+
+
     """
     if scope.registry.cached.feeds_watch(options):
         await wait(scope.services.store, revision)
@@ -102,10 +103,12 @@ async def _reach(scope: Scope, options: ListOptions, revision: int) -> None:
 
 
 def _namespace(request: Request, scope: Scope, wanted: Selection) -> str | None:
-    """Returns the namespace whose events the watch follows.
+    """Follows the events of one namespace, or of all (None).
 
     A namespace is in the namespace of its name, if a deprecated path says so (`/api/v1/watch/namespaces/a`),
-    and its events are in none: with 125145 the watch hears of none.
+    and its events are in none: with 125145 the watch has none.
+
+
     """
     if scope.services.features.requests.watches_within_namespace:
         return request.info.namespace or None
@@ -120,7 +123,7 @@ async def stream(
     revision: int,
     encoder: "Encoder",
 ) -> AsyncIterator[bytes]:
-    """Yields the chunks of a watch; each holds whole lines. Its events are of the namespace `within`."""
+    """Each chunk holds whole lines. Events are those of the namespace `within`."""
     services = scope.services
     store, lifetime, monotonic = services.store, services.lifetime, services.environment.clock.monotonic
     begun = monotonic()
@@ -152,7 +155,7 @@ async def stream(
             yield encoder.lines(
                 Change(_ADDED, entry.value, entry.revision, entry.revision) for entry in found
             )
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # give way to others
         if options.send_initial_events and options.bookmarks:
             yield encoder.bookmark(since, _END_OF_INITIAL)
             where = "namespace" if wanted.namespace else "cluster"
@@ -174,7 +177,7 @@ async def stream(
 
 
 def _ends_cache(error: Exception, scope: Scope, options: ListOptions) -> bool:
-    """Decides whether the watch just ends, as those do that a cache feeds which cannot read an object."""
+    """Watches that a cache feeds just end when it cannot read an object."""
     unreadable = isinstance(error, UnreadableError) or is_reason(error, READ_ERROR)
     return unreadable and scope.registry.cached.serves_watch(options)
 
@@ -182,9 +185,7 @@ def _ends_cache(error: Exception, scope: Scope, options: ListOptions) -> bool:
 def _status_of(
     error: CompactedError | StatusError | StorageError, scope: Scope, options: ListOptions
 ) -> StatusError:
-    """Returns the error that ends a watch as its last event; an object that cannot be decoded is one of
-    these.
-    """
+    """The watch has this error as its last event; it may be that of an object that cannot be decoded."""
     if isinstance(error, CompactedError):
         if scope.registry.cached.feeds_watch(options):
             return too_old(error)
@@ -195,7 +196,7 @@ def _status_of(
 
 
 def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
-    """Yields the entries in groups that end with the entry that makes them `_PIECE` bytes long."""
+    """Groups end with the entry that makes them `_PIECE` bytes long."""
     found: list[Entry] = []
     size = 0
     for entry in entries:
@@ -211,21 +212,22 @@ def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
 class _Reminder:
     """Wakes a watch when a bookmark is due: every minute, and shortly before the end (cache_watcher.go).
 
-    The timer says itself that it has fired: a loop fires a little early, and what uvloop gives for a moment
-    that is almost there knows no time.
+    The timer sets a flag: a loop fires a little early, so that its clock does not show yet that the bookmark
+    is due, and uvloop's handles for moments close by have no time.
+
+
     """
 
     def __init__(self, cursor: Watch, end: float) -> None:
         self.is_due = False
         self._cursor = cursor
         self._last = end - _LAST_BOOKMARK
-        self._next = -math.inf  # loop time of the bookmark that is waited for
+        self._next = -math.inf  # loop time of the next bookmark
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.Handle | None = None
         self.set()
 
     def set(self) -> None:
-        """Sets the timer for the next bookmark, if there is to be another."""
         now = self._loop.time()
         self.is_due = False
         self._timer = None
@@ -250,9 +252,11 @@ async def _follow(
     encoder: "Encoder",
     reminder: _Reminder | None,
 ) -> AsyncIterator[bytes]:
-    """Yields the events of a cursor, and bookmarks when one is reminded of them.
+    """Bookmarks come when `reminder` wakes the cursor.
 
-    None tells of the revision at which the watch began (cache_watcher.go, process).
+    None has the revision at which the watch began (cache_watcher.go, process).
+
+
     """
     try:
         async for batch in cursor:
@@ -272,7 +276,7 @@ async def _follow(
 
 
 async def _fetch_conversions(scope: Scope, batch: Iterable[Event]) -> None:
-    """Have a webhook convert the states that a batch tells of; nothing for most resources."""
+    """Converts the states in a batch by a webhook; no call for most resources."""
     codec = scope.services.codec
     if codec.needs_webhook(scope.resource):
         states = [(event.value, event.revision) for event in batch]
@@ -285,7 +289,7 @@ async def _fetch_conversions(scope: Scope, batch: Iterable[Event]) -> None:
 def _lines(
     batch: Iterable[Event], since: int, wanted: Selection, encoder: "Encoder"
 ) -> tuple[bytes, StatusError | None]:
-    """Encodes a batch for a watcher, up to the first object that this server cannot decode."""
+    """Stops at the first object that this server cannot decode, and returns its error."""
     lines = bytearray()
     for event in batch:
         if event.revision > since:
@@ -300,7 +304,7 @@ def _lines(
 
 
 def _watches(scope: Scope) -> dict[Watch, None]:
-    """Returns the watches of a definition's objects, to which one of a custom resource belongs."""
+    """Only watches of custom resources are listed, with their definition."""
     resource = scope.resource
     if isinstance(resource, CustomResource) and resource.definition is not None:
         return resource.definition.watches
@@ -308,8 +312,8 @@ def _watches(scope: Scope) -> dict[Watch, None]:
 
 
 def _check_known(scope: Scope, options: ListOptions, since: int) -> None:
-    """Raises 410 for a revision from before the cache was filled that feeds the watch, as each server's is at
-    its start: informers then list again, and see all objects as this server shows them (watch_cache.go,
+    """Raises 410 for a revision older than the cache that feeds the watch, which each server fills at its
+    start: informers then list again, and see all objects as this server shows them (watch_cache.go,
     getAllEventsSinceLocked).
     """
     filled = scope.services.store.cached_since(scope.resource.storage_resource)
@@ -318,9 +322,7 @@ def _check_known(scope: Scope, options: ListOptions, since: int) -> None:
 
 
 def _open(scope: Scope, wanted: Selection, within: str | None, since: int) -> Watch:
-    """Returns a cursor after `since`; one in the future begins now, and its events are held back
-    until then.
-    """
+    """A revision in the future begins now, and its events are held back until then."""
     store, resource = scope.services.store, scope.resource.storage_resource
     try:
         return store.watch(resource, within, wanted.name or None, since)
@@ -335,9 +337,7 @@ def _seconds(scope: Scope, options: ListOptions) -> float:
 
 
 def _changes(event: Event, wanted: Selection) -> Iterable[Change]:
-    """Returns the changes that an event means to a watcher: with a selector, objects come and go as they
-    match.
-    """
+    """With a selector, objects come and go as they match."""
     revision = event.revision
     if wanted.is_all:
         return (Change(_TYPES[event.verb], event.value, revision, revision),)
@@ -352,7 +352,7 @@ def _changes(event: Event, wanted: Selection) -> Iterable[Change]:
 
 
 class Encoder:
-    """Makes the lines of one watch."""
+    """Encodes the lines of one watch; the header of a table comes once."""
 
     def __init__(self, request: Request, scope: Scope, form: Accepted) -> None:
         self._request = request
@@ -369,8 +369,8 @@ class Encoder:
         return b"".join(lines)
 
     def bookmark(self, revision: int, annotations: Object) -> bytes:
-        """Returns a bookmark: an object of the kind that has nothing but a resourceVersion, and what Go
-        writes of its struct all the same.
+        """A bookmark has nothing but a resourceVersion, and the fields that Go writes of its struct all the
+        same.
         """
         metadata: Object = {"resourceVersion": str(revision)}
         if annotations:

@@ -1,1 +1,1 @@
-"""Serves sockets: TLS, HTTP/1.1, streams and upgrades. Nothing here knows what a resource is."""
+"""HTTP server: TLS, HTTP/1.1, streams and upgrades, without any knowledge of resources."""

@@ -1,4 +1,4 @@
-"""Derives the author of a write: the user, and the component that its user agent names."""
+"""Author of a write: the user, and the component that its user agent names."""
 
 import re
 
@@ -12,7 +12,7 @@ _RELEASE = re.compile(r"^v?(\d+\.\d+)(?:\.\d+)?(\+kep\d+)?")
 
 @remembered(256)
 def component_of(user_agent: str) -> tuple[str, str]:
-    """Returns component and release of `kube-scheduler/v1.36.4 (linux/amd64) …`, as `1.36` or `1.25+kep3063`;
+    """Reads component and release of `kube-scheduler/v1.36.4 (linux/amd64) …`, as `1.36` or `1.25+kep3063`;
     empty where it does not say.
     """
     found = _PRODUCT.match(user_agent)
@@ -23,6 +23,5 @@ def component_of(user_agent: str) -> tuple[str, str]:
 
 
 def author_of(request: Request, server_version: str) -> Author:
-    """Returns the author of what this request writes."""
     component, version = component_of(request.headers.get("user-agent", ""))
     return Author(request.user.name, component, version, server_version, request.request_id)

@@ -1,7 +1,7 @@
 """The HTTP server: a listener, and its connections, each of which answers its requests in order.
 
-A task per connection answers in order. What a client may hold up is bounded: its head by size and time, its
-body by `Body`, a stream by how long nothing of it is taken.
+Each connection has a task. Clients cannot hold up the server for long: heads are bounded by size and time,
+bodies by `Body`, streams by the time in which a client takes nothing.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def deadline(self) -> float:
-        """Returns the time of the loop at which the connection counts as dead."""
+        """The connection counts as dead after this loop time."""
         return self._transport.deadline
 
     # --- the transport's calls -----------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
             self._arrival.set_result(None)
 
     def _upgrade(self, rest: bytes) -> None:
-        """Makes a tunnel of the connection: nothing after a request to upgrade is HTTP, granted or not."""
+        """Nothing after a request to upgrade is HTTP, granted or not."""
         transport = self._transport
         self._tunnel = ConnectionTunnel(transport.raw, transport.hold, transport.release, transport.drain)
         if rest:
@@ -114,19 +114,17 @@ class Connection(asyncio.Protocol):
     # --- ends ----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Lets the answer under way be the last, then closes."""
+        """Closes after the answer under way."""
         self._transport.finishing = True
         if self._answered is None and not self._asked:
             self._transport.raw.close()
 
     def abort(self) -> None:
-        """Closes at once."""
         self._transport.raw.abort()
 
     # --- answering -----------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        """Answers requests in order until the connection ends; none behind an answer that says so."""
         transport = self._transport
         try:
             while asked := await self._next():
@@ -173,7 +171,7 @@ class Connection(asyncio.Protocol):
 
 
 def _peer(transport: asyncio.Transport) -> Peer | None:
-    """Returns the verified client certificate's subject, if the connection has one."""
+    """None if the client has shown no certificate."""
     certificate = transport.get_extra_info("peercert")
     if not certificate:
         return None
@@ -186,7 +184,7 @@ def _peer(transport: asyncio.Transport) -> Peer | None:
 
 
 class HTTPServer:
-    """Holds every connection of one server, from `listen` to `close`."""
+    """Holds all connections of one server, from `listen` to `close`."""
 
     def __init__(self, handler: Handler, clock: Clock) -> None:
         self.limits = Limits()
@@ -195,15 +193,15 @@ class HTTPServer:
         self._clock = clock
         self._connections: dict[Connection, None] = {}
         self._listeners: list[asyncio.Server] = []
-        self._again: list[Callable[[], Awaitable[asyncio.Server]]] = []  # opens each of them anew
+        self._again: list[Callable[[], Awaitable[asyncio.Server]]] = []  # opens each of them again
         self._tls: ssl.SSLContext | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False
         self._empty = asyncio.Event()
 
     async def listen(self, options: ServerOptions) -> int:
-        """Accepts connections, over TLS if there is a certificate; port 0 is any. Returns the port. Raises
-        OSError.
+        """Accepts connections, over TLS if there is a certificate; port 0 is any. Returns the bound port.
+        Raises OSError.
         """
         if options.tls_cert_file:
             self._tls = serving_context(
@@ -215,13 +213,10 @@ class HTTPServer:
         return await self.accept(options.bind_address, options.secure_port, self._tls)
 
     async def share(self, options: ServerOptions) -> None:
-        """Accepts connections also on the port that a cluster's servers share: the system gives each to any
-        of those that listen. Raises OSError.
-        """
         await self._open(options.bind_address, options.shared_port, self._tls, shared=True)
 
     async def accept(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Accepts connections; port 0 is any. Returns the port. Raises OSError."""
+        """Port 0 is any; returns the bound port. Raises OSError."""
         self._date()
         bound = await self._open(address, port, context, shared=False)
         self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
@@ -243,7 +238,6 @@ class HTTPServer:
         )
 
     async def refuse_during(self, outage: Awaitable[None]) -> None:
-        """Refuses connections and ends all there are, until the outage is over. Raises OSError."""
         self._stop_listening()
         for connection in tuple(self._connections):
             connection.abort()
@@ -277,14 +271,13 @@ class HTTPServer:
                     connection.abort()
 
     def finish(self) -> None:
-        """Accepts nothing more; every connection ends with the answer that is under way."""
+        """Accepts nothing more; connections end with the answer that is under way."""
         self._closing = True
         self._stop_listening()
         for connection in tuple(self._connections):
             connection.finish()
 
     async def close(self, grace_seconds: float) -> None:
-        """Does as `finish`, lets answers under way go on for so long, then ends every connection."""
         self.finish()
         if self._connections:
             try:

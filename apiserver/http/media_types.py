@@ -6,8 +6,8 @@ send protobuf all the same, so it is read.
 Custom resources are not routed by it.
 
 Sources: k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, 1.36;
-github.com/emicklei/go-restful/v3 jsr311.go (detectRoute) and route.go, and what
-k8s.io/apiserver/pkg/endpoints/installer.go gives it of a route, 1.36.
+github.com/emicklei/go-restful/v3 jsr311.go (detectRoute) and route.go, and
+k8s.io/apiserver/pkg/endpoints/installer.go (its input), 1.36.
 """
 
 import re
@@ -33,7 +33,7 @@ ACCEPTED = (JSON, YAML, PROTOBUF)
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 # Of a Content-Type, as Go's mime.ParseMediaType takes them.
 _PARAMETERS = re.compile(rf'(?:;\s*{_WORD}\s*=\s*(?:{_WORD}|"(?:[^"\\\r\n]|\\.)*")\s*)*+;?\s*')
-# What objects can be answered as: group, version and kind.
+# Kinds that objects can be converted to: group, version and kind.
 _VERSIONS = ("v1", "v1beta1")
 WITHOUT_TABLES = frozenset(
     ("meta.k8s.io", version, kind)
@@ -59,9 +59,7 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Accepted(NamedTuple):
-    """Holds the form of an answer. `convert` is empty, Table, PartialObjectMetadata or
-    PartialObjectMetadataList.
-    """
+    """`convert` is empty, Table, PartialObjectMetadata or PartialObjectMetadataList."""
 
     media_type: str
     convert: str = ""
@@ -76,9 +74,7 @@ class _Clause(NamedTuple):
     quality: float
 
     def precedes(self, other: "_Clause") -> bool:
-        """Decides whether this clause comes before another, as in goautoneg: whatever its quality, a wildcard
-        comes after what is none.
-        """
+        """Types without wildcard come first, at any quality, as in goautoneg."""
         return (
             self.quality > other.quality
             or (self.type != "*" and other.type == "*")
@@ -87,9 +83,12 @@ class _Clause(NamedTuple):
 
 
 def body_type(content_type: str, *, protobuf: bool = False) -> str:
-    """Returns the media type of a body that can be read; JSON if it says nothing. Raises 415.
+    """JSON if there is no Content-Type. Raises 415 for a body that cannot be read.
 
-    `protobuf` is whether it may be that: built-in kinds only, and only what clients send, never the answer.
+        `protobuf` is whether it may be that: built-in kinds only, and only what clients send, never the
+    answer.
+
+
     """
     if not content_type:
         return JSON
@@ -102,7 +101,7 @@ def body_type(content_type: str, *, protobuf: bool = False) -> str:
 
 
 def unsupported(accepted: Sequence[str]) -> errors.StatusError:
-    """Makes the 415 of the negotiation: without details."""
+    """Upstream's negotiation sends its 415 without details."""
     error = errors.unsupported_media_type(accepted)
     error.details = None
     return error
@@ -110,7 +109,7 @@ def unsupported(accepted: Sequence[str]) -> errors.StatusError:
 
 @remembered(256)
 def accepted(accept: str, conversions: frozenset[tuple[str, str, str]] = CONVERSIONS) -> Accepted:
-    """Returns the best form for an Accept header; raises 406."""
+    """Raises 406 if no form fits."""
     found = negotiated(accept, conversions)
     if found is None:
         error = errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
@@ -120,9 +119,7 @@ def accepted(accept: str, conversions: frozenset[tuple[str, str, str]] = CONVERS
 
 
 def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Accepted | None:
-    """Returns the best form of what can be converted to `conversions` (group, version, kind), None if none
-    fits.
-    """
+    """`conversions` are (group, version, kind); None if no form fits."""
     for clause in _clauses(accept):
         media_type = _media_type(clause)
         if media_type is None:
@@ -143,8 +140,8 @@ def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Ac
 
 
 def first_of(accept: str, offers: Mapping[str, str]) -> str | None:
-    """Returns the first offer that an Accept header takes, by its best clause, whatever the parameters;
-    offers are subtypes of `application`, each with what it is called in the answer.
+    """Offers are subtypes of `application`, each with its Content-Type in the answer. Parameters of clauses
+    are ignored; None if no clause takes an offer.
     """
     for clause in _clauses(accept):
         for subtype, content_type in offers.items():
@@ -164,9 +161,7 @@ def streamed(form: Accepted) -> None:
 
 
 def for_people(query: str, user_agent: str) -> bool:
-    """Decides whether JSON is indented: if the client says so, or is a browser or a tool of the
-    command line.
-    """
+    """JSON is indented if the client asks for it, or is a browser or a tool of the command line."""
     if query:
         return query in {"1", "t", "T", "true", "TRUE", "True"}
     return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
@@ -179,7 +174,7 @@ def _media_type(clause: _Clause) -> str | None:
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """Returns the clauses of an Accept header that can be read, best first."""
+    """The best clause comes first; clauses that cannot be read are left out."""
     if not accept.strip():
         return [_Clause("*", "*", {}, 1.0)]
     ordered: list[_Clause] = []
@@ -213,14 +208,14 @@ def _quality(text: str) -> float:
 
 
 def takes_protobuf_only(accept: str) -> bool:
-    """Decides whether a client takes nothing but protobuf: it is told in protobuf that there is none."""
+    """Clients that take nothing but protobuf get the 406 in protobuf."""
     if PROTOBUF not in accept:
         return False
     return not any(_media_type(clause) for clause in _clauses(accept))
 
 
 def partial_metadata(obj: Object, version: str) -> Object:
-    """Returns a PartialObjectMetadata of a version of meta.k8s.io."""
+    """`version` is that of meta.k8s.io."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",
@@ -241,7 +236,7 @@ def _metadata(obj: Object) -> Object:
 
 
 def check_resource_accepted(request: Request) -> None:
-    """Check a request about a built-in resource whose path and method are served; raises 406 and 415."""
+    """Checks a request about a built-in resource whose path and method are served; raises 406 and 415."""
     info = request.info
     if info.subresource in _CONNECTING:
         return
@@ -252,7 +247,7 @@ def check_resource_accepted(request: Request) -> None:
 
 
 def check_accepted(request: Request, produced: Sequence[str], consumed: Sequence[str] = ANYTHING) -> None:
-    """Check a request to a route that consumes and produces these types; raises 406 and 415."""
+    """Checks a request against the types that its route consumes and produces; raises 406 and 415."""
     sent = request.headers.get("content-type", "") or "application/octet-stream"
     length = request.headers.get("content-length", "")
     consumes = consumed == ANYTHING or not _named(sent).isdisjoint(consumed)
@@ -268,5 +263,5 @@ def check_accepted(request: Request, produced: Sequence[str], consumed: Sequence
 
 
 def _named(header: str) -> set[str]:
-    """Returns the media types of a header, to the letter and without parameters."""
+    """Takes media types to the letter, without parameters."""
     return {clause.partition(";")[0].strip() for clause in header.split(",")}

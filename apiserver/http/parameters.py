@@ -28,7 +28,7 @@ EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 
 def parse_int32s(texts: Sequence[str]) -> list[int]:
-    """Returns the numbers; values may be lists with commas. Raises 400."""
+    """Values may be lists with commas. Raises 400."""
     try:
         return [parse_int(word) for text in texts for word in text.split(",")]
     except ValueError as error:
@@ -37,7 +37,7 @@ def parse_int32s(texts: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Holds one condition: the field has the value, or (`negated`) has not. An absent field is empty."""
+    """The field has the value, or (`negated`) has not. An absent field is empty."""
 
     field: str
     value: str
@@ -50,35 +50,33 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Holds terms that must all hold."""
+    """All terms must hold."""
 
     terms: tuple[Term, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "FieldSelector":
-        """Parses `text`; raises SelectorError."""
+        """Raises SelectorError."""
         return _parse(text)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Decides whether an object with these selectable fields is selected."""
         for term in self.terms:  # noqa: SIM110 - lists ask all objects, and a generator each takes twice as long
             if (fields.get(term.field, "") == term.value) is term.negated:
                 return False
         return True
 
     def is_empty(self) -> bool:
-        """Decides whether everything is selected."""
         return not self.terms
 
     def exact_match(self, field: str) -> str | None:
-        """Returns the value that the first term on `field` requires, None if none does."""
+        """None if no term on `field` requires a value; else the first one counts."""
         for term in self.terms:
             if term.field == field and not term.negated:
                 return term.value
         return None
 
     def transformed(self, convert: Callable[[str, str], tuple[str, str]]) -> "FieldSelector":
-        """Maps every field and value by `convert` (aliases; it raises for unknown labels)."""
+        """Maps each field and value by `convert` (aliases; it raises for unknown labels)."""
         return FieldSelector(
             tuple(Term(*convert(term.field, term.value), term.negated) for term in self.terms)
         )
@@ -138,7 +136,7 @@ def _unescaped(value: str) -> str:
 
 
 def integer(request: Request, name: str) -> int | None:
-    """Returns an integer parameter, None if it is not given; raises 400, for an empty one too."""
+    """None if it is not given; raises 400, for an empty one too."""
     if name not in request.query:
         return None
     try:
@@ -148,7 +146,7 @@ def integer(request: Request, name: str) -> int | None:
 
 
 def boolean(request: Request, name: str) -> bool | None:
-    """Returns a boolean parameter, None if it is not given: all but `false` and `0` is true."""
+    """None if it is not given: all but `false` and `0` is true."""
     if name not in request.query:
         return None
     return request.query[name][0].lower() not in {"false", "0"}
@@ -161,8 +159,6 @@ def refuse(kind: str, problems: Sequence[FieldError]) -> None:
 
 
 class ListOptions(NamedTuple):
-    """Holds the options of a list or watch, checked."""
-
     label_selector: str
     field_selector: str
     watch: bool
@@ -176,9 +172,11 @@ class ListOptions(NamedTuple):
 
     @property
     def begins_in_log(self) -> bool:
-        """Returns whether a watch begins exactly at a revision, however old, that the log has kept.
+        """True if a watch begins exactly at a revision, however old, that the log has kept.
 
-        Upstream, whose watch cache forgets, refuses this match of a watch; here it is how one looks back.
+        Upstream, whose watch cache forgets, refuses this match of a watch; here it reads the history.
+
+
         """
         exact = self.watch and self.match == EXACT and self.resource_version.strip("0").isdecimal()
         return exact and self.send_initial_events is None and not self.continue_token
@@ -188,10 +186,10 @@ _PLAIN_LIST = ListOptions("", "", False, False, "", "", None, 0, "", None)
 
 
 def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
-    """Returns the options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422.
+    """`watch_list` is the gate WatchList. Raises 400 and 422.
 
-    With the gate, a watch that begins with what is there says so itself, so that it is told where that ends
-    (internalversion/defaults.go, SetListOptionsDefaults).
+    With the gate, a watch that begins with the existing objects asks for initial events, so that a bookmark
+    marks their end (internalversion/defaults.go, SetListOptionsDefaults).
     """
     if not watch and not request.query:
         return _PLAIN_LIST
@@ -218,7 +216,7 @@ def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOpti
 
 
 def selectors(options: ListOptions) -> tuple[LabelSelector, FieldSelector]:
-    """Reads the selectors of a request; raises 400."""
+    """Raises 400."""
     try:
         return LabelSelector.parse(options.label_selector), FieldSelector.parse(options.field_selector)
     except SelectorError as error:
@@ -270,8 +268,6 @@ def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
 
 
 class WriteOptions(NamedTuple):
-    """Holds the options of a create, update or patch, checked."""
-
     dry_run: bool
     field_manager: str
     field_validation: str
@@ -279,12 +275,12 @@ class WriteOptions(NamedTuple):
 
 
 def write_options(request: Request, kind: str, default_validation: str = "Warn") -> WriteOptions:
-    """Returns the options of a create or update; `kind` is CreateOptions or UpdateOptions. Raises 422."""
+    """`kind` is CreateOptions or UpdateOptions. Raises 422."""
     return _checked_options(request, kind, default_validation, [])
 
 
 def patch_options(request: Request, *, apply: bool) -> WriteOptions:
-    """Returns the options of a patch; raises 422."""
+    """Raises 422."""
     problems = []
     if apply and not request.param("fieldManager"):
         problems.append(field.required("fieldManager", "is required for apply patch"))
@@ -311,7 +307,7 @@ def _checked_options(
 
 
 def given_options(request: Request) -> Object:
-    """Returns the options of a create, update or patch as the client gave them, for admission to see."""
+    """Admission sees the options of a create, update or patch as the client gave them."""
     given: Object = {}
     if dry_run := request.query.get("dryRun"):
         given["dryRun"] = list(dry_run)
@@ -322,14 +318,14 @@ def given_options(request: Request) -> Object:
 
 
 def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
-    """Returns what is wrong with a dry run, which is asked for by exactly `All`."""
+    """A dry run is asked for by exactly `All`."""
     if all(value == "All" for value in values):
         return []
     return [field.not_supported("dryRun", list(values), ("All",))]
 
 
 def _unsafe_problems(options: Object, *, dry_runs: bool) -> list[FieldError]:
-    """Returns the errors of options beside the one to delete what cannot be read, which stands alone."""
+    """The option to delete unreadable objects stands alone: each other one is an error."""
     others = ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"]
     if not dry_runs:
         others.insert(0, "dryRun")
@@ -338,7 +334,6 @@ def _unsafe_problems(options: Object, *, dry_runs: bool) -> list[FieldError]:
 
 
 def _preconditions(request: Request) -> Object | None:
-    """Returns the preconditions that a query sets for the object that it deletes."""
     given = {name: next(iter(request.query.get(name) or ()), "") for name in ("uid", "resourceVersion")}
     return {name: value for name, value in given.items() if value} or None
 
@@ -346,9 +341,11 @@ def _preconditions(request: Request) -> Object | None:
 def delete_options(
     request: Request, body: Object | None, *, unsafe: bool = False, unsafe_dry_runs: bool = False
 ) -> Object:
-    """Returns the checked DeleteOptions of the body, or of the query if there is none. Raises 400 and 422.
+    """Takes the DeleteOptions of the body, or of the query if there is none. Raises 400 and 422.
 
-    The option to delete what cannot be read is only known if `unsafe`, for dry runs if `unsafe_dry_runs`.
+    The option to delete unreadable objects is only known if `unsafe`, for dry runs if `unsafe_dry_runs`.
+
+
     """
     if body is not None:
         options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}

@@ -1,4 +1,4 @@
-"""Defines requests and responses of the server, from a socket or a call in the same process."""
+"""Requests and responses of the server, from a socket or a call in the same process."""
 
 import asyncio
 import math
@@ -24,41 +24,37 @@ BodyPieces = Callable[[], AsyncIterator[bytes]]
 
 
 class BodyTooLargeError(Exception):
-    """The body is larger than the reader was asked to read."""
+    pass
 
 
 class ConnectionDroppedError(ConnectionError):
-    """The connection is to end without an answer."""
+    """Ends the connection without an answer."""
 
 
 class BodyBrokenError(Exception):
-    """The body ended before its end, or is not framed as it should be."""
+    """The body ended early, or is not framed as it should be."""
 
 
 class Peer(NamedTuple):
-    """Names the subject of a client certificate that the transport has verified."""
+    """The transport has verified the client certificate of this subject."""
 
     common_name: str
     organizations: tuple[str, ...]
     fingerprint: str = ""  # SHA-256 of the certificate, hexadecimal
-    until: float = math.inf  # when the certificate ends to be valid, in seconds since 1970
+    until: float = math.inf  # end of the certificate's validity, in seconds since 1970
     certificate: bytes = b""  # DER
 
 
 async def no_pieces() -> AsyncIterator[bytes]:
-    """Yields no pieces: there is no body."""
     return
     yield b""
 
 
 async def no_body(_limit: int) -> bytes:
-    """Returns the reader of a request that has no body."""
     return b""
 
 
 def body_of(data: bytes) -> BodyReader:
-    """Returns a reader of a body that is in memory."""
-
     async def read(limit: int) -> bytes:
         if len(data) > limit:
             raise BodyTooLargeError
@@ -69,9 +65,11 @@ def body_of(data: bytes) -> BodyReader:
 
 @dataclass(slots=True)
 class Request:
-    """Holds one request. The first part comes from the transport, the second is filled in by the filters.
+    """Its first part comes from the transport, the second is filled in by the filters.
 
-    `headers` is asked for lower-case names. `query` holds every value of a parameter, in order, decoded.
+    Names in `headers` are lower-case. `query` has all values of a parameter, in order, decoded.
+
+
     """
 
     method: str
@@ -87,8 +85,8 @@ class Request:
     request_id: str = ""
     size: int = 0  # of the body, in bytes, once it has been read
     warnings: list[str] = field(default_factory=list)
-    known_at: float = 0.0  # when its user was known
-    answered_at: float = 0.0  # when its handler had answered, if it had a seat
+    known_at: float = 0.0  # monotonic time of its authentication
+    answered_at: float = 0.0  # monotonic time of its handler's answer, if it had a seat
     _held: ExitStack | None = None
 
     def hold(self, context: AbstractContextManager[None]) -> None:
@@ -98,7 +96,7 @@ class Request:
         self._held.enter_context(context)
 
     def release(self) -> None:
-        """Leaves the contexts that the request holds: the outermost filter calls this behind the answer."""
+        """Leaves the contexts that the request holds; the outermost filter calls it after the answer."""
         if self._held is not None:
             self._held.close()
 
@@ -111,7 +109,7 @@ class Request:
         body: bytes = b"",
         peer: Peer | None = None,
     ) -> "Request":
-        """Returns a request as a caller in the same process writes it; `target` is path and query."""
+        """Builds the request of a caller in the same process; `target` is path and query."""
         path, _, query = target.partition("?")
         lowered = {name.lower(): value for name, value in (headers or {}).items()}
         if body:
@@ -124,15 +122,16 @@ class Request:
         return cls(method, unquote(path), parse_query(query), lowered, body_of(body), peer, pieces)
 
     def param(self, name: str) -> str:
-        """Returns the first value of a query parameter, empty if there is none."""
+        """The first value counts; empty if the parameter is not given."""
         values = self.query.get(name)
         return values[0] if values else ""
 
 
 def parse_query(text: str) -> Mapping[str, list[str]]:
-    """Returns the parameters of a query string, decoded, with empty values kept.
+    """Decodes a query string and keeps empty values.
 
     Pairs with a semicolon or a broken escape are left out, as Go's url.Values leaves them.
+
     """
     if not text:
         return {}
@@ -145,23 +144,25 @@ Headers = list[tuple[str, str]]
 
 
 class Tunnel(Protocol):
-    """Carries bytes both ways over a connection after its upgrade; the transport's framing is gone."""
+    """Carries bytes in both directions after an upgrade; the transport's framing is gone."""
 
     async def read(self) -> bytes:
-        """Returns the next bytes from the client, as they come; empty at the end."""
+        """Waits for bytes, as they come; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Sends bytes; waits while the client is slow. Raises ConnectionError when it is gone."""
+        """Waits while the client is slow. Raises ConnectionError when it is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """Holds the body of a 101: `talk` has the connection from behind the head to its own end.
+    """`talk` has the connection from the end of the 101's head to its own end.
 
     The response's headers name the protocol (`Upgrade`, `Sec-WebSocket-Accept`, …); `Connection: Upgrade` is
     added. When `talk` returns or raises, the connection is closed.
+
+
     """
 
     talk: Callable[[Tunnel], Awaitable[None]]
@@ -169,10 +170,11 @@ class Upgrade:
 
 @dataclass(slots=True)
 class Response:
-    """Holds an answer. `body` is bytes, for a watch an iterator of chunks that the transport must close.
+    """`body` is bytes, or for a watch an iterator of chunks that the transport must close.
 
-    `length` is that of an iterator in bytes, if it is known: then it is told, and no chunks are made. An
+    `length` is that of an iterator in bytes, if it is known: then it is sent, and no chunks are made. An
     iterator that cannot go on raises ConnectionError. A 101 has an `Upgrade` for its body.
+
     """
 
     status: int
@@ -186,20 +188,18 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def text(status: int, body: str, headers: Headers | None = None) -> Response:
-    """Returns a plain text answer, which nobody should take for anything else (Go's http.Error, healthz)."""
+    """Has the header that keeps browsers from guessing another type (Go's http.Error, healthz)."""
     sniff = ("X-Content-Type-Options", "nosniff")
     return Response(status, body.encode(), "text/plain; charset=utf-8", [*(headers or []), sniff])
 
 
 @dataclass(slots=True)
 class Lifetime:
-    """Holds the stage of the server's life, for filters and watches."""
-
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     watches: "dict[Watch, None]" = field(default_factory=dict)
 
     def stop(self) -> None:
-        """Ends every watch, and lets readiness fail."""
+        """Ends all watches; readiness fails from now on."""
         self.stopping.set()
         for watch in tuple(self.watches):
             watch.close()

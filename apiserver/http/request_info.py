@@ -1,4 +1,4 @@
-"""Reads a request's verb, resource and names from its method, path and query, once.
+"""Verb, resource and names of a request, read from its method, path and query once.
 
 Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go, 1.36.
 """
@@ -21,10 +21,11 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
 class RequestInfo(NamedTuple):
-    """Tells what a request asks for. `verb` is upstream's: get, list, watch, create, update, patch, delete,
-    deletecollection, proxy.
+    """`verb` is upstream's: get, list, watch, create, update, patch, delete, deletecollection, proxy.
 
     For a non-resource request `verb` is the method in lower case and all else but `path` is empty.
+
+
     """
 
     is_resource: bool
@@ -42,17 +43,17 @@ class RequestInfo(NamedTuple):
 
     @property
     def is_long_running(self) -> bool:
-        """Decides whether the request may outlive every deadline (a watch, a log)."""
+        """Watches and logs, for example, may outlive all deadlines."""
         return self.verb in {"watch", "proxy"} or self.is_connection
 
     @property
     def is_connection(self) -> bool:
-        """Decides whether the request is for bytes of a container, a service or a node."""
+        """Connections transfer bytes of a container, a service or a node."""
         return self.subresource in _CONNECTIONS
 
     @property
     def is_mutating(self) -> bool:
-        """Decides whether the request counts against the limit of writes in flight."""
+        """Writes count against the limit of writes in flight."""
         return self.verb not in {"get", "list", "watch"}
 
 
@@ -60,9 +61,7 @@ _CONNECTIONS = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 
 
 def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo:
-    """Returns the RequestInfo of a request; `path` is decoded. Raises ValueError for a bare
-    special prefix.
-    """
+    """`path` is decoded. Raises ValueError for a bare special prefix."""
     info = _without_query(method, path)
     if not query or not info.is_resource or info.verb not in _SELECTING:
         return info
@@ -74,7 +73,7 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
 
 @lru_cache(maxsize=1024)
 def _without_query(method: str, path: str) -> RequestInfo:
-    """Returns the RequestInfo of a request without parameters: many are for few paths."""
+    """Cached: most requests without parameters are for few paths."""
     plain = RequestInfo(False, path, method.lower())
     parts = path.strip("/").split("/")  # parts may be empty
     if len(parts) < 3 or parts[0] not in {"api", "apis"}:
@@ -100,7 +99,7 @@ def _without_query(method: str, path: str) -> RequestInfo:
 
 
 def _namespace(rest: list[str]) -> tuple[str, list[str]]:
-    """Returns the namespace and what follows it; a namespace itself is in the namespace of its name."""
+    """Splits off the namespace. A namespace itself is in the namespace of its name."""
     if rest[0] != "namespaces":
         return "", rest
     if len(rest) == 1:
@@ -116,7 +115,7 @@ def _split(rest: list[str]) -> tuple[str, str, str]:
 
 
 def _is_watch(query: Mapping[str, list[str]]) -> bool:
-    """Converts a boolean parameter as Go does: anything but empty, `false` and `0` is true."""
+    """Converts a boolean parameter as Go does: all but empty, `false` and `0` is true."""
     if "watch" not in query:
         return False
     return query["watch"][0].lower() not in {"false", "0"}

@@ -15,7 +15,7 @@ from kubeskew.apiserver.http.wire import ConnectionTransport
 
 _BUFFERED_MAX = 1 << 18  # bytes kept for a handler that has not asked for them yet
 _HEAD_MAX = (1 << 20) + 4096  # bytes; as upstream (MaxHeaderBytes and Go's slack)
-_FRAMING_MAX = 64 << 10  # bytes of chunk sizes, extensions and trailers, beside so many times the data:
+_FRAMING_MAX = 64 << 10  # bytes of chunk sizes, extensions and trailers, besides 8 times the data
 _FRAMING_FACTOR = 8
 _ABSOLUTE = re.compile(r"^https?://[^/?]*")  # before a path, as clients write it for a proxy
 _HOST = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=@\[\]_~]*")
@@ -23,13 +23,16 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Body:
-    """Holds a request's body: filled by the connection (`feed`, `finish`, `fail`), read by one handler.
+    """The connection fills it (`feed`, `finish`, `fail`), one handler reads it.
 
-    `pause` and `resume` stop and restart the sender; `expected` is called before the first wait for bytes.
+        `pause` and `resume` stop and restart the sender; `expected` is called before the first wait for
+    bytes.
+
+
     """
 
     def __init__(self, announced: int, pause: Callable[[], None], resume: Callable[[], None]) -> None:
-        self.announced = announced  # its length in bytes as the head says, 0 if it does not
+        self.announced = announced  # Content-Length in bytes, 0 if there is none
         self.complete = False
         self._chunks: deque[bytes] = deque()
         self._size = 0
@@ -57,18 +60,18 @@ class Body:
         self._wake()
 
     def fail(self, error: Exception) -> None:
-        """Says that the rest will not come: the connection is gone, or its framing wrong."""
+        """The rest will not come: the connection is gone, or its framing wrong."""
         if not self.complete:
             self._error = error
             self._wake()
 
     async def read(self, limit: int) -> bytes:
-        """Returns the whole body. Raises BodyTooLargeError (in bytes), BodyBrokenError if its end never
-        comes.
+        """Reads the whole body. Raises BodyTooLargeError beyond `limit` bytes, BodyBrokenError if its end
+        never comes.
         """
         if self.announced > limit:
             raise BodyTooLargeError
-        if self.complete and self._size <= limit:  # the rule: it came with its head
+        if self.complete and self._size <= limit:  # usual: it came with its head
             return self._taken()
         found, size = [], 0
         while chunk := await self._next():
@@ -79,12 +82,12 @@ class Body:
         return found[0] if len(found) == 1 else b"".join(found)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yields the whole body as it comes, however large. Raises BodyBrokenError if its end never comes."""
+        """Yields the body as it comes, however large. Raises BodyBrokenError if its end never comes."""
         while chunk := await self._next():
             yield chunk
 
     async def skip(self) -> None:
-        """Lets the rest of it pass by unread; returns when it has ended, one way or the other."""
+        """Reads the rest and drops it, until it has ended or broken off."""
         self._expected = None
         try:
             while await self._next():
@@ -93,7 +96,7 @@ class Body:
             pass
 
     async def _next(self) -> bytes:
-        """Returns the bytes that have come since the last call; empty at the end."""
+        """Waits for bytes; empty at the end."""
         while not self._chunks:
             if self._error is not None:
                 raise BodyBrokenError(str(self._error))
@@ -103,7 +106,6 @@ class Body:
         return self._taken()
 
     def _taken(self) -> bytes:
-        """Takes the bytes that have come since the last call; the sender may go on."""
         found = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
@@ -128,8 +130,6 @@ class Body:
 
 
 class IncomingRequest(NamedTuple):
-    """Holds a request and what its answer must know of how it came."""
-
     request: Request
     body: Body
     keep_alive: bool
@@ -137,7 +137,7 @@ class IncomingRequest(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Holds the whole answer to what is no request."""
+    """`answer` is the whole answer to bytes that are no request."""
 
     answer: bytes
 
@@ -151,11 +151,11 @@ class _NotServedError(Exception):
 
 
 class Incoming:
-    """Parses what a connection gets.
+    """Parses what a connection receives.
 
-    `begun` is called when a request begins, `taken` with each that has its head, in the end perhaps with a
-    refusal in Go's words. What comes behind a request that is the last is dropped unread, as Go's server
-    does: behind one that is refused or broken, and behind one that asks for the connection's end.
+    `begun` is called when a request begins, `taken` with each request that has its head, at the end perhaps
+    with a refusal in Go's words. After a last request everything is dropped unread, as Go's server does:
+    after one that is refused or broken, and after one that asks for the connection's end.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Incoming:
         self._begin()
 
     def feed(self, data: bytes) -> bytes | None:
-        """Parses bytes; what follows a request to upgrade, and is no HTTP any more, is given back."""
+        """Bytes after a request to upgrade are no HTTP any more: they are returned."""
         if self._ended:
             return None
         if self.body is None:
@@ -196,7 +196,7 @@ class Incoming:
         return None
 
     def _end(self, answer: bytes, error: Exception) -> None:
-        """Reads no further: the handler of a body that breaks off answers, else `answer` does."""
+        """Stops reading: the handler answers if a body breaks off, else `answer` is sent."""
         if self._ended:
             return
         self._ended = True
@@ -211,7 +211,7 @@ class Incoming:
         self._url = b""
         self._headers: wire.RawHeaders = []
         self._head_size = 0  # bytes
-        self._framed = self._data = 0  # bytes behind the head, and of them of the body itself
+        self._framed = self._data = 0  # bytes after the head, and those of the body itself
         self._keep_alive = True
         self.body = None
 
@@ -240,9 +240,9 @@ class Incoming:
         problem = _host_problem(fields.getall("host", ())) if chunked else ""
         if problem or broken:
             raise _NotServedError(wire.refusal(400, problem))
-        unheard = _unheard_of(parser.get_http_version(), fields.get("transfer-encoding", ""))
-        if unheard:
-            raise _NotServedError(unheard)
+        answer = _unsupported(parser.get_http_version(), fields.get("transfer-encoding", ""))
+        if answer:
+            raise _NotServedError(answer)
         self.body = body
         method = parser.get_method().decode("ascii")
         if fields.get("expect", "").lower() == "100-continue":
@@ -262,8 +262,8 @@ class Incoming:
         self._ended = not self._keep_alive
 
 
-def _unheard_of(version: str, encoding: str) -> bytes:
-    """Returns Go's answer to what it does not speak, empty if it does."""
+def _unsupported(version: str, encoding: str) -> bytes:
+    """Answers as Go to versions and transfer encodings that it does not speak; empty for others."""
     if not version.startswith("1."):
         return wire.refusal(505, ": unsupported protocol version")
     if encoding and version != "1.0" and encoding.strip().lower() != "chunked":
@@ -272,7 +272,7 @@ def _unheard_of(version: str, encoding: str) -> bytes:
 
 
 def _host_problem(hosts: Sequence[str]) -> str:
-    """Returns Go's error for a request without exactly one host."""
+    """Go refuses a request without exactly one host with this text; empty if all is well."""
     if len(hosts) == 1:
         return "" if _HOST.fullmatch(hosts[0]) else ": malformed Host header"
     return ": too many Host headers" if hosts else ": missing required Host header"

@@ -1,4 +1,4 @@
-"""Sends answers: whole ones, streamed ones, or a connection handed over."""
+"""Answers on the wire: whole ones, streamed ones, or a connection handed over."""
 
 import asyncio
 import math
@@ -10,22 +10,21 @@ from kubeskew.apiserver.http.request import BodyBrokenError, Response, Upgrade
 from kubeskew.apiserver.http.request_reader import Body, IncomingRequest, Refusal
 from kubeskew.apiserver.http.wire import ConnectionTransport, ConnectionTunnel
 
-_SKIPPED_MAX = 256 << 10  # of a body that nobody read, before the answer; as Go
-_LINGER_SECONDS = 2.0  # for more of it, so that the client gets to read the answer
-_REFUSED_SECONDS = 0.5  # between the refusal of what is no HTTP and the end: no reset may overtake it; as Go
-_WHOLE_MAX = 1 << 16  # bodies up to so many bytes are sent together with their head
+_SKIPPED_MAX = 256 << 10  # bytes of an unread body, read before the answer; as Go
+_LINGER_SECONDS = 2.0  # for more of it, so that the client can read the answer
+_REFUSED_SECONDS = 0.5  # between a refusal and the end of its connection: no reset may overtake it; as Go
+_WHOLE_MAX = 1 << 16  # bytes of a body that is sent together with its head
 _BODILESS = (204, 304)
 
 
 class Outgoing:
-    """Writes the answers of one connection, each after the other; `streaming` while one has no end yet."""
+    """Writes the answers of one connection in order; `streaming` while one has not ended."""
 
     def __init__(self, transport: ConnectionTransport) -> None:
         self.streaming = False
         self._transport = transport
 
     async def whole(self, asked: IncomingRequest, response: Response, body: bytes) -> None:
-        """Sends an answer that is there as a whole."""
         transport = self._transport
         lingers = not asked.body.complete and not await self._skipped(asked)
         if lingers or not asked.keep_alive:
@@ -45,7 +44,7 @@ class Outgoing:
             await _linger(asked.body)
 
     async def refuse(self, refused: Refusal) -> None:
-        """Answers what is no request; it is the last answer of its connection."""
+        """Answers bytes that are no request; it is the last answer of its connection."""
         transport = self._transport
         transport.finishing = True
         transport.allow(transport.limits.stall_seconds)
@@ -66,9 +65,7 @@ class Outgoing:
         return b"".join(parts)
 
     async def _skipped(self, asked: IncomingRequest) -> bool:
-        """Decides whether the rest of an unread body is short enough to be taken in before the answer, and
-        takes it in.
-        """
+        """Reads the rest of an unread body before the answer if it is short; False if it is not."""
         if not 0 < asked.body.announced <= _SKIPPED_MAX or "expect" in asked.request.headers:
             return False
         self._transport.allow(self._transport.limits.stall_seconds)
@@ -80,6 +77,7 @@ class Outgoing:
         """Writes pieces as they come, until they end or the client is gone; only the head for a HEAD.
 
         Raises ConnectionError where they cannot go on, so that the client sees that something is missing.
+
         """
         transport, length = self._transport, response.length
         chunked = asked.chunked and length is None
@@ -115,7 +113,7 @@ class Outgoing:
             transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
 
     async def hand_over(self, response: Response, upgrade: Upgrade, tunnel: ConnectionTunnel | None) -> None:
-        """Grants an upgrade, and lets its handler talk until it ends. Raises BodyBrokenError."""
+        """Grants an upgrade and runs its handler until it ends. Raises BodyBrokenError."""
         if tunnel is None:
             raise BodyBrokenError("an upgrade that was not asked for")
         transport = self._transport
@@ -128,7 +126,7 @@ class Outgoing:
 
 
 async def _linger(body: Body) -> None:
-    """Takes in what a client still sends, so that it does not lose the answer to a reset."""
+    """Reads on what a client still sends, so that it does not lose the answer to a reset."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
             await body.skip()

@@ -1,4 +1,4 @@
-"""Makes serving certificates for the server itself, and their files.
+"""Serving certificates that the server makes for itself, and their files.
 
 Source: k8s.io/apiserver/pkg/server/options/serving.go (MaybeDefaultWithSelfSignedCerts), client-go/util/cert
 (cert.go, io.go) and client-go/util/keyutil, 1.36. cryptography is imported when a certificate is made: it is
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PAIR = "apiserver"  # the files' name in the directory
 _NAMES = ("kubernetes.default.svc", "kubernetes.default", "kubernetes")
-_BEFORE = timedelta(hours=1)  # a clock that is a little behind accepts what was made just now
+_BEFORE = timedelta(hours=1)  # a clock that is a little behind accepts a new certificate
 _VALIDITY = timedelta(days=365)
 _KEY_BITS = 2048
 
@@ -36,7 +36,7 @@ class CertificateFilesError(Exception):
 
 
 class KeyPair(NamedTuple):
-    """Holds a certificate, followed by that of its authority, and its private key; PEM."""
+    """Both are PEM; the certificate is followed by that of its authority."""
 
     certificate: bytes
     key: bytes
@@ -44,11 +44,12 @@ class KeyPair(NamedTuple):
 
 @contextmanager
 def serving_pair(options: ServerOptions, now: datetime) -> Iterator[ServerOptions]:
-    """Yields the options with the files of a certificate: those given, those in the directory, or new ones in
-    it.
+    """Adds the files of a certificate to the options: those given, those in the directory, or new ones in it.
 
-    With an empty name of a directory the new files last as long as the context; without a name there are
-    none. Raises CertificateFilesError, OSError.
+    If `cert_dir` is empty, the new files last as long as the context; if it is None, there are none. Raises
+    CertificateFilesError, OSError.
+
+
     """
     if options.tls_cert_file or options.tls_private_key_file:
         if not (options.tls_cert_file and options.tls_private_key_file):
@@ -64,7 +65,9 @@ def serving_pair(options: ServerOptions, now: datetime) -> Iterator[ServerOption
 
 
 def _paired(options: ServerOptions, directory: Path, now: datetime) -> ServerOptions:
-    """Returns the options with the pair in `directory`, which is made if it is not there."""
+    """Creates the pair and `directory` if they are not there. Raises CertificateFilesError if only one of the
+    two can be read.
+    """
     certificate, key = directory / f"{_PAIR}.crt", directory / f"{_PAIR}.key"
     readable = [os.access(path, os.R_OK) for path in (certificate, key)]
     if not any(readable):
@@ -84,7 +87,7 @@ def _paired(options: ServerOptions, directory: Path, now: datetime) -> ServerOpt
 
 
 def _bound_name(address: str) -> str:
-    """Returns the address that is listened at; `localhost` where that is any."""
+    """The name is `localhost` if the server listens on any address."""
     found = _address(address)
     return "localhost" if not address or (found is not None and found.is_unspecified) else address
 
@@ -96,9 +99,7 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def self_signed(host: str, alternatives: Sequence[str], now: datetime) -> KeyPair:
-    """Returns a certificate for `host` and the alternatives, addresses and names, under an authority of its
-    own.
-    """
+    """An authority of its own signs the certificate; `alternatives` are addresses and names."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -134,7 +135,6 @@ def self_signed(host: str, alternatives: Sequence[str], now: datetime) -> KeyPai
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Returns the IP address that the text is, None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -170,7 +170,6 @@ def _builder(subject: "Name", issuer: "Name", key: "RSAPrivateKey", now: datetim
 def _signed(
     builder: "CertificateBuilder", key: "RSAPrivateKey", *extensions: tuple["ExtensionType", bool]
 ) -> "Certificate":
-    """Returns the certificate with these extensions, each with whether it is critical."""
     from cryptography.hazmat.primitives import hashes
 
     for extension, critical in extensions:

@@ -1,4 +1,4 @@
-"""Turns an error into a `Status` on the wire; no other place does."""
+"""Errors as `Status` objects on the wire; no other module writes them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,9 +14,11 @@ _CAUSES = 1_000
 
 
 def with_status_errors(handler: Handler) -> Handler:
-    """Returns `handler` with the errors that it raises as answers, as upstream's handlers write theirs.
+    """Answers the errors that `handler` raises, as upstream's handlers write theirs.
 
-    Filters above it only see answers; they answer themselves what they refuse, and raise nothing.
+    Filters above it only see answers. Their own refusals are answers too: they raise nothing.
+
+
     """
 
     async def answer(request: Request) -> Response:
@@ -29,7 +31,7 @@ def with_status_errors(handler: Handler) -> Handler:
 
 
 def response(request: Request, error: StatusError) -> Response:
-    """Returns the answer that `error` is, in the media type that the client accepts (JSON if none fits)."""
+    """The Status is in a media type that the client accepts (JSON if none fits)."""
     body = error.status()
     if media_types.takes_protobuf_only(request.headers.get("accept", "")):
         result = Response(error.code, protobuf.encode_status(body), media_types.PROTOBUF)
@@ -41,7 +43,7 @@ def response(request: Request, error: StatusError) -> Response:
 
 
 def _written(request: Request, code: int, body: Object) -> Response:
-    """Returns a Status as YAML or JSON: indented for people, and where the client takes none of it."""
+    """JSON is indented for people, and for clients that accept neither it nor YAML."""
     try:
         form = media_types.accepted(request.headers.get("accept", ""), media_types.NO_CONVERSIONS)
     except StatusError:
@@ -58,7 +60,7 @@ def _written(request: Request, code: int, body: Object) -> Response:
 
 
 async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes]:
-    """Yields a Status with very many causes, in turns: a body of 3 MiB can have a million errors."""
+    """Gives way between pieces: a body of 3 MiB can have a million errors."""
     beginning, _, end = dumps({**body, "details": {**body["details"], "causes": []}}).rpartition(
         b'"causes":[]'
     )
@@ -70,12 +72,12 @@ async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes
 
 
 def internal_error(request: Request, why: str) -> Response:
-    """Answers 500 as text, where upstream does not know yet how to answer."""
+    """Answers 500 as text, as upstream does where it cannot write a Status yet."""
     return text(500, f'Internal Server Error: "{request.path}": {why}\n')
 
 
 def panic(request: Request) -> Response:
-    """Returns the answer to an error that nobody foresaw; what it was stands in the server's log alone."""
+    """Only the server's log has the error itself."""
     why = "This request caused apiserver to panic. Look in the logs for details."
     if request.path.startswith(("/api/", "/apis/")):
         return response(request, StatusError(500, "InternalError", why))

@@ -1,6 +1,7 @@
-"""The transport of one connection: heads of messages, flow both ways, and the tunnel after an upgrade.
+"""The transport of one connection: heads of messages, flow control in both directions, and the tunnel after
+an upgrade.
 
-What cannot be read is answered as Go's net/http does (server.go, 1.25): plain text and the end of the
+Unreadable messages are answered as Go's net/http does (server.go, 1.25): plain text and the end of the
 connection.
 """
 
@@ -23,12 +24,11 @@ _BUFFERED_MAX = 1 << 18
 
 
 def status_line(status: int) -> bytes:
-    """Returns the first line of an answer."""
     return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} status code {status}\r\n".encode()
 
 
 def fields(content_type: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    """Returns header lines; line breaks in values become spaces, for a client may have written them."""
+    """Line breaks in values become spaces, for a client may have written them."""
     lines = [f"Content-Type: {content_type}\r\n"] if content_type else []
     for name, value in headers:
         if "\n" in value or "\r" in value:
@@ -38,7 +38,7 @@ def fields(content_type: str, headers: Iterable[tuple[str, str]]) -> bytes:
 
 
 def refusal(status: int, detail: str = "", text: str = "") -> bytes:
-    """Returns the whole answer to a head that is none, or `text` is; the connection ends with it."""
+    """Closes the connection. `text` is the body, by default the status with `detail`."""
     said = f"{status} {HTTPStatus(status).phrase}{detail}"
     text = text or said
     first = f"HTTP/1.1 {said}\r\n"
@@ -46,39 +46,37 @@ def refusal(status: int, detail: str = "", text: str = "") -> bytes:
 
 
 def decoded(raw: RawHeaders) -> CIMultiDict[str]:
-    """Returns headers as the rest of the server reads them: case-insensitive, repeated ones kept."""
+    """Names are case-insensitive; repeated headers are kept."""
     return CIMultiDict([(name.decode("latin-1"), value.decode("utf-8", "replace")) for name, value in raw])
 
 
 @dataclass(slots=True)
 class Limits:
-    """Holds the limits of every connection of a server, and the `Date` header of the moment."""
-
     head_seconds: float = 32.0  # until a request's head is there; as upstream (ReadHeaderTimeout)
     idle_seconds: float = 90.0  # between two requests; as upstream (IdleTimeout)
-    stall_seconds: float = 30.0  # a client that takes nothing of an answer for so long is let go
+    stall_seconds: float = 30.0  # after which a client that takes nothing of an answer is disconnected
     date: bytes = b""
 
 
 class ConnectionTransport:
-    """Holds one connection's transport. Past `deadline` (loop time) it counts as dead."""
+    """Past `deadline` (loop time) the connection counts as dead."""
 
     def __init__(self, transport: asyncio.Transport, limits: Limits) -> None:
         self.raw = transport
         self.limits = limits
         self.loop = asyncio.get_running_loop()
         self.deadline = math.inf
-        self.finishing = False  # no request is taken any more; the answer under way is the last
+        self.finishing = False  # no further request is accepted; the answer under way is the last
         self.broken = False  # the client is gone
         self._writable: asyncio.Future[None] | None = None
         self._holds = 0
 
     def allow(self, seconds: float) -> None:
-        """Lets what comes next take so long."""
+        """Moves the deadline to `seconds` from now."""
         self.deadline = self.loop.time() + seconds
 
     def hold(self) -> None:
-        """Lets the client wait, until `release` is called as often."""
+        """Stops reading from the client until `release` is called as often."""
         self._holds += 1
         if self._holds == 1:
             self.raw.pause_reading()
@@ -89,7 +87,7 @@ class ConnectionTransport:
             self.raw.resume_reading()
 
     def stop_writing(self) -> None:
-        """Notes that the client lags: `drain` waits until `go_on_writing`."""
+        """Called when the client lags: `drain` then waits until `go_on_writing`."""
         self._writable = self.loop.create_future()
 
     def go_on_writing(self) -> None:
@@ -98,7 +96,7 @@ class ConnectionTransport:
         self._writable = None
 
     async def drain(self) -> None:
-        """Waits while the client is slow to take what it gets. Raises ConnectionResetError."""
+        """Waits while the client is slow. Raises ConnectionResetError."""
         if self._writable is not None:
             self.allow(self.limits.stall_seconds)
             await self._writable
@@ -108,7 +106,7 @@ class ConnectionTransport:
 
 
 class ConnectionTunnel:
-    """Carries bytes both ways; who reads slowly makes the client wait."""
+    """Carries bytes in both directions; a slow reader makes the client wait."""
 
     def __init__(
         self,
@@ -136,7 +134,6 @@ class ConnectionTunnel:
         self._wake()
 
     def end(self) -> None:
-        """Notes that the client has ended its side."""
         self._ended = True
         self._wake()
 

@@ -1,6 +1,6 @@
-"""Writes documents as YAML, in the style of sigs.k8s.io/yaml over goyaml.v2, quoting included.
+"""YAML in the style of sigs.k8s.io/yaml over goyaml.v2, quoting included.
 
-libyaml writes; it and goyaml agree on all but which style a text gets and the order of keys.
+libyaml writes; it and goyaml differ only in the styles of texts and the order of keys.
 """
 
 import functools
@@ -28,7 +28,7 @@ _TIME = re.compile(
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Emits YAML with Go's choice of styles; a value that stands in two places is written twice."""
+    """Chooses styles as Go does; a value that stands in two places is written twice."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
@@ -44,7 +44,7 @@ def _text(dumper: Any, value: str) -> Any:
 
 
 def _is_something_else(value: str) -> bool:
-    """Decides whether a text without quotes would be read as another type."""
+    """Without quotes, these texts would be read as another type."""
     if value in _BOOLEANS_AND_NULLS:
         return True
     if value[0] not in "+-.0123456789":
@@ -71,7 +71,7 @@ _Dumper.add_multi_representer(list, yaml.SafeDumper.represent_list)
 
 
 def _order(left: str, right: str) -> int:
-    """Sorts keys in goyaml's natural order: letters after the rest, numbers by their value."""
+    """Sorts in goyaml's natural order: letters after the rest, numbers by their value."""
     for position, (a, b) in enumerate(zip(left, right, strict=False)):
         if a == b:
             continue
@@ -85,13 +85,13 @@ def _order(left: str, right: str) -> int:
 
 
 def _digits(text: str, start: int) -> tuple[int, int]:
-    """Returns the number that begins at `start`, and how long it is."""
+    """The number begins at `start`; its length in digits comes with it."""
     found = re.compile(r"[0-9]*").match(text, start)
     digits = found.group() if found is not None else ""
     return int(digits or 0), len(digits)
 
 
 def to_yaml(value: Any) -> bytes:
-    """Returns a document as upstream writes YAML: keys sorted, lists not indented."""
+    """Sorts keys and does not indent lists, as upstream."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return text.encode()

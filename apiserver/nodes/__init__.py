@@ -1,1 +1,1 @@
-"""Connects the API server to the kubelets: addresses, connections, answers."""
+"""API server's side of the kubelets: addresses, connections, answers."""

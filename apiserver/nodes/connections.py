@@ -20,16 +20,13 @@ _DEFAULT_PORT = 10250
 
 
 class NodeServices(Protocol):
-    """Finds nodes and pods."""
-
     store: Store
 
-    def core_object(self, plural: str, namespace: str, name: str) -> Object | None:
-        """Returns an object of the core group, None if there is none."""
+    def core_object(self, plural: str, namespace: str, name: str) -> Object | None: ...
 
 
 async def pod_of(services: NodeServices, namespace: str, name: str) -> Object:
-    """Returns the pod as it is now; raises 404."""
+    """Raises 404; waits until writes of other servers are seen."""
     await services.store.refresh()
     pod = services.core_object("pods", namespace, name)
     if pod is None:
@@ -38,7 +35,7 @@ async def pod_of(services: NodeServices, namespace: str, name: str) -> Object:
 
 
 def container_of(pod: Object, asked: str) -> str:
-    """Returns the container asked for, or the only one. Raises 400."""
+    """`asked` may be empty if there is only one container. Raises 400."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     every = [container["name"] for part in _PARTS for container in spec.get(part) or ()]
     if asked:
@@ -55,7 +52,7 @@ def container_of(pod: Object, asked: str) -> str:
 
 
 class NodeConnections:
-    """Of one server; certificates are read when they are first needed."""
+    """Certificates are read when they are first needed."""
 
     def __init__(self, options: ServerOptions) -> None:
         self._options = options
@@ -64,10 +61,11 @@ class NodeConnections:
     def address(
         self, services: NodeServices, node_name: str, *, insecure: bool = False, asked: str = "nodes"
     ) -> Address:
-        """Returns the address of the node's kubelet; raises StatusError.
+        """Raises StatusError if the node or its address is not there.
 
         `insecure`: the kubelet's certificate is not verified. As upstream, the error for a missing node names
         the resource that was `asked` for.
+
         """
         node = services.core_object("nodes", "", node_name)
         if node is None:

@@ -1,6 +1,6 @@
 """The proxy to a backend: one HTTP/1.1 exchange per connection, with streamed answers and upgrades as pipes.
 
-A connection per request is what upgrades need; logs and proxies are rare enough to do the same.
+Upgrades need a connection per request; logs and proxies are rare enough to do the same.
 
 Source: k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go and k8s.io/apiserver/pkg/util/proxy
 (streamtranslator.go, translatinghandler.go), 1.36.
@@ -32,7 +32,7 @@ _PROTOCOLS = "sec-websocket-protocol"
 _V5 = "v5.channel.k8s.io"
 _ERROR_CHANNEL = b"\x03"
 _TEXT_LIMIT = 2_000
-# Of this hop alone, or about who asks: not for the backend.
+# Headers of this hop alone, or about the client: not for the backend.
 _KEPT_BACK = frozenset(
     {
         "host", "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
@@ -44,7 +44,7 @@ _KEPT_BACK_ANSWERS = frozenset({"connection", "keep-alive", "transfer-encoding",
 
 
 class BackendPipe:
-    """The bytes behind an answer's head, or the body of an answer that ends with its connection."""
+    """Carries the bytes after an answer's head, or the body of an answer that ends with its connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -65,7 +65,7 @@ class BackendPipe:
 
 @dataclass(slots=True)
 class BackendResponse:
-    """A backend's answer. Read `pieces` or speak through `pipe`, then `close`."""
+    """Callers read `pieces` or use `pipe`, then `close`."""
 
     status: int
     reason: str
@@ -80,13 +80,13 @@ class BackendResponse:
 
     @property
     def length(self) -> int | None:
-        """Returns the length of the body in bytes, None if its end tells."""
+        """In bytes; None if the body ends with the connection."""
         announced = self.header("content-length")
         chunked = "chunked" in self.header("transfer-encoding").lower()
         return int(announced) if announced.isdecimal() and not chunked else None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """Yields the body, as it comes. The connection is closed at its end. Raises ConnectionResetError."""
+        """Closes the connection at the end of the body. Raises ConnectionResetError."""
         try:
             if self.bodiless or self.status in {204, 304}:
                 return
@@ -113,7 +113,7 @@ class BackendResponse:
             yield data
 
     async def read(self, limit: int) -> bytes:
-        """Returns the beginning of the body, and the end of the connection. Raises ConnectionResetError."""
+        """Reads at most `limit` bytes and closes the connection. Raises ConnectionResetError."""
         found = bytearray()
         async for piece in self.pieces():
             found += piece
@@ -123,7 +123,7 @@ class BackendResponse:
         return bytes(found[:limit])
 
     async def text(self, limit: int) -> str:
-        """Returns the beginning of the body as text, as far as it comes."""
+        """The text has at most `limit` bytes; it is empty if the answer breaks off."""
         try:
             found = await self.read(limit)
         except ConnectionResetError:
@@ -137,7 +137,7 @@ class BackendResponse:
 
 
 async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Raises ValueError where the framing is none, IncompleteReadError where it ends too early."""
+    """Raises ValueError for wrong framing, IncompleteReadError for an early end."""
     while True:
         left = int((await reader.readuntil(b"\n")).split(b";")[0], 16)
         if left < 0:
@@ -159,11 +159,9 @@ async def read_answer(
     method: str,
     sending: asyncio.Task[None] | None,
 ) -> BackendResponse:
-    """Returns an answer, once its head is there. Raises ValueError if it is no HTTP, and what
-    reading raises.
-    """
+    """Waits for the head of an answer. Raises ValueError if it is no HTTP, and the errors of the reader."""
     status = 100
-    while 100 <= status < 200 and status != _SWITCHING:  # what comes before the answer itself
+    while 100 <= status < 200 and status != _SWITCHING:  # interim answers
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
         protocol, code, reason = [*first.split(" ", 2), "", ""][:3]
@@ -179,7 +177,7 @@ async def read_answer(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address of a backend, plain HTTP without a context; `name`: the name its certificate must have."""
+    """Without a context it is plain HTTP; `name` is the name that the backend's certificate must have."""
 
     host: str
     port: int
@@ -195,7 +193,6 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """Returns the text for a Host header."""
         return self.name or str(self)
 
 
@@ -215,9 +212,11 @@ async def send(
     *,
     head_seconds: float | None = _HEAD_SECONDS,
 ) -> BackendResponse:
-    """Send a request; the answer once its head is there, however long the body still takes. Raises DialError.
+    """Waits for the answer's head, however long the body still takes. Raises DialError.
 
     `headers` say how the body is framed: by its length or in chunks.
+
+
     """
     reader, writer = await _dial(address)
     headers = list(headers)
@@ -261,7 +260,7 @@ async def _dial(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 
 async def _pump(writer: asyncio.StreamWriter, body: AsyncIterator[bytes], *, chunked: bool) -> None:
-    """Send a body as it comes; where it breaks off, so does the connection."""
+    """Breaks off the connection if the body breaks off."""
     try:
         async for piece in body:
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
@@ -283,8 +282,6 @@ def _words(error: BaseException) -> str:
 
 
 async def join_pipes(one: Pipe, other: Pipe) -> None:
-    """Carry bytes both ways until either side ends."""
-
     async def carry(source: Pipe, target: Pipe) -> None:
         with suppress(ConnectionError):
             while data := await source.read():
@@ -294,7 +291,6 @@ async def join_pipes(one: Pipe, other: Pipe) -> None:
 
 
 def is_upgrade(request: Request) -> bool:
-    """Decides whether the client wants another protocol."""
     return "upgrade" in request.headers.get("connection", "").lower() and "upgrade" in request.headers
 
 
@@ -303,29 +299,29 @@ def is_websocket(request: Request) -> bool:
 
 
 def offered_protocols(request: Request) -> list[str]:
-    """Returns the subprotocols of a WebSocket that the client offers."""
+    """The header may come several times."""
     values = [value for name, value in request.headers.items() if name.lower() == _PROTOCOLS]
     return [name.strip() for value in values for name in value.split(",")]
 
 
 async def pass_upgrade(request: Request, address: Address, target: str) -> Response:
-    """Connect the client with the backend; what refuses the upgrade is answered as it is."""
+    """Connects the client with the backend. A refusal of the upgrade is answered as it is."""
     wants_v5 = is_websocket(request) and _V5 in offered_protocols(request)
     try:
         answer = await send(address, request.method, target, [*_upgrade_headers(request)])
     except DialError as error:
         if wants_v5:
             why = f'error sending request: Post "{address.scheme}://{address}{target}": {error}'
-            return _told_inside(request, why)
+            return _error_inside(request, why)
         raise StatusError(500, "", f"error dialing backend: {error}") from None
     if wants_v5 and answer.status != 101:
         text = await answer.text(_TEXT_LIMIT)
-        return _told_inside(request, f"unable to upgrade connection: {text}")
+        return _error_inside(request, f"unable to upgrade connection: {text}")
     return await switched(answer)
 
 
 async def switched(answer: BackendResponse) -> Response:
-    """Returns a backend's answer to who wants to upgrade: a pipe, or its refusal."""
+    """Answers a client that wants to upgrade: with a pipe, or with the backend's refusal."""
     if answer.status == 101:
         kept = _without(answer.headers, frozenset({"connection"}))
         return Response(101, Upgrade(_joined(answer)), headers=kept)
@@ -344,9 +340,8 @@ def _joined(answer: BackendResponse) -> Callable[[Tunnel], Awaitable[None]]:
     return talk
 
 
-def _told_inside(request: Request, why: str) -> Response:
-    """Returns errors inside the upgraded connection: the server upgrades before it knows whether the backend
-    does."""
+def _error_inside(request: Request, why: str) -> Response:
+    """Errors go through the upgraded connection: the server upgrades before it knows if the backend does."""
     accepted = accept_key(request.headers.get("sec-websocket-key", ""))
     headers = [
         ("Upgrade", "websocket"),
@@ -372,7 +367,7 @@ def _told_inside(request: Request, why: str) -> Response:
 
 
 async def pass_on(request: Request, address: Address, target: str) -> BackendResponse:
-    """Returns the backend's answer to the request as it is. Raises 503 if there is no backend."""
+    """Raises 503 if the backend cannot be reached."""
     headers = [("Connection", "close"), *passed_on(request), *framing(request)]
     request.ends_with_client = True
     try:
@@ -382,7 +377,7 @@ async def pass_on(request: Request, address: Address, target: str) -> BackendRes
 
 
 def framing(request: Request) -> Headers:
-    """Returns the header that says how the request's body is framed: to its backend as to us."""
+    """Requests go to the backend with the framing that they came with."""
     length = request.headers.get("content-length", "")
     if length:
         return [("Content-Length", length)]
@@ -392,13 +387,13 @@ def framing(request: Request) -> Headers:
 
 
 def streamed(answer: BackendResponse, **changed: str) -> Response:
-    """Returns a backend's answer as ours; its body comes as it comes."""
+    """Streams the body; `changed` may have another `content_type`."""
     kept = _without(answer.headers, _KEPT_BACK_ANSWERS | {"content-type", "date"})
     content_type = changed.get("content_type") or answer.header("content-type") or "text/plain"
     if answer.status in {204, 304}:
         answer.close()
         return Response(answer.status, b"", content_type, kept)
-    if answer.bodiless:  # of a HEAD, which tells how long its body would be
+    if answer.bodiless:  # of a HEAD, with the length that the body would have
         answer.close()
         return Response(answer.status, no_pieces(), content_type, kept, answer.length)
     return Response(answer.status, answer.pieces(), content_type, kept, answer.length)
@@ -409,7 +404,7 @@ def _upgrade_headers(request: Request) -> Headers:
 
 
 def passed_on(request: Request) -> Headers:
-    """Returns the request headers that a backend gets: none by which it could act as the client."""
+    """Leaves out the headers by which a backend could act as the client."""
     headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS})
     kept = [(name, value) for name, value in headers if not name.lower().startswith(_KEPT_BACK_PREFIXES)]
     protocols = [

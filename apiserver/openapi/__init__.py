@@ -1,7 +1,7 @@
-"""Makes OpenAPI documents of a resource table and its schema trees: v2 and v3, as JSON and protobuf.
+"""OpenAPI documents of a resource table and its schema trees: v2 and v3, as JSON and protobuf.
 
-Schemas depend on the release and on whether enums are told, on no other gate. The documents are plain JSON;
-who serves them keeps the bytes.
+Schemas depend on the release and on the gate for enums, on no other gate. The documents are plain JSON; their
+server keeps the bytes.
 """
 
 from kubeskew.apiserver.openapi.protobuf import v2_protobuf, v3_protobuf

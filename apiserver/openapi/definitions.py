@@ -1,9 +1,9 @@
 """Definitions of a document: schemas of kinds, their lists and custom resources, in the dialect of v2 or v3.
 
-Which kinds a definition is: apiserver pkg/endpoints/openapi/openapi.go (DefinitionNamer); that a document of
-v3 names only its own group's since 1.36: pkg/server/routes/openapi.go (filterScopedGVKs).
+Kinds of a definition: apiserver pkg/endpoints/openapi/openapi.go (DefinitionNamer); only those of its own
+group in documents of v3 since 1.36: pkg/server/routes/openapi.go (filterScopedGVKs).
 
-Sources: k8s.io/kube-openapi pkg/{builder,builder3,generators}, 1.36; what v2 cannot say is left out
+Sources: k8s.io/kube-openapi pkg/{builder,builder3,generators}, 1.36; what v2 cannot express is left out
 (nullable, oneOf, defaults), as upstream does for clients that validate with it; apiextensions-apiserver
 pkg/controller/openapi/builder/builder.go, 1.36.
 """
@@ -35,7 +35,7 @@ _FIELDS = {
     "ownerReferences": "The objects that this one belongs to. It is collected once all of them are gone.",
     "resourceVersion": "An opaque text that changes with each write. Watches begin at one.",
     "selfLink": "Not set any more.",
-    "uid": "What tells the object from all others, earlier ones of its name too.",
+    "uid": "It differs from the uids of all other objects, earlier ones of the same name too.",
 }
 # Text by definition or `definition.field`.
 DESCRIPTIONS = {
@@ -53,7 +53,7 @@ _PLAIN = {
     Kind.BOOLEAN: "boolean",
 }
 _ZERO: dict[Kind, Any] = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
-# Named types that say nothing about their shape (their Go types marshal themselves).
+# Named types without a shape (their Go types marshal themselves).
 _SHAPELESS = (".JSON", ".JSONSchemaPropsOrArray", ".JSONSchemaPropsOrBool", ".JSONSchemaPropsOrStringArray")
 _SHOWN_FORMATS = {"micro-time": "date-time", "duration": ""}
 _CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
@@ -82,23 +82,21 @@ _NOT_OF_CLIENTS = frozenset(
 
 
 def gvk_entry(gvk: GroupVersionKind) -> Document:
-    """Makes an entry of `x-kubernetes-group-version-kind`."""
     return {"group": gvk.group, "kind": gvk.kind, "version": gvk.version}
 
 
 def gvk_entries(kinds: Iterable[GroupVersionKind]) -> Document:
-    """Makes the extension of a definition that is of some kinds; nothing for one of none."""
     entries = [gvk_entry(gvk) for gvk in kinds]
     return {GVK: entries} if entries else {}
 
 
 class Renderer:
-    """Renders schemas of one document and remembers which named definitions they refer to."""
+    """Renders schemas of one document and collects the named definitions that they refer to."""
 
     def __init__(
         self, modern: bool, types: Mapping[str, Schema], features: DocumentFeatures, facts: Facts
     ) -> None:
-        """Takes whether the document is of v3 (`modern`), to which defaults belong."""
+        """`modern` documents are of v3, to which defaults belong."""
         self.prefix = "#/components/schemas/" if modern else "#/definitions/"
         self.modern = modern
         self.types = types
@@ -108,13 +106,14 @@ class Renderer:
         self._waiting: dict[str, None] = {}
 
     def reference(self, name: str) -> Document:
-        """Returns a `$ref` to a named definition, which becomes part of the document."""
         if name not in self.definitions:
             self._waiting[name] = None
         return {"$ref": self.prefix + name}
 
     def finish(self, define: Callable[[str], Document]) -> dict[str, Document]:
-        """Returns all definitions, with everything they refer to, by name; `define` makes one."""
+        """Adds what definitions refer to, until nothing is missing; sorted by name. `define` makes one
+        definition.
+        """
         while self._waiting:
             name, _ = self._waiting.popitem()
             self.definitions[name] = {}  # it may refer to itself
@@ -122,11 +121,10 @@ class Renderer:
         return dict(sorted(self.definitions.items()))
 
     def inline(self, schema: Schema) -> Document:
-        """Returns a schema where it is used: a reference if it is named, else its shape."""
+        """Refers to a schema that is named, else writes its shape."""
         return self.reference(schema.name) if schema.name else self.shape(schema)
 
     def shape(self, schema: Schema) -> Document:
-        """Returns a schema itself, as a definition has it."""
         shape = self._bare(schema)
         if schema.enum and self.features.enums:
             shape["enum"] = list(schema.enum)
@@ -137,7 +135,7 @@ class Renderer:
         return _text(schema.description or DESCRIPTIONS.get(schema.name, "")) | shape
 
     def described(self, name: str, description: str) -> Document:
-        """Returns a reference with a description, beside which v3 has none."""
+        """In v3, a reference allows nothing next to it: it goes into an `allOf`."""
         reference = self.reference(name)
         return _text(description) | ({"allOf": [reference]} if self.modern else reference)
 
@@ -181,7 +179,7 @@ class Renderer:
         return shape
 
     def _element(self, schema: Schema) -> Document:
-        """Returns a list's item or a map's value, of older releases with Go's zero value as default."""
+        """Items and values of older releases have Go's zero value as default."""
         shape = self.inline(schema)
         return self._with_default(shape, _zero(schema)) if self.features.element_defaults else shape
 
@@ -200,7 +198,7 @@ class Renderer:
         return {**shape, **self.facts.extensions.get(schema.name, {})}
 
     def _required(self, schema: Schema) -> list[str]:
-        """Returns the names of the required fields in the order of the Go struct."""
+        """The order is that of the Go struct."""
         required = sorted(name for name, field in schema.fields.items() if field.required)
         order = self.facts.order.get(schema.name, ())
         return [name for name in order if name in required] + [name for name in required if name not in order]
@@ -208,7 +206,7 @@ class Renderer:
     def _field(self, path: str, field: Field) -> Document:
         shape = self.inline(field.schema)
         if self.modern and "$ref" in shape and path not in self.facts.bare:
-            shape = {"allOf": [shape]}  # nothing may stand beside a reference, such as a description
+            shape = {"allOf": [shape]}  # nothing may stand next to a reference, not even a description
         if field.has_default:
             shape = self._with_default(shape, field.default)
         elif not field.pointer and not field.omit_empty:
@@ -239,8 +237,8 @@ def _text(description: str) -> Document:
 
 
 def _zero(schema: Schema) -> Any:
-    """Returns the default of a field that Go always writes: none for named types that are no structs, and for
-    bytes, which are a slice.
+    """Go always writes the field with this default: none for named types that are no structs, and for bytes,
+    which are a slice.
     """
     if schema.name:
         return {} if schema.kind is Kind.OBJECT else None
@@ -248,14 +246,13 @@ def _zero(schema: Schema) -> Any:
 
 
 def definition_name(group: str, version: str, kind: str, schema: Schema) -> str:
-    """Returns the definition of a resource's kind; a custom one is named after its group, read backwards."""
+    """Custom kinds are named after their group, read backwards."""
     if schema.name:
         return schema.name
     return ".".join([*reversed(group.split(".")), version, kind])
 
 
 def custom_kind(renderer: Renderer, resource: Resource) -> Document:
-    """Returns the definition of a custom resource's kind."""
     structural = structural_of(resource)
     props = structural.props if structural is not None else None
     shape = openapi(props, v2=not renderer.modern)
@@ -268,7 +265,7 @@ def custom_kind(renderer: Renderer, resource: Resource) -> Document:
 
 
 def custom_list(renderer: Renderer, resource: Resource, name: str) -> Document:
-    """Returns the definition of a list of a custom resource's kind, which is called `name`."""
+    """`name` is the definition of the items."""
     items = f"List of {resource.plural}. More info: {_CONVENTIONS}"
     return {
         "description": f"{resource.list_kind} is a list of {resource.kind}",
@@ -294,7 +291,7 @@ def _type_meta() -> Document:
 
 
 class Definitions:
-    """Makes the definitions of one document that its routes need."""
+    """Collects the definitions that the routes of one document need."""
 
     def __init__(
         self, modern: bool, resources: Iterable[Resource], features: DocumentFeatures, facts: Facts
@@ -308,7 +305,7 @@ class Definitions:
             self._lists[list_name(resource)] = resource
 
     def of_routes(self, routes: Iterable[Route], of: tuple[str, str] | None = None) -> dict[str, Document]:
-        """Returns every definition that routes name, and what these refer to; `of` a group and version."""
+        """Includes all definitions that the named ones refer to. `of` is the document's group and version."""
         renderer = self.renderer
         for route in routes:
             for name in (route.answer, route.body):
@@ -322,7 +319,9 @@ class Definitions:
         return renderer.finish(lambda name: self._define(name, listed))
 
     def _names(self, group: str, version: str, of: tuple[str, str] | None) -> bool:
-        """Decides whether a document names the kinds that all groups have of a group and version."""
+        """DeleteOptions and WatchEvent are kinds of all groups; since 1.36 a document names only those of its
+        own.
+        """
         if of is None:
             return True
         if any(resource.custom for resource in self._resources.values()):
@@ -363,12 +362,10 @@ class Definitions:
 
 
 def kind_name(resource: Resource) -> str:
-    """Returns the name of the definition of a resource's kind."""
     return definition_name(resource.group, resource.version, resource.kind, resource.schema)
 
 
 def list_name(resource: Resource) -> str:
-    """Returns the name of the definition of a list of a resource's kind."""
     if not resource.custom:
         return f"{kind_name(resource)}List"
     return definition_name(resource.group, resource.version, resource.list_kind, resource.schema)

@@ -1,4 +1,4 @@
-"""Reads what published documents say beyond the catalogue, from `apimachinery/data/openapi.json`.
+"""Facts of published documents that the catalogue does not have, from `apimachinery/data/openapi.json`.
 
 `hack/catalogue/openapi_facts.py` makes the file and documents its shape. A release of which it knows nothing
 has the facts of the nearest one that it knows.
@@ -17,8 +17,6 @@ FILE = CATALOGUE.parent / "openapi.json"
 
 
 class Facts(NamedTuple):
-    """Holds the facts of one release."""
-
     order: Mapping[str, list[str]]  # definition → required fields, as its Go struct lists them
     bare: frozenset[str]  # `definition.field`: references without a description
     extensions: Mapping[str, Mapping[str, Any]]  # definition or `definition.field` → extensions
@@ -32,7 +30,7 @@ NOTHING = Facts({}, frozenset(), {}, {}, (), frozenset(), {})
 
 
 def facts_of(version: Version) -> Facts:
-    """Returns the facts of a release, or of the nearest one that is known."""
+    """Takes the nearest release that is known."""
     known = [int(release.partition(".")[2]) for release in _load()["origin"]]
     return _facts(min(max(version.minor, min(known)), max(known)))
 

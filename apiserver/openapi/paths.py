@@ -61,13 +61,10 @@ _CODES = {"post": (200, 201, 202), "put": (200, 201), "delete": (200, 202)}
 
 
 def media_types(features: DocumentFeatures) -> tuple[str, ...]:
-    """Returns the media types of objects."""
     return (*_PLAIN, *(_CBOR if features.cbor else ()))
 
 
 class ResourceRoutes:
-    """Lists the routes of one resource."""
-
     def __init__(
         self, resource: Resource, parameters: Parameters, features: DocumentFeatures, facts: Facts
     ) -> None:
@@ -85,7 +82,6 @@ class ResourceRoutes:
         self.deleted = self.kind if returned else STATUS
 
     def of_resource(self) -> Iterator[Route]:
-        """Yields the routes of the resource itself."""
         yield from self._of_collection()
         yield from self._read_write(self.item, self.resource.verbs, self.kind, self.resource.gvk, "")
         if "delete" in self.resource.verbs:
@@ -97,7 +93,7 @@ class ResourceRoutes:
             yield from self._of_watches()
 
     def of_subresource(self, subresource: Subresource, kind: str, options: Schema | None) -> Iterator[Route]:
-        """Yields the routes of a subresource with the body `kind`, or `options` to connect to it."""
+        """`kind` is the definition of the body; `options` are those of a connection."""
         path, tail, gvk = f"{self.item}/{subresource.name}", _title(subresource.name), subresource.gvk
         if options is not None:
             yield from self._connected(path, subresource, options)
@@ -131,7 +127,7 @@ class ResourceRoutes:
             yield self._make(self.resource.plural, "get", "list", "list", everywhere=True, **kept)
 
     def _of_watches(self) -> Iterator[Route]:
-        """Yields the deprecated paths of watches."""
+        """Upstream has deprecated these paths below /watch."""
         kept: dict[str, Any] = {
             "options": "ListOptions", "answer": WATCH_EVENT, "produces": self.streamed,
         }  # fmt: skip
@@ -203,7 +199,7 @@ def _title(text: str) -> str:
 
 
 def plain_routes() -> dict[str, list[Route]]:
-    """Returns the routes beside those of groups, by the documents of v3 that they belong to."""
+    """Keys are documents of v3; routes of groups are not among them."""
     configuration, keys = OF_ISSUER
     return {
         configuration: [_get(configuration, "getServiceAccountIssuerOpenIDConfiguration", STRING, _JSON)],
@@ -215,7 +211,6 @@ def plain_routes() -> dict[str, list[Route]]:
 
 
 def logs_routes(parameters: Parameters) -> dict[str, list[Route]]:
-    """Returns the routes of log files, which a server has if its flags say so."""
     routes = []
     for path, name in (("/logs/", "logFileListHandler"), ("/logs/{logpath}", "logFileHandler")):
         operation, tags = identify(name, path)
@@ -224,12 +219,10 @@ def logs_routes(parameters: Parameters) -> dict[str, list[Route]]:
 
 
 def group_route(group: str) -> Route:
-    """Returns the route that tells of a group."""
     return _discovery(f"apis/{group}", "getAPIGroup", "APIGroup")
 
 
 def version_route(group: str, version: str, features: DocumentFeatures) -> Route:
-    """Returns the route that lists the resources of a group and version."""
     path = base_path(group, version).removeprefix("/")
     types = media_types(features)
     return _get(path, "getAPIResources", f"{META}APIResourceList", types, types)
@@ -247,7 +240,7 @@ def _get(
 
 
 def custom_routes(resource: Resource, name: str, listed: str, parameters: Parameters) -> Iterator[Route]:
-    """Yields the routes of a resource whose kind has the definition `name`, and the list of it `listed`."""
+    """`name` is the definition of the kind, `listed` that of its list."""
     base = base_path(resource.group, resource.version)
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"{base}{scope}/{resource.plural}"
@@ -303,10 +296,9 @@ def _route(
 
 
 class Documents:
-    """Lists the routes of a table's resources, and of what there is beside them."""
+    """Lists the routes of a table's resources, and of discovery, version and OpenID."""
 
     def __init__(self, table: ResourceTable, features: DocumentFeatures, *, logs: bool) -> None:
-        """Takes whether the server has `/logs`."""
         self.table = table
         self.features = features
         self.facts = facts_of(features.version)
@@ -315,7 +307,7 @@ class Documents:
         self._types = types_of(features.version)
 
     def names(self) -> Iterator[str]:
-        """Yields the names of the documents of v3: `api/v1`, `apis/apps`, `version`."""
+        """Names are those of v3: `api/v1`, `apis/apps`, `version`."""
         yield from self._plain
         for group, versions in self.table.groups():
             if group and any(not self.is_custom(group, version) for version in versions):
@@ -323,11 +315,10 @@ class Documents:
             yield from (base_path(group, version).removeprefix("/") for version in versions)
 
     def is_custom(self, group: str, version: str) -> bool:
-        """Decides whether definitions make a group and version."""
         return any(resource.custom for resource in self.table.resources(group, version))
 
     def of(self, name: str) -> tuple[list[Route], list[Resource]] | None:
-        """Returns the routes of a document and the resources they serve; None if there is none."""
+        """None if there is no document of that name; the resources are those that the routes serve."""
         plain = self._plain.get(name)
         if plain:
             return plain, []
@@ -343,7 +334,7 @@ class Documents:
         return self.of_version("".join(parts[:-1]), parts[-1])
 
     def of_version(self, group: str, version: str) -> tuple[list[Route], list[Resource]]:
-        """Returns the routes of a group and version that is served, and its resources."""
+        """The group and version must be served."""
         resources = list(self.table.resources(group, version))
         routes = list(self._of_resources(resources))
         if not self.is_custom(group, version):
@@ -351,7 +342,6 @@ class Documents:
         return routes, resources
 
     def all(self) -> tuple[list[Route], list[Resource]]:
-        """Returns the routes of all documents."""
         routes, resources = [], []
         for name in self.names():
             found = self.of(name)

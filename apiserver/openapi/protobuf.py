@@ -2,7 +2,7 @@
 
 Vendor extensions, enums and the like travel as YAML text; JSON is YAML.
 
-Field numbers are those of gnostic's OpenAPIv2.proto and OpenAPIv3.proto. Only what our documents have is
+Field numbers are those of gnostic's OpenAPIv2.proto and OpenAPIv3.proto. Only the fields of our documents are
 encoded.
 """
 
@@ -35,7 +35,7 @@ _V3_METHODS = {"get": 4, "put": 5, "post": 6, "delete": 7, "options": 8, "head":
 
 
 def varint(number: int) -> bytes:
-    """Returns a number that is not negative, seven bits a byte."""
+    """Each byte has seven bits of it; `number` is not negative."""
     encoded = bytearray()
     while number >= _ONE_BYTE:
         encoded.append(number & 0x7F | _ONE_BYTE)
@@ -45,32 +45,28 @@ def varint(number: int) -> bytes:
 
 
 def message(field: int, content: bytes) -> bytes:
-    """Returns a field that is a message, or any bytes."""
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
 
 
 def text(field: int, value: str | None) -> bytes:
-    """Returns a field with a text; nothing for an empty one."""
     return message(field, value.encode()) if value else b""
 
 
 def texts(field: int, values: Iterable[str]) -> bytes:
-    """Returns a repeated field with texts."""
     return b"".join(message(field, value.encode()) for value in values)
 
 
 def flag(field: int, value: Any) -> bytes:
-    """Returns a boolean field; nothing for false."""
     return varint(field << 3 | _VARINT) + b"\x01" if value else b""
 
 
 def double(field: int, value: float) -> bytes:
-    """Returns a field with a floating point number, zero too."""
+    """Zero is encoded too."""
     return varint(field << 3 | _FIXED64) + struct.pack("<d", value)
 
 
 def numbers(places: Mapping[str, tuple[int, type]], holder: Document) -> bytes:
-    """Returns the scalars of a schema, each at its field with its type; what Go leaves out is not there."""
+    """Encodes the scalars of a schema, each at its field with its type; Go leaves out zero values."""
     encoded = b""
     for name, (field, kind) in places.items():
         value = holder.get(name)
@@ -88,22 +84,20 @@ def numbers(places: Mapping[str, tuple[int, type]], holder: Document) -> bytes:
 
 
 def yaml(value: Any) -> bytes:
-    """Returns the message Any of a value."""
+    """Encodes the message Any, whose value is YAML text."""
     return message(2, orjson.dumps(value) + b"\n")
 
 
 def any_value(field: int, value: Any) -> bytes:
-    """Returns a field with any value, as YAML."""
     return message(field, yaml(value))
 
 
 def named(field: int, items: Iterable[tuple[str, Any]], encode: Callable[[Any], bytes]) -> bytes:
-    """Returns a map as gnostic has it: repeated messages of name and value."""
+    """Maps are repeated messages of name and value, as gnostic has them."""
     return b"".join(message(field, text(1, name) + message(2, encode(value))) for name, value in items)
 
 
 def extensions(field: int, holder: Document) -> bytes:
-    """Returns the vendor extensions of a schema or operation."""
     extras = ((name, value) for name, value in holder.items() if name.startswith("x-"))
     return named(field, extras, yaml)
 
@@ -137,7 +131,7 @@ def _body_parameter(parameter: Document) -> bytes:
 
 
 def _simple_parameter(parameter: Document) -> bytes:
-    """Returns a path or query parameter; the two messages differ in the numbers after the name."""
+    """Path and query parameters are two messages that differ in the numbers after the name."""
     in_path = parameter["in"] == "path"
     encoded = flag(1, parameter.get("required")) + text(2, parameter["in"])
     encoded += text(3, parameter.get("description")) + text(4, parameter["name"])
@@ -196,7 +190,6 @@ def _security_definition(definition: Document) -> bytes:
 
 
 def v2_protobuf(document: Document) -> bytes:
-    """Returns the bytes of a document that `v2` made."""
     info = document["info"]
     encoded = text(1, document["swagger"])
     encoded += message(2, text(1, info["title"]) + text(2, info["version"]))
@@ -294,7 +287,6 @@ def _security_scheme(scheme: Document) -> bytes:
 
 
 def v3_protobuf(document: Document) -> bytes:
-    """Returns the bytes of a document that `v3` made."""
     info, components = document["info"], document["components"]
     encoded = text(1, document["openapi"])
     encoded += message(2, text(1, info["title"]) + text(6, info["version"]))

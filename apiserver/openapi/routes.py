@@ -1,4 +1,4 @@
-"""Routes and their parameters: what is served at a path by a method, independent of the document's dialect.
+"""Routes (a method of a path) and their parameters, independent of the document's dialect.
 
 Sources: apiserver pkg/endpoints/installer.go (AddObjectParams), meta/v1 and core/v1 types.go, 1.36; apiserver
 pkg/endpoints/openapi/openapi.go (ids and tags) and pkg/endpoints/installer.go, 1.36.
@@ -51,7 +51,7 @@ DELETE_OPTIONS = META + "DeleteOptions"
 PATCH = META + "Patch"
 STATUS = META + "Status"
 WATCH_EVENT = META + "WatchEvent"
-STRING = ""  # what a route answers that has no definition
+STRING = ""  # answer of a route without a definition
 
 _VERBS = (
     "get", "log", "read", "replace", "patch", "delete", "watch", "connect", "proxy", "list", "create",
@@ -59,8 +59,6 @@ _VERBS = (
 
 
 class Parameter(NamedTuple):
-    """Describes a parameter of a path or query."""
-
     name: str
     place: str  # path or query
     type: str
@@ -68,7 +66,7 @@ class Parameter(NamedTuple):
 
 
 class Parameters:
-    """Makes the parameters of a release; each is made once, so that documents may share their forms."""
+    """Each parameter of a release is made once, so that documents may share their forms."""
 
     def __init__(self, features: DocumentFeatures) -> None:
         self._ids = facts_of(features.version).shared if features.shared_parameters else {}
@@ -83,7 +81,6 @@ class Parameters:
         self.pretty = self._make("pretty", "query", "string", "")
 
     def options(self, kind: str) -> tuple[Parameter, ...]:
-        """Returns the query parameters that options of a kind make (`ListOptions`)."""
         found = self._options.get(kind)
         if found is None:
             names = [name for name in _OPTIONS[kind] if name not in self._absent]
@@ -93,7 +90,7 @@ class Parameters:
         return found
 
     def of_schema(self, kind: str, schema: Schema) -> tuple[Parameter, ...]:
-        """Returns the query parameters that a type of options makes of its fields."""
+        """Each field of the type becomes a query parameter."""
         found = self._options.get(kind)
         if found is None:
             found = self._options[kind] = tuple(
@@ -104,12 +101,12 @@ class Parameters:
         return found
 
     def of_path(self, path: str) -> tuple[Parameter, ...]:
-        """Returns the parameters that a path leaves open: `namespace`, `name`, `path`."""
+        """Braces mark parameters: `namespace`, `name`, `path`."""
         names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
         return tuple(self._make(name, "path", "string", "path") for name in names)
 
     def body(self, definition: str) -> str:
-        """Returns the name of a body among the shared parameters; none for those of kinds."""
+        """Empty for the definitions of kinds, which are not shared."""
         return self._shared("body", definition)
 
     def _make(self, name: str, place: str, kind: str, options: str) -> Parameter:
@@ -129,13 +126,13 @@ def _type_of(name: str) -> str:
 
 
 def _scalar(schema: Schema) -> Kind:
-    """Returns the kind of a value, or of what a list holds: its elements are given one by one."""
+    """Elements of a list are given one by one, so its kind is theirs."""
     return schema.items.kind if schema.kind is Kind.LIST and schema.items else schema.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Holds one method of one path. `action` and `gvk` are of resources alone."""
+    """One method of one path; only routes of resources have `action` and `gvk`."""
 
     path: str
     method: str  # get put post delete patch head options
@@ -153,7 +150,7 @@ class Route:
 
 
 def by_path(routes: Iterable[Route]) -> Iterator[tuple[str, list[Route], list[Parameter]]]:
-    """Yields each path with its routes, and the parameters that all of them have, which it states once."""
+    """Sorts by path; parameters that all routes of a path have are listed once."""
     paths: dict[str, list[Route]] = {}
     for route in routes:
         paths.setdefault(route.path, []).append(route)
@@ -170,12 +167,12 @@ def _has(route: Route, wanted: Parameter) -> bool:
 
 
 def base_path(group: str, version: str) -> str:
-    """Returns `/api/v1` or `/apis/GROUP/VERSION`."""
+    """The core group is at `/api/v1`, others are at `/apis/GROUP/VERSION`."""
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
 def identify(operation: str, path: str) -> tuple[str, tuple[str, ...]]:
-    """Returns the id and the tags of an operation, made of its name and of the path's group and version."""
+    """Both are made of the operation's name and of the path's group and version."""
     verb = next(verb for verb in _VERBS if operation.startswith(verb))
     parts = path.strip("/").split("/")
     if parts[0] == "api":
@@ -190,7 +187,7 @@ def identify(operation: str, path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _camel(text: str, *, capital: bool = False) -> str:
-    """Returns a text without what no identifier may have; what follows such a character is a capital."""
+    """Drops characters that identifiers cannot have; the character after each becomes a capital."""
     made = ""
     for position, character in enumerate(text):
         if character.isalpha() or character == "_" or (position and character.isdigit()):

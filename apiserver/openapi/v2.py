@@ -1,4 +1,4 @@
-"""Makes the OpenAPI v2 document (`/openapi/v2`): definitions and paths of everything served.
+"""OpenAPI v2 document (`/openapi/v2`): definitions and paths of everything served.
 
 Source: kube-openapi pkg/builder, 1.36.
 """
@@ -14,7 +14,7 @@ _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
 def v2(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) -> Document:
-    """Returns the whole document, as plain JSON; `logs` says that the server has `/logs`."""
+    """The document is plain JSON; `logs` adds the routes of `/logs`."""
     documents = Documents(table, features, logs=logs)
     routes, resources = documents.all()
     writer = _Writer(documents.parameters)
@@ -89,7 +89,6 @@ class _Writer:
         return written
 
     def _share(self, name: str, parameter: Document) -> Document:
-        """Returns a reference to a parameter that has a name among the shared ones, else itself."""
         if not name:
             return parameter
         self.shared[name] = parameter

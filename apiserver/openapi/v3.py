@@ -1,4 +1,4 @@
-"""Makes the OpenAPI v3 documents: an index and one document per group, group and version, and other root.
+"""OpenAPI v3 documents: an index, and one document per group, group and version, and other root.
 
 Source: kube-openapi pkg/{builder3,handler3}, apiserver pkg/server/routes/openapi.go, 1.36.
 """
@@ -24,13 +24,15 @@ _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}
 
 @cache
 def _data_digest(version: Version) -> bytes:
-    """Returns the digest of the data, by which clients keep documents: it changes with their content."""
+    """It is part of the hashes by which clients keep documents, and changes with the data of the
+    catalogue.
+    """
     files = [CATALOGUE, FILE, *([preview_file(version)] if version.preview else ())]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
 def v3_index(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) -> Document:
-    """Returns `/openapi/v3`: the documents' addresses, each with a hash that changes as the document does."""
+    """Serves `/openapi/v3`: addresses of documents, each with a hash that changes as the document does."""
     documents = Documents(table, features, logs=logs)
     return {
         "paths": {
@@ -41,13 +43,12 @@ def v3_index(table: ResourceTable, features: DocumentFeatures, *, logs: bool = F
 
 
 def v3_address(name: str, digest: str) -> str:
-    """Returns the address of a document in a state."""
     return f"/openapi/v3/{name}?hash={digest}"
 
 
 def v3_hash(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: bool = False) -> str:
-    """Returns the hash of what makes a document, so that the index does not build all of them; empty if
-    there is no such document.
+    """Hashes the input of a document, so that the index need not build all of them; empty if there is no
+    document `name`.
     """
     documents = Documents(table, features, logs=logs)
     return _hash(documents, name) if name in set(documents.names()) else ""
@@ -76,7 +77,9 @@ def _hash(documents: Documents, name: str) -> str:
 
 
 def v3(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: bool = False) -> Document | None:
-    """Returns `/openapi/v3/NAME`, such as `apis/apps/v1`, as plain JSON; None if there is none."""
+    """Serves `/openapi/v3/NAME` (`apis/apps/v1`), as plain JSON; None if there is no document of that
+    name.
+    """
     documents = Documents(table, features, logs=logs)
     found = documents.of(name)
     if found is None:

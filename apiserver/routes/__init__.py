@@ -1,1 +1,1 @@
-"""Serves the paths that are no resources: discovery, OpenID, announcements."""
+"""Paths of the server that are no resources: discovery, OpenID, announcements."""

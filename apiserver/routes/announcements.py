@@ -1,4 +1,4 @@
-"""Records the start and stop of components, as they announce them, on the log's time line."""
+"""Starts and stops of components, as they announce them, on the log's time line."""
 
 import re
 from collections.abc import Mapping
@@ -27,9 +27,10 @@ _GATES = re.compile(r"(?:[A-Za-z0-9]+=(?:true|false)(?:,|$))*")
 
 
 async def announce(request: Request, services: RouteServices) -> Response:
-    """Put {component, what, version, gates, detail} on the time line.
+    """Puts {component, what, version, gates, detail} on the time line.
 
     Only an administrator, or the component itself, may.
+
     """
     try:
         body = loads(await bodies.read(request, _MAX_BYTES))
@@ -46,7 +47,7 @@ async def announce(request: Request, services: RouteServices) -> Response:
 
 
 def _check_fields(body: Mapping[str, Any]) -> None:
-    """Raise 400 where a text is none that a component says of itself: the log keeps it for ever."""
+    """Raises 400 for a text that no component sends of itself: the log keeps it for ever."""
     if not _COMPONENT.fullmatch(body.get("component", "")):
         raise errors.bad_request(
             "component must be the name of a component, such as scheduler or kubelet/node-1"
@@ -74,7 +75,7 @@ def _check_announcer(user: User, component: str) -> None:
 
 
 async def timeline(request: Request, services: RouteServices) -> Response:
-    """GET the events after `since` (a revision), oldest first."""
+    """Serves the events after `since` (a revision), oldest first."""
     since = parameters.integer(request, "since") or 0
     events = await services.log.timeline(since)
     items = [

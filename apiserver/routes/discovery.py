@@ -29,12 +29,12 @@ _KIND = "APIGroupDiscoveryList"
 
 
 def group_version(group: str, version: str) -> str:
-    """`apps/v1`; `v1` in the core group."""
+    """The core group has no slash: `v1`, but `apps/v1`."""
     return f"{group}/{version}" if group else version
 
 
 def storage_version_hash(resource: Resource) -> str:
-    """Returns the hash by which storage migrators see that a kind's storage version changed; empty if not
+    """Storage migrators see by the hash that a kind's storage version changed; empty if the kind is not
     stored.
     """
     if not {"list", "watch"} <= resource.verbs:
@@ -46,7 +46,7 @@ def storage_version_hash(resource: Resource) -> str:
 
 
 def api_versions(address: str) -> Document:
-    """`/api`; `address` is the host and port that clients are told to use."""
+    """Serves `/api`; `address` is the host and port for clients."""
     return {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -60,13 +60,13 @@ def _group(name: str, versions: list[str]) -> Document:
 
 
 def group_list(table: ResourceTable) -> Document:
-    """`/apis`."""
+    """Serves `/apis`."""
     groups = [_group(name, list(versions)) for name, versions in table.groups() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def group_document(table: ResourceTable, name: str) -> Document:
-    """`/apis/GROUP`; raises the 404 StatusError if nothing of the group is served."""
+    """Serves `/apis/GROUP`; raises the 404 StatusError if nothing of the group is served."""
     for served, versions in table.groups():
         if served == name and name:
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, list(versions))}
@@ -74,7 +74,7 @@ def group_document(table: ResourceTable, name: str) -> Document:
 
 
 def resource_list(table: ResourceTable, group: str, version: str) -> Document:
-    """`/api/v1` or `/apis/GROUP/VERSION`; raises the 404 StatusError if it is not served."""
+    """Serves `/api/v1` or `/apis/GROUP/VERSION`; raises the 404 StatusError if it is not served."""
     if version not in dict(table.groups()).get(group, ()):
         raise unknown_path()
     entries: list[Document] = []
@@ -88,7 +88,7 @@ def resource_list(table: ResourceTable, group: str, version: str) -> Document:
 
 
 def _subresources(resource: Resource) -> list[Subresource]:
-    """By name; a custom resource's in the order of its definition (status before scale)."""
+    """Sorted by name; a custom resource's stay in the order of its definition (status before scale)."""
     listed = list(resource.subresources.values())
     return listed if resource.custom else sorted(listed, key=lambda one: one.name)
 
@@ -132,8 +132,8 @@ def _verbs(verbs: frozenset[str], custom: bool) -> list[str]:
 
 
 def aggregated(table: ResourceTable, legacy: bool, beta: bool) -> Document:
-    """Returns all groups in one document: `/api` if `legacy`, else `/apis`; as v2beta1 if `beta`,
-    else as v2.
+    """Puts all groups into one document: `/api` if `legacy`, else `/apis`; as v2beta1 if `beta`, else as
+    v2.
     """
     items = [
         {
@@ -187,7 +187,7 @@ def _aggregated_resource(resource: Resource) -> Document:
 
 
 class Discovery:
-    """Answers at `/api`, `/apis` and below; documents follow the resource table as it is."""
+    """Serves `/api`, `/apis` and below; documents follow the resource table as it is."""
 
     def __init__(self, services: RouteServices) -> None:
         self._services = services
@@ -195,9 +195,10 @@ class Discovery:
         self._aggregates = {(AGGREGATED_GROUP, version, _KIND) for version in versions}
 
     async def serve(self, request: Request) -> Response | None:
-        """Returns the document at a path below `/api` or `/apis`, None if there is none.
+        """None if there is no document at the path.
 
         A remote group version answers for itself.
+
         """
         table = self._table()
         match [part for part in request.path.split("/") if part]:
@@ -220,7 +221,6 @@ class Discovery:
                 return None
 
     def _table(self) -> ResourceTable:
-        """Returns the table of resources that this server and others serve."""
         registered = self._services.registered.get()
         table = self._services.table.now()
         return MergedResourceTable(table, registered) if registered.remotes else table

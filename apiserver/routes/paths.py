@@ -27,7 +27,6 @@ _CACHE = [("Cache-Control", "public, max-age=3600")]
 
 
 def configuration(keys: AccountKeys, address: str) -> Response:
-    """Returns the discovery document. `address` is host and port of this server."""
     document = {
         "issuer": keys.issuer,
         "jwks_uri": f"https://{address}{KEYS}",
@@ -39,7 +38,6 @@ def configuration(keys: AccountKeys, address: str) -> Response:
 
 
 def key_set(keys: AccountKeys) -> Response:
-    """Returns the public keys."""
     document = {"keys": [key.as_jwk() for key in keys.verifying]}
     return Response(200, dumps(document), KEYS_TYPE, list(_CACHE))
 
@@ -51,8 +49,8 @@ _LISTED = (
     "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
     CONFIGURATION, KEYS,
 )  # fmt: skip
-# What upstream's router (go-restful) serves: by GET alone. All else takes any method, as its handlers look at
-# none: health, metrics, OpenAPI, and what the aggregator tells of groups (`/apis`, `/apis/GROUP`).
+# Paths of upstream's router (go-restful): by GET alone. All else takes any method, as its handlers look at
+# none: health, metrics, OpenAPI, and the aggregator's documents of groups (`/apis`, `/apis/GROUP`).
 _ROUTED = ("/version", "/.well-known", "/openid/v1", "/api")
 _PRODUCED = {
     "/version": (media_types.JSON,),
@@ -60,7 +58,7 @@ _PRODUCED = {
     KEYS: (KEYS_TYPE,),
 }
 PathHandler = Callable[[Request], Awaitable[Response]]
-# Media types of OpenAPI below `application`, and what they are called in answers: older clients ask with an
+# Media types of OpenAPI below `application`, and their names in answers: older clients ask with an
 # `@`, which no media type may contain (kube-openapi, 1.36).
 _V2_PROTOBUF = "com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V3_PROTOBUF = "com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -77,7 +75,7 @@ _OF_V3 = {
 
 
 class Paths:
-    """Finds what is served at a path; documents are made once per state of the resource table."""
+    """Serves paths; documents are built once per state of the resource table."""
 
     def __init__(self, services: RouteServices) -> None:
         self._services = services
@@ -97,9 +95,7 @@ class Paths:
         }
 
     async def serve(self, request: Request) -> Response:
-        """Returns the answer at a path; 404 where nothing is, as text or, below the router's paths, as a
-        Status.
-        """
+        """Answers 404 to unknown paths: as text or, below the router's paths, as a Status."""
         path = request.path
         if self._is_routed(path):
             path = path.rstrip("/")  # the router ignores trailing slashes
@@ -111,7 +107,7 @@ class Paths:
         return await self._find(request, path) or text(404, "404 page not found\n")
 
     def _is_route(self, path: str) -> bool:
-        """Decides whether a path that the router sees, without slashes at its end, is one it knows."""
+        """`path` has no slashes at its end."""
         if path in self._exact or path == "/api":
             return True
         root, *parts = path.removeprefix("/").split("/")
@@ -125,7 +121,7 @@ class Paths:
         return root == "apis" and any(rest) and self.is_built_in(group)
 
     def is_built_in(self, group: str) -> bool:
-        """Decides whether the router has paths of the group, below `/api` or `/apis/GROUP`."""
+        """Upstream's router has the paths of built-in groups, below `/api` or `/apis/GROUP`."""
         return group in dict(self._services.table.builtin.groups())
 
     async def _find(self, request: Request, path: str) -> Response | None:
@@ -145,7 +141,7 @@ class Paths:
         return None
 
     async def _index(self, request: Request) -> Response:
-        """Returns every path there is (apiserver/pkg/server/routes/index.go)."""
+        """Lists all paths (apiserver/pkg/server/routes/index.go)."""
         paths = {*_LISTED, "/api", "/api/v1", "/apis", "/apis/"}
         for probe in PROBES:
             paths |= {f"/{probe}", *(f"/{probe}/{name}" for name in self._services.health.names(probe))}
@@ -172,7 +168,7 @@ class Paths:
         return Response(200, metrics.render(), metrics.content_type)
 
     async def _slis(self, request: Request) -> Response:
-        """Results of the health checks (component-base/metrics/prometheus/slis), each run when asked."""
+        """Runs the health checks for each request (component-base/metrics/prometheus/slis)."""
         lines = [
             "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.",
             "# TYPE kubernetes_healthcheck gauge",
@@ -215,7 +211,7 @@ class Paths:
         table, features = self._services.table.now(), self._services.features.documents
         logs = self._services.serves_logs
         body, _ = await self._kept(table, "v3", lambda: dumps(openapi.v3_index(table, features, logs=logs)))
-        return Response(200, body, "text/plain; charset=utf-8")  # which Go takes it for
+        return Response(200, body, "text/plain; charset=utf-8")  # which Go guesses
 
     async def _openapi_v3_document(self, request: Request, name: str) -> Response | None:
         from kubeskew.apiserver import openapi
@@ -257,7 +253,7 @@ class Paths:
     async def _kept(
         self, table: Snapshot, name: str, make: Callable[[], bytes], *, generation: int | None = None
     ) -> tuple[bytes, str]:
-        """Returns a document, which is made once per generation of the table, and an ETag."""
+        """Builds a document once per generation of the table; returns it with its ETag."""
         state = table.generation if generation is None else generation
         found = self._documents.get(name)
         if found is None or found[0] < state:
@@ -270,7 +266,7 @@ class Paths:
 
 
 def _log_files(path: str) -> Response:
-    """Returns what there is of the machine's log files, as Go's http.ServeFile does: an empty directory."""
+    """Answers as Go's http.ServeFile does for an empty directory: there are no log files."""
     if path == "/logs":
         return Response(301, b"", "", [("Location", "logs/")])
     if path != "/logs/":
@@ -279,12 +275,11 @@ def _log_files(path: str) -> Response:
 
 
 def etag(body: bytes) -> str:
-    """Returns the ETag of a document: its hash."""
     return f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
 
 def tagged(request: Request, body: bytes, tag: str, content_type: str) -> Response:
-    """Returns a document, or 304 if the client has it."""
+    """Answers 304 if the client has the document already."""
     headers = [("Etag", tag), ("Vary", "Accept")]
     if _is_held(request.headers.get("if-none-match", ""), tag):
         return Response(304, b"", content_type, headers)
@@ -292,7 +287,7 @@ def tagged(request: Request, body: bytes, tag: str, content_type: str) -> Respon
 
 
 def _is_held(held: str, tag: str) -> bool:
-    """Decides whether an If-None-Match header names the tag, as Go's http.ServeContent reads it."""
+    """Reads If-None-Match as Go's http.ServeContent does."""
     position = 0
     while found := _TAG.match(held, position):
         if found[1] == "*" or found[1].removeprefix("W/") == tag:
@@ -302,7 +297,6 @@ def _is_held(held: str, tag: str) -> bool:
 
 
 def version_document(services: RouteServices) -> dict[str, str]:
-    """`/version`: the release that is emulated."""
     version = services.environment.version
     minor = str(version.minor)
     emulating = {

@@ -1,4 +1,4 @@
-"""Names what the paths that are no resources need of the server."""
+"""Services that the paths that are no resources need."""
 
 from typing import Protocol
 
@@ -11,8 +11,6 @@ from kubeskew.apiserver.storage.interfaces import Log
 
 
 class RouteServices(AggregationServices, Protocol):
-    """Gives what discovery, OpenAPI, health and metrics tell of."""
-
     features: Features
     log: Log
     health: HealthChecks

@@ -1,1 +1,1 @@
-"""Stores objects: a log of immutable events, its projection, and watches as cursors."""
+"""Event store: a log of immutable events, its projection, and watches as cursors."""

@@ -1,7 +1,7 @@
-"""Encodes objects as bytes, once, and puts a revision into them without parsing.
+"""Encoding of objects as bytes, once, and splicing of a revision into them without parsing.
 
 Stored bytes have no resourceVersion and begin with `{"kind":"K","apiVersion":"V","metadata":{`; metadata is
-never empty (it has a name). That is what makes splicing possible.
+never empty (it has a name). This makes splicing possible.
 """
 
 import copy
@@ -18,12 +18,11 @@ _METADATA_LENGTH = len(_METADATA)
 
 
 def encode(obj: Object) -> bytes:
-    """Returns the object as stored: kind, apiVersion and metadata first, without resourceVersion."""
+    """Kind, apiVersion and metadata come first; resourceVersion is left out."""
     return dumps(arranged(obj))
 
 
 def arranged(obj: Object) -> Object:
-    """Returns what is stored of an object, in the order in which it is written."""
     head: Object = {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
     metadata = obj["metadata"]
     if "resourceVersion" in metadata:
@@ -33,7 +32,7 @@ def arranged(obj: Object) -> Object:
 
 
 def dumps(value: Any) -> bytes:
-    """Returns any value as JSON; keys that are not text become text."""
+    """Keys that are not text become text."""
     try:
         return orjson.dumps(value)
     except TypeError:  # such keys; allowing for them takes twice as long
@@ -41,12 +40,14 @@ def dumps(value: Any) -> bytes:
 
 
 def sorted_bytes(data: bytes) -> bytes:
-    """Returns JSON with the keys of its objects in order, as Go writes maps."""
+    """Sorts the keys of JSON objects, as Go writes maps."""
     return orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS)
 
 
 def indented(value: Any) -> bytes:
-    """Returns JSON as upstream writes what is no API object, for people (responsewriters.WriteRawJSON)."""
+    """Upstream writes documents that are no API objects like this, for people
+    (responsewriters.WriteRawJSON).
+    """
     return orjson.dumps(value, option=orjson.OPT_INDENT_2)
 
 
@@ -55,9 +56,10 @@ def loads(data: bytes) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Returns a copy of what can be stored: writing and reading it takes a tenth of `copy.deepcopy`.
+    """Copies by writing JSON and reading it, which takes a tenth of `copy.deepcopy`.
 
     Raw fields keep their bytes.
+
     """
     try:
         return loads(orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS))
@@ -66,27 +68,27 @@ def copied(value: Any) -> Any:
 
 
 def prefix(gvk: GroupVersionKind) -> bytes:
-    """Returns the bytes with which stored objects of this kind begin."""
     return encode({"kind": gvk.kind, "apiVersion": gvk.api_version, "metadata": {}})[:-2]
 
 
 def with_revision(value: bytes, revision: int) -> bytes:
-    """Returns `value` with its resourceVersion."""
     at = value.index(_METADATA) + _METADATA_LENGTH
     return b'%b"resourceVersion":"%d",%b' % (value[:at], revision, value[at:])
 
 
 def list_head(resource: Resource, metadata: Object) -> bytes:
-    """Returns the bytes with which a list begins, up to its items; `]}` and a new line end it."""
+    """Ends where the items begin; after them come `]}` and a new line."""
     head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
     return head[:-1] + b',"items":['
 
 
 def list_items(resource: Resource, items: Sequence[tuple[bytes, int]]) -> bytes:
-    """Returns the items of a list as upstream writes them, each behind a comma; `items` are served bytes and
+    """Writes the items of a list as upstream does, each after a comma; `items` are served bytes and
     revisions.
 
-    Items of built-in kinds come without kind and apiVersion. Slices are not copied before the join.
+        Items of built-in kinds come without kind and apiVersion. Slices are not copied before the join.
+
+
     """
     whole = prefix(resource.gvk)
     before = b"," + (whole if resource.custom else b'{"metadata":{').replace(b"%", b"%%")
@@ -98,5 +100,4 @@ def list_items(resource: Resource, items: Sequence[tuple[bytes, int]]) -> bytes:
 
 
 def event_bytes(kind: str, obj: bytes) -> bytes:
-    """Returns a line of a watch."""
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)

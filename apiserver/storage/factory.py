@@ -1,4 +1,4 @@
-"""Opens the log at a URL, to write it or to read it from outside: in SQL, or in memory."""
+"""Access to the log at a URL, to write it or to read it from outside: in SQL, or in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -18,64 +18,63 @@ if TYPE_CHECKING:  # SQLAlchemy takes a third of the time in which a command is 
 class Reader(Protocol):
     """Reads a log that servers may be writing."""
 
-    async def revision(self) -> int:
-        """Returns the newest revision."""
-        ...
+    async def revision(self) -> int: ...
 
-    async def entries(self) -> Sequence[Entry]:
-        """Returns the objects as they are stored now."""
-        ...
+    async def entries(self) -> Sequence[Entry]: ...
 
     def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
-        """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
-        time. Raises CompactedError."""
+        """Merges events newer than `since`, of `resource` or of all, and component events, in the order of
+        time. Raises CompactedError.
+        """
         ...
 
     async def horizon(self) -> int:
-        """Returns the oldest revision whose successors are all known."""
+        """All successors of this revision are known."""
         ...
 
     async def timeline(self) -> Sequence[ComponentEvent]:
-        """Returns what happened to components, oldest first."""
+        """The oldest event comes first."""
         ...
 
     async def hashes(self) -> tuple[str, str]:
-        """Returns the SHA-256 of the objects that the log comes to, and that of the table of objects."""
+        """Both are SHA-256: of the objects that the log comes to, and of the table of objects."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Storage(Protocol):
-    """Keeps the logs, by URL."""
-
     async def log(self, url: str, clock: Clock) -> Log:
-        """Returns the log at a URL, made if there is none. Raises StorageError."""
+        """Creates the log if there is none. Raises StorageError."""
         ...
 
     async def reader(self, url: str) -> Reader:
-        """Opens a log for reading only. Raises StorageError, also if there is none."""
+        """Read-only. Raises StorageError, also if there is no log."""
         ...
 
     async def branch(self, url: str, target: str, note: ComponentEvent) -> Branch:
-        """Writes a log up to the note's revision to another URL, where none is, and puts the note behind it.
-        Nothing in the first log changes. Raises CompactedError, FutureRevisionError, StorageError."""
+        """Copies a log up to the note's revision to another URL, where there is none, and puts the note after
+        it.
+
+        The first log does not change. Raises CompactedError, FutureRevisionError, StorageError.
+        """
         ...
 
     async def succeed(self, url: str, target: str, note: ComponentEvent) -> str:
-        """Writes a log up to the note's revision, as `branch` does, to where its successor belongs; returns
-        the URL of that: `target`, if a log at `url` is in a file.
+        """Copies a log up to the note's revision, as `branch` does, to the place of its successor; returns
+        the URL there: `target`, if the log at `url` is in a file.
         """
         ...
 
     async def claim(self, url: str, clock: Clock) -> None:
-        """Makes the log at a URL. Raises StorageError, also if there is one that has been written."""
+        """Creates the log at a URL. Raises StorageError, also if there is one that has been written."""
         ...
 
     async def repair(self, url: str, now: datetime) -> "tuple[str, Repair]":
-        """Rebuilds the log at a URL, which nobody has open, from its events; returns the URL of the new one.
+        """Rebuilds the log at a URL, which no process has open, from its events; returns the URL of the new
+        one.
 
-        The damaged log is kept: beside the new one if it is a file, or at its URL. Raises StorageError.
+        The damaged log is kept: next to the new one if it is a file, or at its URL. Raises StorageError.
         """
         ...
 
@@ -110,9 +109,9 @@ class SQLStorage:
 
     async def succeed(self, url: str, target: str, note: ComponentEvent) -> str:
         if backend_of(url) == POSTGRESQL:
-            from kubeskew.apiserver.storage.postgresql.maintenance import branch_beside
+            from kubeskew.apiserver.storage.postgresql.maintenance import branch_into_schema
 
-            return (await branch_beside(url, note))[0]
+            return (await branch_into_schema(url, note))[0]
         await self.branch(url, target, note)
         return target
 
@@ -130,9 +129,9 @@ class SQLStorage:
 
     async def repair(self, url: str, now: datetime) -> "tuple[str, Repair]":
         if backend_of(url) == POSTGRESQL:
-            from kubeskew.apiserver.storage.postgresql.maintenance import repair_beside
+            from kubeskew.apiserver.storage.postgresql.maintenance import repair_into_schema
 
-            return await repair_beside(url, now)
+            return await repair_into_schema(url, now)
         from kubeskew.apiserver.storage.sqlite.database import path_of
         from kubeskew.apiserver.storage.sqlite.maintenance import repair
 
@@ -145,23 +144,23 @@ class SQLStorage:
 
 
 class MemoryStorage:
-    """Keeps logs in memory, whoever opens them. `shared` says whether several servers write one log."""
+    """Logs in memory outlive the servers that open them. `shared`: several servers write one log."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self.shared = shared
         self._records: dict[str, MemoryRecords] = {}
 
     def records(self, url: str) -> MemoryRecords:
-        """Returns the records of the log at a URL."""
+        """Creates the records of a URL that has none."""
         return self._records.setdefault(url, MemoryRecords())
 
     def only(self) -> MemoryRecords:
-        """Returns the records of the one log there is."""
+        """Raises ValueError unless there is exactly one log."""
         (records,) = self._records.values()
         return records
 
     def all(self) -> Sequence[MemoryRecords]:
-        """Returns the records of all logs, in the order in which they came to be."""
+        """The oldest records come first."""
         return [*self._records.values()]
 
     async def log(self, url: str, clock: Clock) -> Log:
@@ -180,7 +179,7 @@ class MemoryStorage:
         return target
 
     async def claim(self, url: str, clock: Clock) -> None:
-        """Does nothing: there is a log at every URL."""
+        """Any URL has a log: nothing to do."""
 
     async def repair(self, url: str, now: datetime) -> "tuple[str, Repair]":
         raise StorageError("a log in memory is not damaged")

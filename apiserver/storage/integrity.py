@@ -1,12 +1,12 @@
 """Verification of a store, rebuilding of a damaged one, and checked copies of a log into another database.
 
-A start checks what costs little: how many events there are, the newest revision and the digest of all
-objects. Only where these differ, or when somebody asks, the whole log is gone through, and every difference
-is reported with its key and revision.
+A start checks what costs little: the number of events, the newest revision and the digest of all objects.
+Only where these differ, or on demand, the whole log is read, and every difference is reported with its key
+and revision.
 
 An event whose checksum fails is put right only if the table of objects has the very bytes that were written,
 which the checksum proves. What remains damaged, or is gone, is written down and never made up: the object
-that such an event left cannot be read, and revisions that are gone are not given again.
+that this event left cannot be read, and revisions that are gone are not given again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ COPY_EVENTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Describes something that is not as it was written: `what` in a word, and in a sentence."""
+    """`what` names the difference in a word, `text` in a sentence."""
 
     what: str  # event-damaged, events-lost, object-missing, object-differs, object-unknown, digest-differs
     revision: int
@@ -47,9 +47,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Replay:
-    """Holds the outcome of a replay: what the log comes to, what the table of objects holds, where they
-    differ.
-    """
+    """Objects by the log stand next to those in the table of objects, with the differences."""
 
     revision: int
     events: int
@@ -61,19 +59,20 @@ class Replay:
 
     @property
     def replayed_hash(self) -> str:
-        """Returns the SHA-256 of the objects that the log comes to."""
+        """Hashes the objects that the log comes to (SHA-256)."""
         return digest(self.objects.values())
 
     @property
     def projection_hash(self) -> str:
-        """Returns the SHA-256 of the table of objects."""
+        """Hashes the table of objects (SHA-256)."""
         return digest(self.projection)
 
 
 def load(session: Session, mark: int) -> tuple[int, list[Entry]]:
-    """Returns the revision and the objects of the projection, checked at little cost. Raises DamageError.
+    """Reads revision and objects of the projection, checked at little cost. Raises DamageError.
 
     Objects that a repair found unreadable come with DAMAGED as their value.
+
     """
     metadata = Metadata.read(session)
     newest, kept = _newest(session)
@@ -93,7 +92,7 @@ def _unless(entry: Entry, unreadable: frozenset[int]) -> Entry:
 
 
 def _newest(session: Session) -> tuple[int, int]:
-    """Returns the newest event's revision and digest."""
+    """Reads revision and digest of the newest event."""
     rows = session.all("newest")
     return rows[0] if rows else (EMPTY_REVISION, 0)
 
@@ -128,7 +127,7 @@ def verify(session: Session, mark: int = 0) -> Replay:
 
 
 def all_events(session: Session) -> Iterator[ObjectRow]:
-    """Yields every row of `events`, oldest first."""
+    """The oldest row comes first."""
     revision = 0
     while rows := session.all("all_events", revision=revision, limit=CHUNK_EVENTS):
         yield from rows
@@ -136,7 +135,7 @@ def all_events(session: Session) -> Iterator[ObjectRow]:
 
 
 def _fold(rows: Iterator[ObjectRow], replay: Replay) -> Iterator[Difference]:
-    """Brings the objects of `replay` up to date row by row; returns what is wrong with the events."""
+    """Brings the objects of `replay` up to date row by row; yields the damages of events."""
     last = replay.metadata.base
     for row in rows:
         revision = row[0]
@@ -152,7 +151,7 @@ def _fold(rows: Iterator[ObjectRow], replay: Replay) -> Iterator[Difference]:
 
 
 def put(objects: dict[Key, Entry], row: ObjectRow) -> None:
-    """Brings `objects` up to date by a row of `events`, as it stands there."""
+    """Applies a row of `events` as it is, damaged or not."""
     key = Key(row[1], row[2], row[3])
     if row[5] == Verb.DELETE.value:
         objects.pop(key, None)
@@ -161,14 +160,12 @@ def put(objects: dict[Key, Entry], row: ObjectRow) -> None:
 
 
 def _gap(first: int, last: int, known: Sequence[Range]) -> Iterator[Difference]:
-    """Reports that the revisions from `first` to `last` are not there, unless that is known already."""
     if any(start <= first and last <= end for start, end in known):
         return
     yield Difference("events-lost", first, None, f"the log has no {_events(first, last)}")
 
 
 def lost_tail(head: int, mark: int) -> Difference:
-    """Reports that the newest events are gone."""
     text = f"the log ends at revision {head}, though {mark} was committed: {_events(head + 1, mark)} lost"
     return Difference("events-lost", head + 1, None, text)
 
@@ -178,16 +175,13 @@ def _events(first: int, last: int) -> str:
 
 
 def damaged_event(row: ObjectRow) -> Difference:
-    """Reports that an event is not as it was written."""
     key = Key(str(row[1]), str(row[2]), str(row[3]))
     text = f"{key.resource} {key.path}: its event at revision {row[0]} is not what was written"
     return Difference("event-damaged", row[0], key, text)
 
 
 def compare(objects: Mapping[Key, Entry], projection: Sequence[Entry]) -> list[Difference]:
-    """Returns the differences of the table of objects from the result of the log, in the order of
-    revisions.
-    """
+    """Ordered by revision."""
     differences = []
     present = set()
     for entry in projection:
@@ -211,19 +205,17 @@ def compare(objects: Mapping[Key, Entry], projection: Sequence[Entry]) -> list[D
 
 @dataclass(slots=True)
 class Repair:
-    """Holds the outcome of a repair: how much there is, what the log had lost, where the old file is."""
-
     revision: int
     events: int
     objects: int
-    kept: str  # where the damaged database is now
+    kept: str  # place of the damaged database now
     healed: list[Difference] = field(default_factory=list)  # events put right from the table of objects
-    lost: list[Difference] = field(default_factory=list)  # what no repair brings back
+    lost: list[Difference] = field(default_factory=list)  # losses that no repair brings back
 
 
 @dataclass(slots=True)
 class Salvage:
-    """Holds everything that could be read of a damaged database."""
+    """Everything stands here that could be read of a damaged database."""
 
     events: dict[int, Row]
     projection: dict[int, Entry]  # by revision
@@ -232,9 +224,7 @@ class Salvage:
 
 
 def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Metadata]:
-    """Returns the result of the events, the repair's report, and the metadata to be written
-    beside the log.
-    """
+    """Applies the salvaged events; the metadata is to be written with the log."""
     before, events = salvage.metadata, salvage.events
     newest = max(events, default=EMPTY_REVISION)
     head = max(newest, before.floor, mark)
@@ -256,7 +246,7 @@ def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Meta
     repair.lost += [_gone(*gap) for gap in gaps if gap not in before.lost]
     repair.lost += [damaged_event(events[revision]) for revision in sorted(damaged - before.damaged)]
     kept = events[newest][15] if events else 0
-    # If the digest agrees, only what stands beside the objects is damaged: who wrote them, and when.
+    # If the digest agrees, the objects are whole: only their authors and times are damaged.
     proven = newest not in damaged and total == kept + before.digest_offset
     unreadable = set() if proven else damaged & {entry.revision for entry in objects.values()}
     metadata = Metadata(
@@ -274,7 +264,7 @@ def rebuilt(salvage: Salvage, mark: int) -> tuple[Repair, dict[Key, Entry], Meta
 
 
 def _mended(row: Row, projection: Mapping[int, Entry], repair: Repair) -> Row:
-    """Returns a damaged row of `events` as it was, if the table of objects has that, else as it is."""
+    """Takes the object from the table of objects, if the checksum proves it; else the row stays as it is."""
     entry = projection.get(row[0])
     if entry is None:
         return row
@@ -286,7 +276,7 @@ def _mended(row: Row, projection: Mapping[int, Entry], repair: Repair) -> Row:
 
 
 def _digest_mended(events: dict[int, Row], newest: int, digest: int, repair: Repair) -> bool:
-    """Puts right the digest of the newest event, if its checksum proves that this alone is damaged."""
+    """Corrects the digest of the newest event, if its checksum proves that only the digest is damaged."""
     candidate = (*events[newest][:15], digest, events[newest][16])
     if not is_intact(candidate):
         return False
@@ -296,7 +286,7 @@ def _digest_mended(events: dict[int, Row], newest: int, digest: int, repair: Rep
 
 
 def _gaps(revisions: Iterable[int], base: int, head: int) -> Iterator[Range]:
-    """Yields the ranges of revisions behind `base` and up to `head` that are not there."""
+    """Only revisions after `base` and up to `head` count."""
     last = base
     for revision in sorted(revision for revision in revisions if revision > base):
         if revision > last + 1:
@@ -312,16 +302,16 @@ def _gone(first: int, last: int) -> Difference:
 
 
 def fill(session: Session, salvage: Salvage, objects: Mapping[Key, Entry], metadata: Metadata) -> None:
-    """Writes a rebuilt store into an empty one."""
+    """The store of `session` must be empty."""
     session.insert("insert_event", [salvage.events[revision] for revision in sorted(salvage.events)])
     session.insert("put_object", [entry_row(entry) for entry in objects.values()])
-    session.many("record", [row[1:] for row in salvage.timeline])  # numbered anew, in the same order
+    session.many("record", [row[1:] for row in salvage.timeline])  # numbered again, in the same order
     for name, value in metadata.rows():
         session.run("put_meta", name=name, value=value)
 
 
 def copy_log(source: Session, target: Session, note: ComponentEvent) -> Branch:
-    """Writes the log of `source` up to the note's revision into `target`, which is empty, and the note behind
+    """Writes the log of `source` up to the note's revision into `target`, which is empty, and the note after
     it. Raises CompactedError, FutureRevisionError, DamageError.
     """
     head = newest_of(source, note.revision)
@@ -344,7 +334,6 @@ def copy_log(source: Session, target: Session, note: ComponentEvent) -> Branch:
 
 
 def _events_to_copy(source: Session, until: int) -> Iterator[list[Row]]:
-    """Yields the rows of events up to a revision, some at a time."""
     revision = 0
     while rows := source.all("all_events", revision=revision, limit=COPY_EVENTS):
         wanted = [row for row in rows if row[0] <= until]
@@ -356,8 +345,7 @@ def _events_to_copy(source: Session, until: int) -> Iterator[list[Row]]:
 
 
 def newest_of(source: Session, revision: int) -> int:
-    """Returns the newest revision of a log. Raises CompactedError or FutureRevisionError if it has no
-    `revision`."""
+    """Raises CompactedError or FutureRevisionError if the log has no `revision`."""
     oldest, head = max(Metadata.read(source).horizon, EMPTY_REVISION), newest(source)
     if revision < oldest:
         raise CompactedError(revision, oldest)
@@ -367,21 +355,23 @@ def newest_of(source: Session, revision: int) -> int:
 
 
 def branched_id(before: str, note: ComponentEvent) -> str:
-    """Returns the id of a store that was branched off from the one that had the id `before`."""
+    """`before` is the id of the store that the note branches off."""
     return sha256(f"{before}\0{note.what}\0{note.revision}\0{note.time}".encode()).hexdigest()[:32]
 
 
 def checked(session: Session, entries: Sequence[Entry], metadata: Metadata, revision: int) -> Metadata:
-    """Returns the metadata of the branch. Raises DamageError unless the objects are those that its newest
-    event tells of.
+    """Completes the metadata of the branch. Raises DamageError unless the objects fit the digest of its
+    newest event.
 
-    At the revision of a compaction that event may be gone, together with its digest: deletions are forgotten
+    At the revision of a compaction this event may be gone, together with its digest: deletions are forgotten
     there. Then the next revision counts on from the compaction's.
+
+
     """
     last, digest = (session.all("newest") or [(EMPTY_REVISION, 0)])[0]
     total = sum(map(entry_sum, entries))
     if last < revision:
         return replace(metadata, floor=revision, digest_offset=total - digest)
     if total != digest + metadata.digest_offset:
-        raise DamageError("the log does not come to the objects that its newest event tells of")
+        raise DamageError("the log does not come to the objects in the digest of its newest event")
     return metadata

@@ -1,4 +1,4 @@
-"""The interfaces of the event store above SQL, `Log` (append, read) and `Store` (semantics), and its errors.
+"""Interfaces of the event store above SQL, `Log` (append, read) and `Store` (semantics), and its errors.
 
 Handlers and the registry know `Store`; the store knows `Log`; only the implementation of `Log` knows SQL.
 """
@@ -11,7 +11,9 @@ from kubeskew.apiserver.storage.records import Change, ComponentEvent, Entry, Ev
 
 
 class StorageError(Exception):
-    """The database did not do it: disk full, locked too long, corrupt, closed. Nothing was acknowledged."""
+    """Raised when the database fails: disk full, locked too long, corrupt, closed. Nothing was
+    acknowledged.
+    """
 
     refused = False  # whether the database would have refused any other change, too
 
@@ -23,17 +25,18 @@ ADVICE = (
 
 
 class DamageError(StorageError):
-    """The store is not what was written to it. What to do about that is part of the message."""
+    """Raised when the store is not what was written to it. The message advises what to do."""
 
     def __init__(self, damage: str, advice: str = ADVICE) -> None:
         super().__init__(f"{damage}. {advice}")
 
 
 class RevisionMismatchError(Exception):
-    """The object is not at the expected revision; `current` is what it is (None: it does not exist).
+    """The object is not at the expected revision; `current` is its entry (None: it does not exist).
 
     It never reaches a client: an update is tried again on the newer object, a create answers AlreadyExists
     (`apiserver/registry/generic/commit.py`). The 409 of a client's own resourceVersion is `errors.conflict`.
+
     """
 
     def __init__(self, key: Key, current: Entry | None) -> None:
@@ -43,8 +46,6 @@ class RevisionMismatchError(Exception):
 
 
 class CompactedError(Exception):
-    """The revision asked for is older than the horizon."""
-
     def __init__(self, asked: int, horizon: int) -> None:
         super().__init__(f"revision {asked} is older than {horizon}")
         self.asked = asked
@@ -52,8 +53,6 @@ class CompactedError(Exception):
 
 
 class FutureRevisionError(Exception):
-    """The revision asked for has not been written yet."""
-
     def __init__(self, asked: int, current: int) -> None:
         super().__init__(f"revision {asked} is newer than {current}")
         self.asked = asked
@@ -65,26 +64,29 @@ class SlowWatcherError(Exception):
 
 
 class Log(Protocol):
-    """Keeps the log. Every method may be called concurrently.
+    """All methods may be called concurrently.
 
-    `append` groups its callers into transactions. Whatever the database refuses is a StorageError.
-    The revision of an empty log is EMPTY_REVISION, as etcd's; the first event is the one after.
+    `append` groups its callers into transactions. Refusals of the database are StorageErrors. The revision of
+    an empty log is EMPTY_REVISION, as etcd's; the first event is the one after.
+
+
     """
 
     @property
     def shared(self) -> bool:
-        """Decides whether another process can write the same log."""
+        """True if another process can write the same log."""
         ...
 
     @property
     def healthy(self) -> bool:
-        """Decides whether the database did what it was last asked to write."""
+        """False after the database failed the last write."""
         ...
 
     def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
-        """Calls `listener` with every batch this process commits, in order, before its appenders return.
+        """Calls `listener` with each batch that this process commits, in order, before its appenders return.
 
         There is one listener; it runs on the event loop and must neither block nor raise.
+
         """
         ...
 
@@ -93,35 +95,34 @@ class Log(Protocol):
         ...
 
     async def revision(self) -> int:
-        """Returns the newest committed revision, by whichever process."""
+        """Any process may have committed it."""
         ...
 
     async def wait_for_others(self, clock: Clock) -> None:
-        """Returns when another process may have written: when the database says so, or after a while."""
+        """Waits until another process may have written: until the database reports it, or for a while."""
         ...
 
     async def after(
         self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
     ) -> Sequence[Event]:
-        """Returns events newer than `revision` and not newer than `until`, oldest first, of one resource or
-        of all.
+        """Reads events newer than `revision` and not newer than `until`, oldest first, of one resource or of
+        all.
 
         Fewer than `limit` means that there are no more. Raises CompactedError.
+
         """
         ...
 
     async def compacted(self) -> int:
-        """Returns the revision of the last compaction, 0 before the first."""
+        """It is 0 before the first compaction."""
         ...
 
     async def entries(self) -> tuple[int, Sequence[Entry]]:
-        """Returns the projection, and the revision it is at."""
+        """The revision is that of the projection."""
         ...
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
-        """Returns the objects of `resource` as of `revision`, by key. Raises CompactedError,
-        FutureRevisionError.
-        """
+        """Sorts by key. Raises CompactedError, FutureRevisionError."""
         ...
 
     async def compact(self, revision: int) -> None:
@@ -133,25 +134,27 @@ class Log(Protocol):
         ...
 
     async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
-        """Returns component events at or after the revision `since` of the log, oldest first."""
+        """Only events at or after the revision `since` of the log count; the oldest comes first."""
         ...
 
     async def close(self) -> None:
-        """Finishes what was accepted, then lets go of the database."""
+        """Finishes what was accepted, then closes the database."""
         ...
 
 
 class Watch(Protocol):
-    """Reads the log by a cursor. Iterating gives batches of events without gap or reordering.
+    """Iteration yields batches of events without gap or reordering.
 
     An empty batch is a progress notification: everything up to `revision` has been delivered. It comes
     after `request_progress`. Iteration ends after `close`, and raises SlowWatcherError, CompactedError or
     StorageError.
+
+
     """
 
     @property
     def revision(self) -> int:
-        """Returns the revision up to which everything has been delivered."""
+        """Everything up to this revision has been delivered."""
         ...
 
     def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
@@ -166,16 +169,18 @@ class Watch(Protocol):
 
 
 class Store(Protocol):
-    """Holds the objects and their history, as handlers need them.
+    """Keeps the objects and their history, as handlers need them.
 
-    Reads cost what they answer, not what is stored.
+    Reads cost as much as their answers are long, however much is stored.
+
+
     """
 
     received: dict[str, int]  # events that this server has applied, by resource
 
     @property
     def revision(self) -> int:
-        """Returns the newest revision this server has applied."""
+        """This server has applied everything up to it."""
         ...
 
     async def refresh(self) -> int:
@@ -183,11 +188,11 @@ class Store(Protocol):
         ...
 
     async def wait_for(self, revision: int, timeout: float) -> None:
-        """Returns once `revision` is applied. Raises FutureRevisionError after `timeout` seconds."""
+        """Raises FutureRevisionError unless `revision` is applied within `timeout` seconds."""
         ...
 
     def get(self, key: Key) -> Entry | None:
-        """Returns the current object, from memory."""
+        """Reads from memory."""
         ...
 
     def list(
@@ -198,9 +203,11 @@ class Store(Protocol):
         limit: int = 0,
         matches: Callable[[Entry], bool] | None = None,
     ) -> Page:
-        """Returns current objects in key order (etcd's: by `namespace/name`), from memory.
+        """Lists current objects in key order (etcd's: by `namespace/name`), from memory.
 
         `limit` 0 means all. `matches` filters before counting to `limit`.
+
+
         """
         ...
 
@@ -223,43 +230,43 @@ class Store(Protocol):
         ...
 
     def watch(self, resource: str, namespace: str | None, name: str | None, since: int) -> Watch:
-        """Returns events of a resource newer than `since`. Raises CompactedError, FutureRevisionError."""
+        """Follows events of a resource newer than `since`. Raises CompactedError, FutureRevisionError."""
         ...
 
     def changed(self, resource: str) -> int:
-        """Returns the revision at which any object of `resource` last changed, as far as this server
-        remembers.
-        """
+        """An object of `resource` changed last at this revision, as far as this server remembers."""
         ...
 
     def follow(self, resource: str, listener: Callable[[Key], None]) -> None:
-        """Calls `listener` with the key of every object of `resource` that comes, changes or goes from now
-        on.
+        """Calls `listener` with the key of each object of `resource` that comes, changes or goes from now on.
 
         It runs on the event loop, after memory has changed, and must neither block nor raise.
+
         """
         ...
 
     def horizon(self, resource: str) -> int:
-        """Returns the oldest revision whose successors are all known for `resource`."""
+        """All successors of this revision are known for `resource`."""
         ...
 
     def cached_since(self, resource: str) -> int:
-        """Returns the revision at which a watch cache of `resource` was filled, which knows no event from
-        before: that at which the store was opened, unless `refill` was called.
+        """A watch cache of `resource` was filled at this revision, and knows no older event: that at which
+        the store was opened, unless `refill` was called.
         """
         ...
 
     def refill(self, resource: str) -> None:
-        """Has `cached_since` begin at the newest revision, for a resource that gets a new watch cache."""
+        """Moves `cached_since` to the newest revision, for a resource that gets a new watch cache."""
         ...
 
     def fillings(self, resource: str) -> tuple[int, int]:
-        """Returns how often a watch cache of `resource` was filled, and with how many objects in all."""
+        """Counts the fillings of the watch cache of `resource`, and the objects in all of them."""
         ...
 
     def raise_horizon(self, resource: str, revision: int) -> None:
-        """Compacts for `resource` what is older than `revision`, at which a custom resource came to be."""
+        """Compacts for `resource` everything older than `revision`, at which a custom resource was
+        created.
+        """
         ...
 
     async def compact(self, revision: int) -> None:
@@ -267,7 +274,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Ends every watch, finishes what was accepted, closes the log."""
+        """Ends all watches, finishes what was accepted, closes the log."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""Keeps the log in plain Python: no file, no thread, no SQL.
+"""The log in plain Python: no file, no thread, no SQL.
 
 For runs in virtual time, which cannot see foreign threads, and as the model that the SQL log is tested
 against. Every append is a transaction of its own.
@@ -28,7 +28,7 @@ TAIL_SECONDS = 0.02  # how often to look for other servers' writes
 
 
 class MemoryRecords:
-    """Holds what outlives the servers of one log: events, the states they leave, and the time line."""
+    """Outlives the servers of one log: events, the states they leave, and the time line."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -38,7 +38,7 @@ class MemoryRecords:
         self.compacted = 0
 
     def append(self, change: Change) -> Event:
-        """Writes one event. Raises RevisionMismatchError."""
+        """Raises RevisionMismatchError."""
         self.states.setdefault(change.key, State(None, 0))
         outcome = decide([change], self.states, self.newest).outcomes[0]
         if not isinstance(outcome, Event):
@@ -48,16 +48,15 @@ class MemoryRecords:
         return outcome
 
     def record(self, event: ComponentEvent) -> None:
-        """Puts a component's event on the time line (its `revision` is filled in)."""
         self.timeline.append(replace(event, revision=self.newest))
 
     def objects(self) -> Sequence[Entry]:
-        """Returns the current objects."""
         return [state.current for state in self.states.values() if state.current]
 
     def branched(self, note: ComponentEvent) -> "MemoryRecords":
-        """Returns a copy up to the note's revision, with the note behind it. Raises CompactedError,
-        FutureRevisionError."""
+        """Copies everything up to the note's revision and puts the note after it. Raises CompactedError,
+        FutureRevisionError.
+        """
         oldest = max(self.compacted, EMPTY_REVISION)
         if note.revision < oldest:
             raise CompactedError(note.revision, oldest)
@@ -73,7 +72,6 @@ class MemoryRecords:
         return branch
 
     def newer(self, revision: int) -> Sequence[Event]:
-        """Returns the events that are newer than `revision`."""
         return self.events[bisect_right(self.events, revision, key=lambda event: event.revision) :]
 
 
@@ -83,7 +81,7 @@ class MemoryLog:
     healthy = True
 
     def __init__(self, records: MemoryRecords | None = None, *, shared: bool = False) -> None:
-        """Takes the records; `shared` says whether others write them too."""
+        """`shared`: other servers write the records too."""
         self.shared = shared
         self._records = records if records is not None else MemoryRecords()
         self._closed = False
@@ -167,7 +165,7 @@ class MemoryLog:
 
 
 class MemoryReader:
-    """Reads records in memory, as `reading.LogReader` reads a database."""
+    """Reads records in memory, as `sql_log.LogReader` reads a database."""
 
     def __init__(self, records: MemoryRecords) -> None:
         self._records = records
@@ -185,12 +183,9 @@ class MemoryReader:
         return digest(fold(self._records.events).values()), digest(self._records.objects())
 
     async def entries(self) -> Sequence[Entry]:
-        """Returns the objects as they are stored now."""
         return self._records.objects()
 
     async def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
-        """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
-        time. Raises CompactedError as a log does."""
         records = self._records
         if 0 < since < records.compacted:
             raise CompactedError(since, records.compacted)
@@ -200,8 +195,8 @@ class MemoryReader:
             yield moment
 
     async def close(self) -> None:
-        """Does nothing: memory is free."""
+        """Memory needs no closing."""
 
 
 def _nobody(events: Sequence[Event]) -> None:
-    """Hears nothing: the listener before there is one."""
+    """Stands in until a listener subscribes."""

@@ -1,4 +1,4 @@
-"""Steps that the log takes in one transaction, over the session of any database, and the store's metadata."""
+"""Steps of the log within one transaction, over the session of any database, and the store's metadata."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,21 +18,20 @@ NO_LIMIT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Holds the rows of `meta`; a store that was neither compacted nor repaired has but its id."""
+    """A store that was neither compacted nor repaired has only its id."""
 
     compacted: int = 0  # the revision of the last compaction
     retained: int = 0  # events that it has left at or before that revision, `missing` ones included
-    floor: int = 0  # the revision that the next one counts on from, though the log may end earlier
+    floor: int = 0  # revision that the next one counts on from, though the log may end earlier
     lost: Sequence[Range] = ()  # revisions that are gone
     missing: int = 0  # events that are gone, those among the retained included
     damaged: frozenset[int] = frozenset()  # revisions of events that are not what was written
-    unreadable: frozenset[int] = frozenset()  # those of them that objects were left by, which are lost
-    digest_offset: int = 0  # what the projection has more than the digest of the newest event
+    unreadable: frozenset[int] = frozenset()  # those of them that left objects, which are lost
+    digest_offset: int = 0  # digest of the projection minus that of the newest event
     store_id: str = ""  # another one in every branch
 
     @classmethod
     def read(cls, session: Session) -> Self:
-        """Reads the metadata of the store."""
         values = dict(session.all("meta"))
         return cls(
             compacted=int(values.get("compacted", 0)),
@@ -48,22 +47,19 @@ class Metadata:
 
     @property
     def base(self) -> int:
-        """Returns the revision after which the log has every event."""
+        """After this revision the log has all events."""
         return self.compacted or EMPTY_REVISION
 
     @property
     def horizon(self) -> int:
-        """Returns the oldest revision whose successors are all known: behind compactions and lost
-        revisions.
-        """
+        """All successors of this revision are known: it is that of the last compaction or loss."""
         return max(self.compacted, self.floor)
 
     def expected(self, head: int) -> int:
-        """Returns the number of events in a log whose newest revision is `head`."""
         return head - self.base + self.retained - self.missing
 
     def rows(self) -> list[tuple[str, str]]:
-        """Returns the rows of `meta` that say this; none for what is as in a new store."""
+        """Values that are as in a new store have no row."""
         values = {
             "compacted": self.compacted,
             "retained": self.retained,
@@ -79,27 +75,25 @@ class Metadata:
 
 
 def name_store(session: Session, born: str) -> None:
-    """Gives a store that has none its id, made of where and when it came to be."""
+    """Gives a store without an id one, made of the place and time of its creation."""
     if not Metadata.read(session).store_id:  # another server may have done so meanwhile
         session.run("put_meta", name="store_id", value=sha256(born.encode()).hexdigest()[:32])
 
 
 def newest(session: Session) -> int:
-    """Returns the newest revision."""
+    """After a repair it is at least `floor`."""
     return max(session.all("revision")[0][0] or EMPTY_REVISION, Metadata.read(session).floor)
 
 
 def compacted(session: Session) -> int:
-    """Returns the revision of the last compaction, or the last that a repair had to give up, if that is
-    newer.
-    """
+    """A repair may have had to give up later revisions than those of the last compaction."""
     return Metadata.read(session).horizon
 
 
 def events_after(
     session: Session, revision: int, limit: int, until: int, resource: str | None, *, whole: bool = False
 ) -> Sequence[Event]:
-    """Returns events in (`revision`, `until`]. Raises CompactedError, unless the `whole` rest is wanted."""
+    """Reads events in (`revision`, `until`]. Raises CompactedError, unless the `whole` rest is wanted."""
     horizon = compacted(session)
     if revision < horizon and not whole:
         raise CompactedError(revision, horizon)
@@ -109,7 +103,7 @@ def events_after(
 
 
 def entries_at(session: Session, revision: int, resource: str, namespace: str | None) -> Sequence[Entry]:
-    """Returns the objects as of `revision`, in key order. Raises CompactedError, FutureRevisionError."""
+    """Sorts by key. Raises CompactedError, FutureRevisionError."""
     horizon, current = compacted(session), newest(session)
     if revision < horizon:
         raise CompactedError(revision, horizon)
@@ -121,7 +115,9 @@ def entries_at(session: Session, revision: int, resource: str, namespace: str | 
 
 
 def compact_some(session: Session, revision: int) -> int:
-    """Compacts a step further towards `revision`; returns how far it is. Raises FutureRevisionError."""
+    """Compacts one step further towards `revision`; returns the revision reached. Raises
+    FutureRevisionError.
+    """
     current, metadata = newest(session), Metadata.read(session)
     if revision > current:
         raise FutureRevisionError(revision, current)
@@ -137,7 +133,6 @@ def compact_some(session: Session, revision: int) -> int:
 
 
 def record(session: Session, event: ComponentEvent) -> None:
-    """Puts `event` behind the newest revision on the time line."""
     session.run(
         "record",
         revision=newest(session),

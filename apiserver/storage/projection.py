@@ -1,4 +1,4 @@
-"""The log's projection in pure functions: decisions about changes, objects that events leave, and checksums.
+"""Projection of the log in pure functions: decisions about changes, objects that events leave, and checksums.
 
 Every event carries two checksums. `digest` is the sum of the checksums of all objects that there are after
 it, so that the newest event says what the table of objects must hold; a commit brings it up to date by what
@@ -19,7 +19,7 @@ Outcome = Event | RevisionMismatchError
 
 
 def entry_sum(entry: Entry) -> int:
-    """Returns the checksum of an object as the projection holds it."""
+    """Covers all columns (CRC-32)."""
     return crc32(as_bytes(entry.value), _head(entry))
 
 
@@ -29,12 +29,12 @@ def _head(entry: Entry) -> int:
 
 
 def as_bytes(value: Any) -> bytes:
-    """Returns a value as it was written; damage makes other types of it, which must not pass for the same."""
+    """Damage can change the type of a value: then its text must not pass for what was written."""
     return value if value.__class__ is bytes else repr(value).encode("utf-8", "backslashreplace")
 
 
 def event_sum(state: int, row: Sequence[Any]) -> int:
-    """Returns the checksum of a row of `events`, without its own column; `state` is that of the object it
+    """Covers a row of `events` without its own column; `state` is the checksum of the object that the row
     leaves.
     """
     _, _, _, _, _, verb, _, previous, _, user, component, version, server, request, time, digest = row
@@ -43,22 +43,19 @@ def event_sum(state: int, row: Sequence[Any]) -> int:
 
 
 def is_intact(row: Sequence[Any]) -> bool:
-    """Decides whether a row of `events` is what was written."""
     state = row_state_sum(row)
     return bool(event_sum(state, row[:16]) == row[16])
 
 
 def row_state_sum(row: Sequence[Any]) -> int:
-    """Returns the checksum of the object that a row of `events` leaves, whatever the row has become."""
+    """Works on rows with damage of any kind."""
     head = f"{row[1]}\0{row[2]}\0{row[3]}\0{row[4]}\0{row[0]}\0{row[8]}\0"
     return crc32(as_bytes(row[6]), crc32(head.encode("utf-8", "backslashreplace")))
 
 
 @dataclass(slots=True)
 class State:
-    """Holds the state of an object: its current entry, and its last event (a deletion's, if it
-    has no entry).
-    """
+    """`last` is the revision of the object's last event, a deletion's if it has no entry."""
 
     current: Entry | None
     last: int
@@ -66,9 +63,7 @@ class State:
 
 @dataclass(slots=True)
 class BatchOutcome:
-    """Holds the result of a batch: one outcome per change, and the events with what each of them
-    continues.
-    """
+    """Each change has one outcome; each event comes with the revision that it continues."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     events: list[tuple[Event, int]] = field(default_factory=list)
@@ -107,23 +102,24 @@ def _event(change: Change, current: Entry | None, revision: int) -> Event:
 
 
 def after(event: Event) -> Entry | None:
-    """Returns the object that `event` leaves."""
     if event.verb is Verb.DELETE:
         return None
     return Entry(event.key, event.uid, event.revision, event.created, event.value)
 
 
 def check(change: Change) -> None:
-    """Refuses what no state could make sense of. Raises ValueError."""
+    """Raises ValueError for a change that no state allows: a create that expects a revision, or any other
+    that does not.
+    """
     if (change.verb is Verb.CREATE) != (change.expected == 0):
         raise ValueError(f"{change.verb} of {change.key} expecting revision {change.expected}")
 
 
 def fold(events: Iterable[Event], start: Mapping[Key, Entry] | None = None) -> dict[Key, Entry]:
-    """Returns the objects after `events`, which are in order and begin behind the state `start` (empty if
-    None).
+    """Applies `events`, which are in order, to the state `start` (empty if None).
 
     In a compacted log an object may begin with an update, and a deletion may find nothing.
+
     """
     objects = dict(start or {})
     for event in events:
@@ -136,9 +132,7 @@ def fold(events: Iterable[Event], start: Mapping[Key, Entry] | None = None) -> d
 
 
 def encoded(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Yields the projection as bytes, object by object in key order: every column, with its
-    length before it.
-    """
+    """Goes object by object in key order: all columns, each with its length before it."""
     for entry in sorted(entries, key=lambda entry: tuple(map(str, entry.key))):  # damage makes other types
         key = entry.key
         texts = (key.resource, key.namespace, key.name, entry.uid, str(entry.revision), str(entry.created))
@@ -147,7 +141,7 @@ def encoded(entries: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def digest(entries: Iterable[Entry]) -> str:
-    """Returns the SHA-256 of the projection, in hex: equal if and only if every byte of every object is."""
+    """Hashes (SHA-256, in hex) are equal if and only if all bytes of all objects are."""
     found = hashlib.sha256()
     for part in encoded(entries):
         found.update(part)

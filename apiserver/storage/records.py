@@ -7,22 +7,20 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-EMPTY_REVISION = 1  # what etcd answers before the first write, which then gets 2
-STORE = "store"  # the component of what happens to the log itself, on its time line
-FORKED, REWOUND = "forked", "rewound"  # what is on the time line where a log was branched off
+EMPTY_REVISION = 1  # etcd's answer before the first write, which then gets 2
+STORE = "store"  # component of events of the log itself, on its time line
+FORKED, REWOUND = "forked", "rewound"  # on the time line where a log was branched off
 DAMAGED = b"\xff"  # stands for a value that is not what was written: no object is encoded so
 
 
 class Verb(StrEnum):
-    """Names the change of an event to its object."""
-
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"
 
 
 class Key(NamedTuple):
-    """Identifies an object: `resource` as `pods` or `deployments.apps`, `namespace` empty if it has none."""
+    """`resource` is `pods` or `deployments.apps`; `namespace` is empty if the object has none."""
 
     resource: str
     namespace: str
@@ -30,13 +28,13 @@ class Key(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Returns the key by which lists are ordered: the part of etcd's key after the resource."""
+        """Lists are ordered by it: it is the part of etcd's key after the resource."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class Author(NamedTuple):
-    """Holds the author of a write: the authenticated user, the component and its version as its user agent
-    tells them, the emulated version of the API server that encoded the object, and the request's id.
+    """The user agent names component and version; `server_version` is the emulated version of the API server
+    that encoded the object.
     """
 
     user: str
@@ -47,10 +45,12 @@ class Author(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Asks for a write. `value` is the object in its storage version *without* resourceVersion.
+    """`value` is the object in its storage version *without* resourceVersion.
 
     `expected` is the revision the object must be at, 0 if it must not exist. For DELETE, `value` is the
     last state.
+
+
     """
 
     verb: Verb
@@ -63,10 +63,12 @@ class Change(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Holds an immutable entry of the log. `previous` is the revision of the object before, 0 for a create.
+    """Events never change. `previous` is the revision of the object before, 0 for a create.
 
     `previous_value` is the state before (None for a create): a watch with a selector needs it.
     `created` is the revision of the create event of the same object, so that a compacted log still knows it.
+
+
     """
 
     revision: int
@@ -82,7 +84,7 @@ class Event(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Holds a current object, as the projection has it. `created` is the revision of its create event."""
+    """`created` is the revision of the create event."""
 
     key: Key
     uid: str
@@ -93,7 +95,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComponentEvent:
-    """Holds a component's start, stop, kill, change of version or gates, or fault, after `revision`."""
+    """Components start, stop, are killed, change version or gates, or have faults, after `revision`."""
 
     revision: int
     component: str
@@ -106,9 +108,11 @@ class ComponentEvent:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Holds a part of a list, in key order, of one `revision`.
+    """Entries are a part of a list, in key order, of one `revision`.
 
     `remaining` counts what follows (matching or not), `last` is the last key looked at if anything does.
+
+
     """
 
     revision: int
@@ -119,9 +123,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Describes a log that was branched off from another: its newest revision, how many events and objects
-    it has, and how far the other one goes.
-    """
+    """`source_revision` is the newest revision of the log that this one was branched off from."""
 
     revision: int
     events: int
@@ -133,7 +135,7 @@ Moment = Event | ComponentEvent
 
 
 def merged(events: Iterable[Event], components: Iterable[ComponentEvent]) -> Iterable[Moment]:
-    """Returns both in one order: a component's event comes right after the revision it names."""
+    """Component events come right after the revision that they name."""
     return heapq.merge(events, components, key=_place)
 
 

@@ -1,7 +1,7 @@
-"""The log in SQL: its database, the appends of the one writer, and readers of a cluster that may be running.
+"""Log in SQL: its database, the appends of the one writer, and readers of a cluster that may be running.
 
-One task writes. It takes whatever has queued up while the transaction before was committing, so that the
-busier the server is the more writes share one `fsync`, and a lone write waits for nobody.
+One task writes. It takes all changes that have queued up while the transaction before was committing, so that
+the busier the server is the more writes share one `fsync`, and a lone write does not wait.
 """
 
 import asyncio
@@ -88,10 +88,11 @@ async def open_database(url: str, *, read_only: bool = False) -> Database:
 
 
 def commit(session: Session, changes: Sequence[Change], floor: int, known: int) -> list[Outcome]:
-    """Decides `changes` inside the transaction of `session` and writes what they come to.
+    """Decides `changes` inside the transaction of `session` and writes the outcomes.
 
     Revisions count on from the newest event, or from `floor` if that is newer. Raises DamageError if events
     are gone that were `known`, so that no revision is given twice, or if an object is gone that the log has.
+
     """
     rows = session.all("newest")
     newest, digest = rows[0] if rows else (EMPTY_REVISION, 0)
@@ -113,7 +114,7 @@ def commit(session: Session, changes: Sequence[Change], floor: int, known: int) 
 
 
 def _event_rows(decided: BatchOutcome, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
-    """Returns the events as rows, each with the digest of all objects after it and the checksum of itself."""
+    """Each row has the digest of all objects after its event, and its own checksum."""
     sums: dict[Key, int] = {}  # of the objects as the events so far have left them
     rows = []
     for event, last in decided.events:
@@ -167,8 +168,8 @@ class SQLLog:
 
     def __init__(self, database: Database, floor: int, newest: int) -> None:
         self._database = database
-        self._floor = floor  # what revisions count on from at least
-        self._published = newest  # the newest revision that the listener has been told
+        self._floor = floor  # revisions count on from here at least
+        self._published = newest  # the newest revision that the listener has received
         self._listener: Listener | None = None
         self._queue: deque[Waiting] = deque()
         self._wake = asyncio.Event()
@@ -180,10 +181,11 @@ class SQLLog:
 
     @classmethod
     async def open(cls, url: str, clock: Clock) -> Self:
-        """Returns the log in the database of `url` (`sqlite+aiosqlite:///FILE`, `postgresql://HOST/NAME`),
-        made if there is none.
+        """Opens the log in the database of `url` (`sqlite+aiosqlite:///FILE`, `postgresql://HOST/NAME`), and
+        creates it if there is none.
 
         Raises StorageError; DamageError if there was one that is gone.
+
         """
         database = await open_database(url)
         try:
@@ -228,9 +230,10 @@ class SQLLog:
                 self._idle.set()
 
     async def _gather(self) -> None:
-        """Lets the requests that are ready come along, as long as each turn of the loop brings more of them.
+        """Waits for more changes, as long as each turn of the loop brings some.
 
         A transaction costs what ten changes in it cost. A lone change waits for one turn of an idle loop.
+
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + GATHER_SECONDS
@@ -240,7 +243,7 @@ class SQLLog:
             await asyncio.sleep(0)
 
     def _take(self) -> list[Waiting]:
-        """Returns the next batch; whoever has stopped waiting before his turn is left out."""
+        """Callers that have stopped waiting before their turn are left out."""
         batch: list[Waiting] = []
         size = 0
         while self._queue and len(batch) < BATCH_CHANGES_MAX and size < BATCH_BYTES_MAX:
@@ -270,7 +273,9 @@ class SQLLog:
             _settle(waiter, outcome)
 
     async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
-        """Tells the waiters; but if it was one change that SQL cannot take, spares the others."""
+        """Passes the error to the callers. If only one of several changes cannot be written, each is tried by
+        itself.
+        """
         if len(batch) > 1 and not error.refused:
             for change in batch:
                 await self._commit([change])
@@ -285,7 +290,7 @@ class SQLLog:
             if self._listener is not None:
                 try:
                     self._listener(events)
-                except Exception:  # the events are written, and whoever listens can read them again
+                except Exception:  # the events are written, and the listener can read them again
                     logger.exception("the log's listener failed")
 
     async def revision(self) -> int:
@@ -347,57 +352,53 @@ def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> N
 
 
 class LogReader:
-    """Reads the log at a database URL, as `kubeskew events`, `history`, `diff` and `replay` need it."""
+    """Reads the log at a database URL, for `kubeskew events`, `history`, `diff` and `replay`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @classmethod
     async def open(cls, url: str) -> Self:
-        """Opens the log for reading only. Raises StorageError, also if there is no database."""
+        """Read-only. Raises StorageError, also if there is no database."""
         return cls(await open_database(url, read_only=True))
 
     async def revision(self) -> int:
-        """Returns the newest revision."""
         return await self._database.read(newest)
 
     async def horizon(self) -> int:
-        """Returns the revision of the last compaction, 0 before the first."""
+        """It is 0 before the first compaction; a repair may have had to give up later revisions."""
         return await self._database.read(compacted)
 
     async def store_id(self) -> str:
-        """Returns what tells this store from every other."""
+        """Identifies the store: another one in each branch."""
         return (await self._database.read(Metadata.read)).store_id
 
     async def timeline(self) -> Sequence[ComponentEvent]:
-        """Returns what happened to components, oldest first."""
         rows = await self._database.read(lambda session: session.all("timeline", since=0, seq=0))
         return [component_event_of(row) for row in rows]
 
     async def hashes(self) -> tuple[str, str]:
-        """Returns the SHA-256 of the objects that the log comes to, and that of the table of objects."""
         replayed = await self.replay()
         return replayed.replayed_hash, replayed.projection_hash
 
     async def entries(self) -> Sequence[Entry]:
-        """Returns the projection."""
         return await self._database.read(lambda session: [entry_of(row) for row in session.all("entries")])
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
-        """Returns the objects of `resource` as of `revision`. Raises CompactedError, FutureRevisionError."""
+        """Raises CompactedError, FutureRevisionError."""
         return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
 
     async def resources(self) -> Sequence[str]:
-        """Returns the names of all resources that the log has events of."""
+        """Resources count that have events, even without objects."""
         return await self._database.read(lambda session: [name for (name,) in session.all("resources")])
 
     async def replay(self) -> Replay:
-        """Returns the whole log replayed and compared with the projection, on one snapshot."""
+        """Replays the whole log and compares it with the projection, on one snapshot."""
         mark = self._database.committed()  # before the snapshot, which may be newer
         return await self._database.read(lambda session: verify(session, mark))
 
     async def history(self, key: Key) -> Sequence[Event]:
-        """Returns every event of one object that is left, oldest first."""
+        """Compaction may have dropped the oldest events; the oldest one left comes first."""
         rows = await self._database.read(
             lambda session: session.all(
                 "history", resource=key.resource, namespace=key.namespace, name=key.name
@@ -406,7 +407,7 @@ class LogReader:
         return [event_of(row) for row in rows]
 
     async def remaining(self) -> AsyncIterator[Event]:
-        """Yields every event that compaction has left, from the beginning: what `replay` folds."""
+        """Goes through the events that compaction has left, from the beginning: `replay` folds them."""
         revision = 0
         while events := await self._chunk(revision, NO_LIMIT, None, whole=True):
             for event in events:
@@ -421,11 +422,12 @@ class LogReader:
         )
 
     async def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
-        """Yields events newer than `since`, of `resource` or of all, and component events, in the order of
+        """Merges events newer than `since`, of `resource` or of all, and component events, in the order of
         time.
 
         Ends at the newest revision. Raises CompactedError if `since` is older than the horizon and not 0,
         which stands for the oldest that is left.
+
         """
         async for moment in self._moments(since, resource, 0):
             yield moment
@@ -437,10 +439,12 @@ class LogReader:
         resource: str | None = None,
         is_current: Callable[[], bool] = lambda: True,
     ) -> AsyncIterator[Moment]:
-        """Yields what `events` yields, and then whatever happens next; does not end.
+        """Goes on after `events` with everything that happens next; does not end.
 
         Raises StorageError when the file is not the one any more that was opened, or the log is not
-        `is_current`, which of a database somebody else has to say: the cluster was rewound.
+        `is_current`, which the caller must know for a database without a file: the cluster was rewound.
+
+
         """
         seen = _Seen(since)
         while True:
@@ -471,7 +475,6 @@ class LogReader:
             seen.seq = rows[-1][0] if rows else seen.seq
 
     async def close(self) -> None:
-        """Lets go of the database."""
         await self._database.close()
 
     async def __aenter__(self) -> Self:
@@ -482,7 +485,7 @@ class LogReader:
 
 
 class _Seen:
-    """Holds the position of a follower: in the log, and on the time line."""
+    """Marks the position of a follower: in the log, and on the time line."""
 
     def __init__(self, revision: int) -> None:
         self.revision = revision

@@ -1,4 +1,4 @@
-"""The SQL of the event store: sessions of a database, every statement by name, conversion of rows and values.
+"""SQL of the event store: sessions of a database, all statements by name, conversion of rows and values.
 
 Written in SQLAlchemy Core and compiled once per dialect; the name goes into errors. The pieces that are not
 portable come with the `Dialect`.
@@ -26,43 +26,41 @@ _TIMELINE = ("revision", "component", "what", "version", "gates", "time", "detai
 
 
 class Session(Protocol):
-    """Holds one transaction. Its methods return when the database has answered, without `await`: who calls
-    them runs where that is possible.
+    """A session is one transaction. Its methods return when the database has answered, without `await`:
+    callers are on a thread or in a greenlet.
     """
 
-    def all(self, name: str, /, **values: object) -> list[Any]:
-        """Returns the rows that the named statement finds."""
-        ...
+    def all(self, name: str, /, **values: object) -> list[Any]: ...
 
     def many(self, name: str, rows: Sequence[Row]) -> None:
-        """Runs the named statement for each of `rows`, whose values are in the order of its placeholders."""
+        """`rows` have their values in the order of the statement's placeholders."""
         ...
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Inserts `rows`, whose values are in the order of the named statement's placeholders."""
+        """`rows` have their values in the order of the statement's placeholders."""
         ...
 
     def run(self, name: str, /, **values: object) -> int:
-        """Runs the named statement; returns how many rows it changed."""
+        """Counts the changed rows."""
         ...
 
 
 class Database(Protocol):
-    """Keeps one log. Whatever it refuses is a StorageError."""
+    """Refusals of the database are StorageErrors."""
 
     @property
     def place(self) -> str:
-        """Returns where it is, for people: without passwords."""
+        """Messages name the database by it: it has no password."""
         ...
 
     @property
     def shared(self) -> bool:
-        """Decides whether another process can write to it."""
+        """True if another process can write to the database."""
         ...
 
     @property
     def there(self) -> bool:
-        """Decides whether it is still what was opened."""
+        """False once the database is not the one any more that was opened."""
         ...
 
     async def write(self, work: Callable[[Session], T]) -> T:
@@ -74,31 +72,29 @@ class Database(Protocol):
         ...
 
     async def newest(self) -> int | None:
-        """Returns the newest revision in `events` that was committed before the call, by anybody; None if
-        there is none, or where that cannot be told quickly.
+        """Any process may have committed it before the call; None if `events` is empty, or if it takes long
+        to find out.
         """
         ...
 
     def committed(self) -> int:
-        """Returns the revision that must have been committed by now, 0 if that is not known."""
+        """At least this revision has been committed by now; 0 if that is not known."""
         ...
 
     def note(self, revision: int) -> None:
-        """Notes that `revision` is committed."""
+        """Called after each commit."""
         ...
 
-    async def wait_for_others(self, clock: Clock) -> None:
-        """Returns when another process may have written."""
-        ...
+    async def wait_for_others(self, clock: Clock) -> None: ...
 
     async def close(self) -> None:
-        """Lets go of every connection; idempotent."""
+        """Closes all connections; idempotent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Holds compiled SQL; `parameters` are its placeholders in order, `constants` those it came with."""
+    """`parameters` are the placeholders in order, `constants` the values that the SQL came with."""
 
     name: str
     sql: str
@@ -107,11 +103,10 @@ class Statement:
     repeated: dict[int, str] = field(default_factory=dict)  # an insert's SQL by its number of rows
 
     def bind(self, values: Mapping[str, object]) -> tuple[object, ...]:
-        """Returns the positional arguments for named `values`."""
         return tuple(values[name] if name in values else self.constants[name] for name in self.parameters)
 
     def inserting(self, rows: int) -> str:
-        """Returns the SQL of an insert of one row, for so many."""
+        """Repeats the values of an insert of one row, `rows` times."""
         found = self.repeated.get(rows)
         if found is None:
             one = f"({', '.join('?' * len(self.parameters))})"
@@ -122,14 +117,16 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Holds what differs between databases: how SQLAlchemy compiles for one, and what is not portable.
+    """Databases differ in SQLAlchemy's compiler, and in the SQL that is not portable.
 
     `asked` is the list of keys, one JSON parameter `keys`, as a table; `place` is the place of a key in it,
     from 0, and `parts` are its resource, namespace and name.
+
+
     """
 
     compiler: sqlalchemy.engine.Dialect
-    upsert: Callable[[sa.Table], Any]  # an insert that can update what is there
+    upsert: Callable[[sa.Table], Any]  # an insert that can update existing rows
     asked: sa.FromClause
     place: sa.ColumnElement[Any]
     parts: Sequence[sa.ColumnElement[Any]]
@@ -184,9 +181,10 @@ def _history() -> sa.Select[Any]:
 
 
 def _states(dialect: Dialect) -> sa.Select[Any]:
-    """Returns per asked key its place in the list, the current object, and the last event, even a deletion.
+    """Selects per asked key its place in the list, the current object, and the last event, even a deletion.
 
     An event that is not a deletion comes as a negative number if there is no object: there should be one.
+
     """
     names = ("resource", "namespace", "name")
     here = sa.and_(*(objects.c[name] == part for name, part in zip(names, dialect.parts, strict=True)))
@@ -206,9 +204,7 @@ def _states(dialect: Dialect) -> sa.Select[Any]:
 
 
 def _superseded() -> sa.Delete:
-    """Makes the deletion of the events that those in (`since`, `until`] end: states before them, and
-    deletions.
-    """
+    """Deletes the events that those in (`since`, `until`] end: states before them, and deletions."""
     newest = sa.select(sa.func.max(events.c.revision)).scalar_subquery()
     later = events.alias("later")
     ended = sa.select(later.c.previous).where(
@@ -219,7 +215,7 @@ def _superseded() -> sa.Delete:
         events.c.revision >= sa.bindparam("since"),  # the last compaction may have had to leave one
         events.c.revision <= sa.bindparam("until"),
     )
-    # The newest event stays whatever it is: the next revision is counted from it.
+    # The newest event always stays: the next revision is counted from it.
     return sa.delete(events).where(sa.or_(events.c.revision.in_(ended), deletion), events.c.revision < newest)
 
 
@@ -269,7 +265,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
 
 
 def compile_all(dialect: Dialect) -> dict[str, Statement]:
-    """Returns every statement in the SQL of `dialect`, whose placeholders must be positional."""
+    """Placeholders of `dialect` must be positional."""
     named = {
         **NAMED,
         "states": _states(dialect),
@@ -286,19 +282,17 @@ def _compile(name: str, clause: sa.ClauseElement, dialect: sqlalchemy.engine.Dia
 
 
 def microseconds(moment: datetime) -> int:
-    """Returns a moment as the store keeps it."""
+    """Counts from 1970."""
     return (moment - EPOCH) // MICROSECOND
 
 
 def moment_of(time: int) -> datetime:
-    """Returns the moment that `time` (microseconds) is."""
+    """`time` is in microseconds since 1970."""
     return EPOCH + timedelta(microseconds=time)
 
 
 def event_row(event: Event, previous: int, digest: int) -> Row:
-    """Returns the row of `events` without its checksum; `previous` is the event before, also if it was a
-    deletion.
-    """
+    """Leaves out the checksum; `previous` is the event before, also if it was a deletion."""
     key, author = event.key, event.author
     return (
         event.revision, key.resource, key.namespace, key.name, event.uid, event.verb.value, event.value,
@@ -308,9 +302,9 @@ def event_row(event: Event, previous: int, digest: int) -> Row:
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """Returns the event that a row of `after` holds: the columns of `events`, then the value before.
+    """Columns are those of `after`: the columns of `events`, then the value before.
 
-    One that is not as it was written comes with DAMAGED as its value, if it can be told what it is about.
+    A damaged event has DAMAGED as its value; one that does not even name its object raises ValueError.
     """
     value, before = (row[6], row[EVENT_COLUMNS]) if is_intact(row) else (_damaged(row), DAMAGED)
     verb = Verb(row[5])
@@ -341,22 +335,22 @@ def _damaged(row: Sequence[Any]) -> bytes:
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
-    """Returns the object that a row of `objects` holds."""
+    """Columns are those of `objects`."""
     return Entry(Key(row[0], row[1], row[2]), row[3], row[4], row[5], row[6])
 
 
 def entry_of_event(row: Sequence[Any]) -> Entry:
-    """Returns the object that a row of `events` leaves, which is not a deletion."""
+    """`row` is one of `events`, and no deletion."""
     value = row[6] if is_intact(row) else DAMAGED
     return Entry(Key(row[1], row[2], row[3]), row[4], row[0], row[8], value)
 
 
 def entry_row(entry: Entry) -> Row:
-    """Returns the row of `objects`."""
+    """Columns are those of `objects`."""
     key = entry.key
     return (key.resource, key.namespace, key.name, entry.uid, entry.revision, entry.created, entry.value)
 
 
 def component_event_of(row: Sequence[Any]) -> ComponentEvent:
-    """Returns the component's event that a row of `timeline` holds."""
+    """Columns are those of `timeline`."""
     return ComponentEvent(row[1], row[2], row[3], row[4], row[5], moment_of(row[6]), row[7])

@@ -1,4 +1,4 @@
-"""The store: the log's projection in memory, kept up to date, with an index in the order of lists.
+"""Store: the log's projection in memory, kept up to date, with an index in the order of lists.
 
 The event loop alone changes them; a thread may read meanwhile (strategies of large objects do). It then sees
 each object as it was or is, and may or may not see one that comes or goes. So a reader takes each step by
@@ -26,7 +26,7 @@ from kubeskew.apiserver.storage.watches import Cursor, Watches, Window
 Matches = Callable[[Entry], bool]
 
 STEP = 1000  # objects taken at once
-_LAST_UID = "\U0010ffff"  # behind any that is one
+_LAST_UID = "\U0010ffff"  # after any real one
 CATCH_UP_EVENTS = 1000  # per read of the log
 
 Append = Callable[[Change], Awaitable[Event]]
@@ -36,9 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 class NamespaceIndex:
-    """Holds one namespace's objects of one resource, by name and in order.
+    """Holds the objects of one namespace and resource, by name and in order.
 
-    Writes find their place among the names, which is three times as fast; readers look at `ordered` alone.
+        Writes find their place among the names, which is three times as fast; readers look at `ordered`
+    alone.
+
+
     """
 
     __slots__ = ("_names", "entries", "ordered")
@@ -70,12 +73,11 @@ class NamespaceIndex:
         return copy
 
     def behind(self, key: Key) -> int:
-        """Returns the position in `ordered` after `key`."""
         return bisect_left(self.ordered, (key, _LAST_UID))
 
 
 class ResourceIndex:
-    """Holds one resource's objects. Namespaces are in the order of `namespace/`, as etcd's keys are."""
+    """Holds the objects of one resource. Namespaces are in the order of `namespace/`, as etcd's keys are."""
 
     __slots__ = ("_indexes", "_order")
 
@@ -105,7 +107,7 @@ class ResourceIndex:
             del self._order[bisect_left(self._order, _prefix(key.namespace))]
 
     def load(self, entries: Iterable[Entry]) -> None:
-        """Puts many at once into what is empty: sorted once, at the end."""
+        """Fills an empty index at once: it is sorted once, at the end."""
         found: dict[str, dict[str, Entry]] = {}
         for entry in entries:
             found.setdefault(entry.key.namespace, {})[entry.key.name] = entry
@@ -113,7 +115,7 @@ class ResourceIndex:
         self._order = sorted(map(_prefix, self._indexes))
 
     def copied(self, namespace: str | None) -> "ResourceIndex":
-        """Returns a copy, of one namespace only if it is given; the objects themselves are shared."""
+        """Copies one namespace, or all if it is None; the objects themselves are shared."""
         copy = ResourceIndex()
         wanted = list(self._indexes) if namespace is None else [namespace] * (namespace in self._indexes)
         for name in wanted:
@@ -122,7 +124,9 @@ class ResourceIndex:
         return copy
 
     def following(self, namespace: str | None, after: Key | None) -> Iterator[Sequence[Entry]]:
-        """Yields the objects of `namespace`, of all if None, from behind `after` on: in order, in parts."""
+        """Yields the objects of `namespace`, of all if None, after `after`: in order, at most STEP at a
+        time.
+        """
         if namespace is not None:
             yield from self._in(namespace, after)
             return
@@ -144,7 +148,6 @@ class ResourceIndex:
             after = part[-1].key
 
     def behind(self, namespace: str | None, last: Key) -> int:
-        """Returns the number of objects after `last`."""
         index = self._indexes.get(last.namespace)
         here = len(index.ordered) - index.behind(last) if index else 0
         if namespace is not None:
@@ -166,9 +169,7 @@ def page(
     limit: int,
     matches: Matches | None,
 ) -> Page:
-    """Returns the part of a list that begins behind `after`: at most `limit` objects (0: all)
-    that `matches`.
-    """
+    """Begins after `after`: at most `limit` objects (0: all) that `matches`."""
     found: Iterable[Entry] = chain.from_iterable(indexes.following(namespace, after))
     if matches is not None:
         found = filter(matches, found)
@@ -185,9 +186,7 @@ def page(
 def overlay(
     indexes: ResourceIndex, changed: Mapping[Key, Entry | None], namespace: str | None
 ) -> ResourceIndex:
-    """Returns a copy of `namespace` (all if None) with some objects as they are in `changed`; None means
-    absent.
-    """
+    """Copies `namespace` (all if None) with some objects as they are in `changed`; None means absent."""
     copy = indexes.copied(namespace)
     for key, entry in changed.items():
         if entry is None:
@@ -225,7 +224,7 @@ class CachedStore:
 
     @classmethod
     async def open(cls, log: Log, clock: Clock) -> Self:
-        """Returns the store over `log`, at its newest revision. Raises StorageError."""
+        """Starts at the log's newest revision. Raises StorageError."""
         store = cls(log, clock)
         log.subscribe(store._committed)
         await store._load()
@@ -234,7 +233,7 @@ class CachedStore:
         return store
 
     async def _load(self) -> None:
-        """Takes the projection as it stands in the log, and nothing from before, in one step."""
+        """Takes the current projection of the log, without older events, in one step."""
         compacted = await self._log.compacted()
         revision, entries = await self._log.entries()
         self._compacted = compacted
@@ -249,13 +248,13 @@ class CachedStore:
         for resource, followers in self._followers.items():
             for indexes in (before.get(resource), self._indexes.get(resource)):
                 for entry in chain.from_iterable(indexes.following(None, None)) if indexes else ():
-                    for tell in followers:
-                        tell(entry.key)
+                    for listener in followers:
+                        listener(entry.key)
         self._window = Window(revision)
         self._changed, self._loaded = {}, revision
         self._advance(revision)
 
-    # What is there
+    # Reading
 
     @property
     def revision(self) -> int:
@@ -263,7 +262,6 @@ class CachedStore:
 
     @property
     def window(self) -> Window:
-        """Returns the recent events, for the cursors."""
         return self._window
 
     def get(self, key: Key) -> Entry | None:
@@ -317,7 +315,7 @@ class CachedStore:
         if revision > self._revision:
             raise FutureRevisionError(revision, self._revision)
 
-    # Writing, and learning what was written
+    # Writing, and reading what others wrote
 
     async def write(self, change: Change) -> Event:
         if self.commit is None:
@@ -348,8 +346,8 @@ class CachedStore:
             self._waiters.remove((revision, waiter))
 
     def _committed(self, events: Sequence[Event]) -> None:
-        """Applies the events that this server wrote. If another has written in between, the log is read
-        instead.
+        """Applies the events that this server wrote. If another server has written in between, the log is
+        read instead.
         """
         if events[0].revision <= self._revision + 1:
             self._apply(events)
@@ -367,11 +365,11 @@ class CachedStore:
                 self._apply(events)
 
     async def _start_over(self, error: CompactedError) -> None:
-        """Loads anew after this server slept through a compaction: only what is can be told, not what
-        happened.
+        """Loads again after this server slept through a compaction, and ends all watches: the events in
+        between are gone.
         """
         await self._load()
-        for cursor in self._watches:  # those too that began while the log was read
+        for cursor in self._watches:  # also those that began while the log was read
             cursor.end(error)
 
     def _apply(self, events: Sequence[Event]) -> None:
@@ -384,8 +382,8 @@ class CachedStore:
             resource = event.key.resource
             self._changed[resource] = event.revision
             self.received[resource] = self.received.get(resource, 0) + 1
-            for tell in self._followers.get(event.key.resource, ()):
-                tell(event.key)
+            for listener in self._followers.get(event.key.resource, ()):
+                listener(event.key)
         self._window.extend(fresh)
         self._revision = fresh[-1].revision
         for event in fresh:
@@ -409,7 +407,6 @@ class CachedStore:
                 waiter.set_result(None)
 
     async def _tail(self) -> None:
-        """Notices what other servers write."""
         while True:
             await self._log.wait_for_others(self._clock)
             try:
@@ -428,7 +425,7 @@ class CachedStore:
         return Cursor(self, self._watches, (resource, namespace, name), since)
 
     async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]:
-        """Returns events in (`revision`, `until`] from the log, for cursors that start behind the window."""
+        """Reads events in (`revision`, `until`] from the log, for cursors that start before the window."""
         return await self._log.after(revision, limit, until=until, resource=resource)
 
     # Forgetting

@@ -1,4 +1,4 @@
-"""Reads the URLs that logs are named by."""
+"""URLs of logs."""
 
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -12,7 +12,7 @@ _BACKENDS = {SQLITE: SQLITE, POSTGRESQL: POSTGRESQL, "postgres": POSTGRESQL}
 
 
 def backend_of(url: str) -> str:
-    """Returns SQLITE or POSTGRESQL. Raises StorageError for what is no URL of either."""
+    """The result is SQLITE or POSTGRESQL. Raises StorageError for other URLs."""
     scheme, separator, _ = url.partition("://")
     backend = _BACKENDS.get(scheme.partition("+")[0])
     if not separator or backend is None:
@@ -24,7 +24,7 @@ def backend_of(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Returns a URL as it may be shown: of one that is not encoded as it should be, its scheme alone."""
+    """Hides passwords; only the scheme is left of a URL that is not encoded as it should be."""
     if is_malformed(url):
         return f"{url.partition('://')[0]}://{HIDDEN}"
     parts = urlsplit(url)
@@ -41,8 +41,9 @@ def without_password(url: str) -> str:
 
 
 def is_malformed(url: str) -> bool:
-    """Returns whether a URL has an @ where none may be: its user or password has characters, of / ? # and @,
-    that are not percent-encoded."""
+    """An @ outside of its place means that user or password have one of the characters / ? # and @ that is
+    not percent-encoded.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -52,7 +53,9 @@ def is_malformed(url: str) -> bool:
 
 
 def database_of(url: str) -> str:
-    """Returns a URL without what does not tell one database from another: password, schema, driver."""
+    """URLs of the same database have the same result: it leaves out password, schema, driver and PostgreSQL's
+    usual port.
+    """
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     query = [pair for pair in parse_qsl(parts.query, True) if pair[0] in ("host", "port", "user", "dbname")]
@@ -61,7 +64,6 @@ def database_of(url: str) -> str:
 
 
 def with_schema(url: str, schema: str) -> str:
-    """Returns a URL of PostgreSQL for another schema of the same database."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query, True))
     query.pop("search_path", None)  # which would count before that of the options

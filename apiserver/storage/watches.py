@@ -1,8 +1,9 @@
-"""Watches as cursors over the log, found by their scope, with the window of recent events that most start in.
+"""Watches as cursors over the log, found by their scope, with the window of recent events in which most
+start.
 
 A cursor that starts within the window of recent events is *live*: new events are handed to it as they are
 applied. One that starts further back reads the log until it has caught up with the window. A live cursor
-whose reader stays away too long is ended; there is never a gap.
+whose reader stays away too long is ended: events are never left out.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ Scope = tuple[str, str | None, str | None]  # resource, namespace, name; None: a
 
 
 class Window:
-    """Holds every event in (`start`, the newest]."""
+    """Holds all events in (`start`, the newest]."""
 
     def __init__(
         self, start: int, events_max: int = WINDOW_EVENTS_MAX, bytes_max: int = WINDOW_BYTES_MAX
@@ -34,7 +35,7 @@ class Window:
         self._bytes_max = bytes_max
 
     def extend(self, events: Sequence[Event]) -> None:
-        """Adds what follows; when that is too much, forgets the oldest in big steps, for each copies the
+        """Appends events; if that is too much, drops the oldest in big steps, as each step copies the
         rest.
         """
         self._events.extend(events)
@@ -53,11 +54,11 @@ class Window:
             del self._events[:dropped]
 
     def since(self, revision: int) -> Sequence[Event]:
-        """Returns the events newer than `revision`, which must not be older than `start`."""
+        """`revision` must not be older than `start`."""
         return self._events[revision - self.start :]  # revisions have no gaps
 
     def undone(self, revision: int, resource: str, namespace: str | None) -> dict[Key, Entry | None]:
-        """Returns the states at `revision` of the objects that have changed since (None: absent)."""
+        """Objects that have changed since `revision` have their states of then (None: absent)."""
         states: dict[Key, Entry | None] = {}
         for event in self.since(revision):
             key = event.key
@@ -68,19 +69,18 @@ class Window:
 
 
 def before(event: Event) -> Entry | None:
-    """Returns the object as it was before `event`."""
     if event.verb is Verb.CREATE or event.previous_value is None:
         return None
     return Entry(event.key, event.uid, event.previous, event.created, event.previous_value)
 
 
 def size(event: Event) -> int:
-    """Returns the bytes of the values that `event` keeps alive."""
+    """Counts the bytes of the values that `event` keeps alive."""
     return len(event.value) + len(event.previous_value or b"")
 
 
 class Source(Protocol):
-    """Defines the store as cursors read it."""
+    """Cursors read the store through it."""
 
     @property
     def revision(self) -> int: ...
@@ -88,9 +88,7 @@ class Source(Protocol):
     @property
     def window(self) -> Window: ...
 
-    async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]:
-        """Returns events in (`revision`, `until`] from the log."""
-        ...
+    async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]: ...
 
 
 class Cursor:
@@ -118,7 +116,9 @@ class Cursor:
         return self._revision
 
     def _go_live(self) -> None:
-        """Takes what the window has and joins the live ones, if the window reaches back far enough."""
+        """Takes the events in the window and joins the live cursors, if the window reaches back far
+        enough.
+        """
         window = self._source.window
         if self._revision < window.start:
             return
@@ -129,7 +129,6 @@ class Cursor:
                 self.offer(event)
 
     def offer(self, event: Event) -> None:
-        """Hands over a new event that the scope covers."""
         if not self._pending:
             self._revision = event.revision - 1
         self._pending.append(event)
@@ -151,7 +150,7 @@ class Cursor:
         self.end(None)
 
     def end(self, error: Exception | None) -> None:
-        """Ends the iteration, with `error` if it is not the reader's wish."""
+        """`error` is None if the reader closes the cursor."""
         if self._closed:
             return
         if self._live and self._error is None:
@@ -196,7 +195,7 @@ class Cursor:
             self._waiter = None
 
     async def _catch_up(self) -> Sequence[Event]:
-        """Returns the next events from the log; none once live."""
+        """Reads the next events from the log; there are none once the cursor is live."""
         until = self._source.revision
         try:
             events = await self._source.older(self._revision, CATCH_UP_EVENTS, until, self.scope[0])
@@ -211,7 +210,7 @@ class Cursor:
 
 
 class Watches:
-    """Holds the open cursors; the live ones by scope, so that an event costs only those that want it."""
+    """Live cursors stand by scope, so that an event costs only those that want it."""
 
     def __init__(self) -> None:
         self._open: dict[Cursor, None] = {}
@@ -234,7 +233,6 @@ class Watches:
             self._live.pop(cursor.scope, None)
 
     def publish(self, event: Event) -> None:
-        """Hands `event` to every live cursor whose scope covers it."""
         key = event.key
         for scope in scopes(key):
             cursors = self._live.get(scope)
@@ -244,7 +242,6 @@ class Watches:
 
 
 def scopes(key: Key) -> tuple[Scope, ...]:
-    """Returns every scope that covers `key`."""
     resource, namespace, name = key.resource, key.namespace, key.name
     return (
         (resource, None, None),
@@ -255,6 +252,5 @@ def scopes(key: Key) -> tuple[Scope, ...]:
 
 
 def covers(scope: Scope, key: Key) -> bool:
-    """Decides whether `key` is in `scope`."""
     resource, namespace, name = scope
     return key.resource == resource and namespace in (None, key.namespace) and name in (None, key.name)

@@ -1,4 +1,4 @@
-"""Reads protobuf bodies of built-in kinds, as typed Go clients send them, into JSON along the schema.
+"""Protobuf bodies of built-in kinds, as typed Go clients send them, read into JSON along the schema.
 
 Clients that send protobuf take JSON back; only a Status is written, for those that do not.
 """

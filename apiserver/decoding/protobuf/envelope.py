@@ -1,6 +1,6 @@
-"""The envelope of protobuf bodies, `k8s\\0` and a runtime.Unknown, and `Status` as such a body.
+"""Envelope of protobuf bodies, `k8s\\0` and a runtime.Unknown, and `Status` as such a body.
 
-What comes out is Go's JSON but for zero values: protobuf has them for every field that is no pointer, and
+The result is Go's JSON but for zero values: protobuf has them for every field that is no pointer, and
 normalising drops them.
 
 Field numbers: k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and runtime/generated.proto, 1.36.
@@ -27,7 +27,7 @@ _SEVEN_BITS = 0x7F
 
 
 class Envelope(NamedTuple):
-    """Holds the envelope of a body, each part empty where it is missing; `raw` is the object's message."""
+    """Parts that are missing are empty; `raw` is the object's message."""
 
     api_version: str
     kind: str
@@ -35,12 +35,12 @@ class Envelope(NamedTuple):
 
 
 def is_protobuf(content_type: str) -> bool:
-    """Decides whether a Content-Type means these bodies; not `…;type=…` of other programs' messages."""
+    """Bodies of `…;type=…` are other programs' messages."""
     return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """Returns the outermost layer of a body; raises WireError."""
+    """Raises WireError."""
     if not body:
         raise WireError("empty data")
     if not body.startswith(MAGIC):
@@ -69,7 +69,7 @@ def _bytes(token: Token, field: str) -> bytes:
 
 
 def read_object(raw: bytes, schema: Schema) -> dict[str, Any]:
-    """Returns the object in the message of a type, as JSON without apiVersion and kind; raises WireError."""
+    """The object comes without apiVersion and kind. Raises WireError."""
     try:
         return messages.read(raw, schema)
     except RecursionError:
@@ -77,9 +77,10 @@ def read_object(raw: bytes, schema: Schema) -> dict[str, Any]:
 
 
 def decode_unknown(body: bytes, definition_for: Callable[[str, str], Schema | None]) -> dict[str, Any]:
-    """Returns the object in a body, with apiVersion and kind as sent; raises WireError.
+    """Reads the object of a body, with apiVersion and kind as sent; raises WireError.
 
     `definition_for` gives the schema of an apiVersion and kind, None where it knows none.
+
     """
     envelope = read_envelope(body)
     schema = definition_for(envelope.api_version, envelope.kind)
@@ -93,7 +94,6 @@ def decode_unknown(body: bytes, definition_for: Callable[[str, str], Schema | No
 
 
 def encode_status(status: Object) -> bytes:
-    """Returns the Status in its envelope, ready for the wire."""
     kind = _status_text(1, status["apiVersion"]) + _status_text(2, status["kind"])
     metadata = _status_text(1, "") + _status_text(2, "") + _status_text(3, "")
     raw = (

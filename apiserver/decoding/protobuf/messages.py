@@ -42,10 +42,10 @@ _EMBEDDED = "="
 _TYPE_META: Final = {
     "apiVersion",
     "kind",
-}  # stand in the envelope; of an object inside another Go loses them too
+}  # are in the envelope; Go loses those of an object inside another, too
 _KEPT: Final = 1024
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ZERO_TIME = datetime(1, 1, 1, tzinfo=UTC)  # Go's, whether sent as such or as an empty message
+_ZERO_TIME = datetime(1, 1, 1, tzinfo=UTC)  # Go's, sent as such or as an empty message
 _APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 SCHEMA_UNIONS: Final = frozenset(
     f"{_APIEXTENSIONS}JSONSchemaPropsOr{what}" for what in ("Array", "Bool", "StringArray")
@@ -57,7 +57,7 @@ class WireError(ValueError):
 
 
 class Token(NamedTuple):
-    """Holds one field of a message. `value` is an integer for VARINT, else the bytes of the payload."""
+    """`value` is an integer for VARINT, else the bytes of the payload."""
 
     number: int
     wire_type: int
@@ -68,7 +68,7 @@ _token: Final = Token._make
 
 
 def tokens(data: bytes, message: str) -> Iterator[Token]:
-    """Yields the fields in `data`, in their order, without groups. `message` names the Go type in errors."""
+    """Fields come in the order of `data`, without groups. `message` names the Go type in errors."""
     at, end = 0, len(data)
     while at < end:
         tag = data[at]
@@ -115,7 +115,7 @@ def _payload(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
 
 
 def _skip_group(data: bytes, at: int) -> int:
-    """Returns the position after a group that began before `at`; groups nest, without using the stack."""
+    """Skips a group that began before `at`. Groups nest; they do not use the stack."""
     depth = 1
     while depth:
         tag, at = read_varint(data, at)
@@ -130,7 +130,7 @@ def _skip_group(data: bytes, at: int) -> int:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Returns an unsigned 64-bit number at a position, and the position after it."""
+    """The number is unsigned and has 64 bits; the second one is the position after it."""
     value = shift = 0
     while at < len(data):
         byte = data[at]
@@ -145,7 +145,6 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def varints(data: bytes) -> Iterator[int]:
-    """Yields the numbers of a packed list."""
     at = 0
     while at < len(data):
         value, at = read_varint(data, at)
@@ -153,15 +152,13 @@ def varints(data: bytes) -> Iterator[int]:
 
 
 def signed(value: int, bits: int = 64) -> int:
-    """Returns the value that Go reads from an unsigned number into an `intN`: the lowest bits, in two's
-    complement.
-    """
+    """Go reads an unsigned number into an `intN` like this: the lowest bits, in two's complement."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def double(data: bytes) -> float:
-    """Returns the number in a FIXED64 payload; JSON has no infinity and no NaN."""
+    """Refuses infinity and NaN, which JSON does not have."""
     number: float = unpack("<d", data)[0]
     if not isfinite(number):
         raise WireError("json: unsupported value")
@@ -169,13 +166,12 @@ def double(data: bytes) -> float:
 
 
 def text(data: bytes) -> str:
-    """Returns a string; what is not UTF-8 becomes U+FFFD, as in the JSON that Go would write of it."""
+    """Bytes that are not UTF-8 become U+FFFD, as in the JSON that Go would write."""
     return data.decode("utf-8", "replace")
 
 
 @cache
 def load_numbers() -> Mapping[str, Mapping[str, int]]:
-    """Returns the whole table; read once per process."""
     table: dict[str, dict[str, int]] = orjson.loads(_DATA.read_bytes())
     for new, old in copied_definitions().items():
         for name in [name for name in table if name.startswith(old)]:
@@ -188,14 +184,12 @@ def load_numbers() -> Mapping[str, Mapping[str, int]]:
 
 @lru_cache(maxsize=_KEPT)
 def is_known(schema: Schema) -> bool:
-    """Decides whether objects of a struct type can be read without losing a field; not those of custom
-    resources.
-    """
+    """True if objects of the type can be read without losing a field; never for custom resources."""
     return schema.kind is Kind.OBJECT and not any(True for _ in unnumbered(schema))
 
 
 def unnumbered(schema: Schema) -> Iterator[str]:
-    """Yield the fields that have no number, as `definition.field`, in the type and in all that it holds."""
+    """Goes through the type and all types in it; a field is named `definition.field`."""
     todo, seen = [schema], {schema}
     while todo:
         current = todo.pop()
@@ -211,19 +205,19 @@ def unnumbered(schema: Schema) -> Iterator[str]:
 
 
 def numbered(name: str) -> set[str]:
-    """Returns the JSON names of the fields of a type that have a number, in embedded messages too."""
+    """Fields of embedded messages are included, by their JSON names."""
     return set(fields_of(name).values()).union(*map(numbered, embedded_in(name).values()))
 
 
 def fields_of(name: str) -> dict[int, str]:
-    """Number → JSON name of the type's own fields."""
+    """Numbers lead to JSON names; embedded messages are left out."""
     return {
         number: key for key, number in load_numbers().get(name, {}).items() if not key.startswith(_EMBEDDED)
     }
 
 
 def embedded_in(name: str) -> dict[int, str]:
-    """Number → definition name of the messages embedded in a type."""
+    """Numbers lead to the definition names of the embedded messages."""
     return {
         number: key.removeprefix(_EMBEDDED)
         for key, number in load_numbers().get(name, {}).items()
@@ -232,9 +226,7 @@ def embedded_in(name: str) -> dict[int, str]:
 
 
 class Codec(NamedTuple):
-    """Holds the way a type is read: its wire type, the value in a payload of that type, and its
-    zero value.
-    """
+    """`read` takes a payload of the wire type; `zero` is the value of a map's entry that has none."""
 
     wire_type: int
     read: Callable[[Any], Any]
@@ -242,7 +234,6 @@ class Codec(NamedTuple):
 
 
 def codec(schema: Schema) -> Codec:
-    """Returns the codec of a type that is no struct, list or map."""
     match schema.kind:
         case Kind.STRING:
             return _TEXTS.get(schema.format, _STRING)
@@ -266,7 +257,7 @@ def _nothing() -> None:
 
 
 def _field(data: bytes, number: int, default: Any, wire_type: int = VARINT) -> Any:
-    """Returns the last value of one field of a small message."""
+    """Of a field that is repeated, the last value counts."""
     found: Token | None = None
     for token in tokens(data, "message"):
         if token.number == number:
@@ -279,13 +270,13 @@ def _field(data: bytes, number: int, default: Any, wire_type: int = VARINT) -> A
 
 
 def time(data: bytes) -> str | None:
-    """Reads a time as RFC 3339 in seconds; None for Go's zero time, which is an empty message."""
+    """The text is RFC 3339 in seconds; None for Go's zero time, which is an empty message."""
     moment = _moment(data, nanoseconds=False)
     return None if moment is None else _rfc3339(moment, "seconds")
 
 
 def micro_time(data: bytes) -> str | None:
-    """Reads a time as RFC 3339 in microseconds; None for Go's zero time."""
+    """The text is RFC 3339 in microseconds; None for Go's zero time."""
     moment = _moment(data, nanoseconds=True)
     return None if moment is None else _rfc3339(moment, "microseconds")
 
@@ -306,12 +297,12 @@ def _moment(data: bytes, *, nanoseconds: bool) -> datetime | None:
 
 
 def duration(data: bytes) -> str:
-    """Returns a metav1.Duration as Go prints it: `1h2m3.5s`, `100ms`, `0s`."""
+    """Writes a metav1.Duration as Go does: `1h2m3.5s`, `100ms`, `0s`."""
     return duration_text(signed(_field(data, 1, 0)))
 
 
 def quantity(data: bytes) -> str:
-    """Returns the text of a quantity, checked: an unset one is 0."""
+    """An unset quantity is 0; raises WireError for a text that is none."""
     sent = _field(data, 1, None, BYTES)
     if sent is None:
         return "0"
@@ -323,7 +314,7 @@ def quantity(data: bytes) -> str:
 
 
 def int_or_string(data: bytes) -> int | str:
-    """Reads an IntOrString: its type (0 is a number, 1 a string), and a field for each."""
+    """Its type is in field 1 (0 is a number, 1 a string), the values in a field each."""
     kind = signed(_field(data, 1, 0))
     if kind == 0:
         return signed(_field(data, 2, 0), 32)
@@ -333,7 +324,7 @@ def int_or_string(data: bytes) -> int | str:
 
 
 def raw_json(data: bytes) -> Any:
-    """Returns the JSON that a RawExtension, FieldsV1 or JSON carries; None if nothing."""
+    """None if the RawExtension, FieldsV1 or JSON is empty."""
     sent = _field(data, 1, b"", BYTES)
     if not sent:
         return None
@@ -344,16 +335,14 @@ def raw_json(data: bytes) -> Any:
 
 
 def raw_extension(data: bytes) -> Any:
-    """Returns the same for a RawExtension, which keeps its bytes."""
+    """Reads like `raw_json`, but a RawExtension keeps its bytes."""
     value = raw_json(data)
     return with_text(value, _field(data, 1, b"", BYTES)) if isinstance(value, dict) else value
 
 
 def schema_union(name: str, read_schema: Callable[[bytes], Any]) -> Codec:
-    """Makes the codec of JSONSchemaPropsOrArray, …OrBool and …OrStringArray of a CustomResourceDefinition."""
-
     def alternatives(data: bytes) -> Any:
-        """Returns the list if there is one, else the schema, else whether anything is allowed, else null."""
+        """Reads the list if there is one, else the schema, else the boolean, else null."""
         if name.endswith("OrBool"):
             sent = _field(data, 2, None, BYTES)
             return read_schema(sent) if sent is not None else bool(_field(data, 1, 0))
@@ -393,14 +382,14 @@ _KEY, _VALUE, _ITEMS = (
 
 
 def read(data: bytes, schema: Schema) -> Object:
-    """Returns the struct in `data`; raises WireError."""
+    """Raises WireError."""
     found: Object = {}
     _read_into(found, data, schema, schema.name)
     return found
 
 
 def _read_into(found: Object, data: bytes, schema: Schema, name: str) -> None:
-    """Add the fields in `data`, numbered as those of the type `name`, to a struct of `schema`."""
+    """Numbers are those of the type `name`, names those of `schema`: they differ for embedded messages."""
     setters = _setters(schema, name)
     for token in tokens(data, _go_name(name)):
         setter = setters.get(token.number)
@@ -414,7 +403,7 @@ def _go_name(name: str) -> str:
 
 @lru_cache(maxsize=_KEPT_AS_SENT)
 def _setters(schema: Schema, name: str) -> Mapping[int, Setter]:
-    """Makes one setter per field that the schema has; a schema of an older release does not know them all."""
+    """Fields that an older release's schema does not have get no setter: they are skipped."""
     setters: dict[int, Setter] = {}
     for number, field in fields_of(name).items():
         if field in schema.fields:
@@ -499,7 +488,7 @@ def _wrong(token: Token, field: str) -> WireError:
 
 
 def _codec(schema: Schema, owner: Schema) -> Codec:
-    """Makes the codec of a type's values on the wire. `owner` is the struct that it is in."""
+    """`owner` is the struct that the type is in."""
     match schema.kind:
         case Kind.OBJECT:
             return Codec(BYTES, lambda data: read(data, schema), lambda: read(b"", schema))

@@ -1,4 +1,4 @@
-"""Connects to PostgreSQL over asyncpg, and tells in one line why that or a statement failed."""
+"""Connections to PostgreSQL over asyncpg, with one-line errors of connecting and of statements."""
 
 import asyncio
 import os
@@ -24,11 +24,11 @@ except ImportError as error:
         "a log in PostgreSQL needs asyncpg: install it with the extra, pip install 'kubeskew[postgres]'"
     ) from error
 
-OLDEST = 13  # the oldest major version that this is tested with or that PostgreSQL has still mended in 2025
+OLDEST = 13  # the oldest major version that PostgreSQL still maintained in 2025
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
-LISTEN_SECONDS = 2.0  # how long to believe that nothing was written because nothing was heard
+LISTEN_SECONDS = 2.0  # without a notification, after which the log is read in any case
 RETRY_SECONDS = 0.5
 SETTINGS = {
     "application_name": "kubeskew",
@@ -44,7 +44,7 @@ _SCHEMA_LOCK = 0x6B756265  # "kube": held while the schema is made or migrated
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # what it says of a connection that the server ended between two statements
+    asyncpg.InternalClientError,  # of a connection that the server ended between two statements
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
@@ -74,15 +74,13 @@ Connection = Any  # asyncpg.Connection, which has no types
 
 
 class PostgreSQLServer:
-    """Connects to the database of one URL."""
-
     def __init__(self, url: str) -> None:
         self.place = without_password(url)
         scheme, _, rest = url.partition("://")
         self.dsn = f"{scheme.partition('+')[0]}://{rest}"
 
     async def connect(self) -> Connection:
-        """Returns a new connection in autocommit. Raises StorageError."""
+        """Connects in autocommit. Raises StorageError."""
         try:
             return await asyncpg.connect(
                 self.dsn, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SETTINGS
@@ -106,7 +104,7 @@ class PostgreSQLServer:
             raise self.failure(error, "cannot connect: ") from error
 
     def _unreadable(self) -> str:
-        """Returns the first file for TLS that the URL names and that cannot be read, to begin a message."""
+        """The message begins with the first file for TLS of the URL that cannot be read; empty if all can."""
         named = dict(parse_qsl(urlsplit(self.dsn).query))
         found = (
             f"{name}={named[name]}: " for name in _TLS_FILES if not os.access(named.get(name, "/"), os.R_OK)
@@ -114,14 +112,14 @@ class PostgreSQLServer:
         return next(found, "")
 
     def pool(self, most: int) -> Any:
-        """Returns a pool of connections, none of which is made before it is needed."""
+        """Connections are made when they are needed, at most `most`."""
         return asyncpg.create_pool(
             self.dsn, min_size=0, max_size=most, reset=_keep, timeout=CONNECT_SECONDS,
             command_timeout=COMMAND_SECONDS, server_settings=SETTINGS,
         )  # fmt: skip
 
     def failure(self, error: BaseException, doing: str = "") -> StorageError:
-        """Returns the error for what asyncpg raised, in one line."""
+        """Puts asyncpg's error into one line; DamageError for corrupted data or indexes."""
         text = " ".join(str(error).split()) or _WORDLESS.get(type(error).__name__, type(error).__name__)
         if isinstance(error, asyncpg.DataCorruptedError | asyncpg.IndexCorruptedError):
             failure: StorageError = DamageError(f"{self.place}: {doing}{text}")
@@ -135,16 +133,16 @@ _WORDLESS = {"TimeoutError": "no answer in time"}
 
 
 def is_lost(error: BaseException) -> bool:
-    """Decides whether an error means that the connection is gone, or was before."""
-    return isinstance(error, _LOST) and not isinstance(error, ValueError)  # of what cannot be sent at all
+    """True if the connection is gone, or was before the call."""
+    return isinstance(error, _LOST) and not isinstance(error, ValueError)  # of an unsendable value
 
 
 async def _keep(_: Connection) -> None:
-    """Leaves a connection that goes back to its pool as it is: nothing is ever set in one."""
+    """Connections go back to their pool as they are: nothing is ever set in one."""
 
 
 async def close(connection: Connection) -> None:
-    """Closes a connection, whether anybody is there to be told or not."""
+    """Terminates the connection if the server does not answer within CLOSE_SECONDS."""
     try:
         await connection.close(timeout=CLOSE_SECONDS)
     except FAILURES:
@@ -152,7 +150,7 @@ async def close(connection: Connection) -> None:
 
 
 class SchemaConnection:
-    """Implements `upgrading.Connection`, inside `greenlet_spawn`."""
+    """Implements `upgrade.Connection`, inside `greenlet_spawn`."""
 
     dialect = DIALECT
 
@@ -174,10 +172,10 @@ class SchemaConnection:
 
 
 class Listener:
-    """Asks for the newest revision, and hears of other servers' commits, on a connection of its own.
+    """Asks for the newest revision, and listens to other servers' commits, on a connection of its own.
 
-    Who asks while a question is under way shares the next one with all who do: its answer is no older than
-    the moment they asked, however many there are.
+    Callers that come while a query is under way share the next one: its answer is no older than their calls,
+    however many there are.
     """
 
     def __init__(
@@ -186,15 +184,15 @@ class Listener:
         self._server = server
         self._query = query
         self._channel = channel
-        self._own = own  # decides whether a process of the database's is what serves this writer
+        self._own = own  # True for the database's process that serves this writer
         self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
         self._asking: asyncio.Task[int | None] | None = None
         self._next: asyncio.Task[int | None] | None = None
-        self._heard = asyncio.Event()
+        self._notified = asyncio.Event()
 
     async def newest(self) -> int | None:
-        """Returns what the query finds. Raises StorageError."""
+        """Raises StorageError."""
         if self._next is None:
             self._next = asyncio.create_task(self._ask_after(self._asking), name="newest revision")
         return await asyncio.shield(self._next)
@@ -228,24 +226,24 @@ class Listener:
             if self._connection is None or self._connection.is_closed():
                 connection = await self._server.connect()
                 try:
-                    await connection.add_listener(self._channel, self._hear)
+                    await connection.add_listener(self._channel, self._on_notification)
                 except BaseException:
                     await close(connection)
                     raise
-                connection.add_termination_listener(self._lose)
+                connection.add_termination_listener(self._on_termination)
                 self._connection = connection
-                self._heard.set()  # something may have been said before
+                self._notified.set()  # there may have been notifications before
             return self._connection
 
-    def _hear(self, _connection: Connection, process: int, _channel: str, _payload: str) -> None:
+    def _on_notification(self, _connection: Connection, process: int, _channel: str, _payload: str) -> None:
         if not self._own(process):
-            self._heard.set()
+            self._notified.set()
 
-    def _lose(self, _connection: Connection) -> None:
-        self._heard.set()
+    def _on_termination(self, _connection: Connection) -> None:
+        self._notified.set()
 
     async def wait(self, clock: Clock) -> None:
-        """Returns when another server has said that it committed, or when nothing was heard for long."""
+        """Ends with a notification of another server's commit, or after LISTEN_SECONDS without one."""
         try:
             await self._connected()
         except (StorageError, *FAILURES):
@@ -253,14 +251,14 @@ class Listener:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(LISTEN_SECONDS):
-                await self._heard.wait()
-        self._heard.clear()
+                await self._notified.wait()
+        self._notified.clear()
 
     async def close(self) -> None:
-        """Lets go of the connection; idempotent."""
+        """Closes the connection; idempotent."""
         tasks: list[Awaitable[Any]] = [task for task in (self._asking, self._next) if task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.remove_termination_listener(self._lose)
+            connection.remove_termination_listener(self._on_termination)
             await close(connection)

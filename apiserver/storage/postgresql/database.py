@@ -1,4 +1,4 @@
-"""Opens PostgreSQL databases, and runs a transaction as one function over statements by name.
+"""PostgreSQL databases: a transaction is one function over statements by name.
 
 The same functions run over SQLite on a thread. Here they run on the event loop, in a greenlet of
 SQLAlchemy's that lets others run while a statement is under way; asyncpg sends what SQLAlchemy compiled.
@@ -37,10 +37,10 @@ from kubeskew.migrations import upgrade
 T = TypeVar("T")
 
 READERS = 4  # connections that read while the writer writes
-_WRITERS_LOCK = 0x6B736B77  # "kskw", beside the number that the database gave the table
-# Few keys are looked up by their indexes, whatever the planner believes of tables that it has not counted.
+_WRITERS_LOCK = 0x6B736B77  # "kskw", with the number that the database gave the table
+# Few keys are looked up by their indexes, although the planner has not counted the tables.
 _BY_INDEX = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
-# What is acknowledged is on the disk, whatever the server has as its default.
+# Acknowledged writes are on the disk, also where the server's default is another.
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
@@ -71,12 +71,11 @@ def _dialect() -> Dialect:
 
 @functools.cache
 def statements() -> dict[str, Statement]:
-    """Returns the statements in PostgreSQL's SQL."""
     return compile_all(_dialect())
 
 
 class PostgreSQLSession:
-    """Implements `sessions.Session`, inside `greenlet_spawn`."""
+    """Implements `statements.Session`, inside `greenlet_spawn`."""
 
     def __init__(self, connection: Connection, named: Mapping[str, Statement]) -> None:
         self.connection = connection
@@ -100,7 +99,7 @@ class PostgreSQLSession:
 
 
 class PostgreSQLDatabase:
-    """Implements `sessions.Database`: a connection that writes, some that read, one that listens."""
+    """Implements `statements.Database`: a connection that writes, some that read, one that listens."""
 
     shared = True
     there = True
@@ -170,7 +169,9 @@ class PostgreSQLDatabase:
             )
 
     async def _check_rights(self, connection: Connection) -> None:
-        """Raises StorageError unless the user may do all that the log does: not at the first write only."""
+        """Raises StorageError unless the user may do all that the log does: at the start, not at the first
+        write.
+        """
         if missing := await connection.fetchrow(_MISSING_RIGHT):
             raise StorageError(
                 f"{self.place}: the user may not {missing[0]} {missing[1]}: "
@@ -197,7 +198,7 @@ class PostgreSQLDatabase:
         return self._writer is not None and process == self._writer.get_server_pid()
 
     async def _connected(self) -> Connection:
-        """Returns the connection that writes, a new one if it is lost."""
+        """Connects again if the connection that writes is lost."""
         if self._writer is None or self._writer.is_closed():
             self._writer = await self._server.connect()
             await self._writer.execute(f"{_BY_INDEX}; {_DURABLE}")
@@ -206,8 +207,8 @@ class PostgreSQLDatabase:
     async def write(self, work: Callable[[Session], T]) -> T:
         """Runs `work` in a transaction that holds the writers' lock, and commits it. Raises StorageError.
 
-        What was begun is finished also if the caller stops waiting. When the connection is lost during the
-        commit, nobody knows whether it happened: it is a failure, and what was written anyway comes back as
+        What was begun is finished also if the caller stops waiting. A connection that is lost during the
+        commit leaves its outcome unknown: it is a failure, and events that were written anyway come back as
         another server's writes do.
         """
         return await asyncio.shield(asyncio.ensure_future(self._write(work)))
@@ -225,7 +226,7 @@ class PostgreSQLDatabase:
                 raise self._server.failure(error) from error
 
     async def _begun(self) -> Connection:
-        """Returns the connection that writes, with a transaction begun. Nothing is lost by a second try."""
+        """Begins a transaction on the connection that writes. A second try loses nothing."""
         connection = await self._connected()
         try:
             await connection.execute(self._begin)
@@ -248,7 +249,6 @@ class PostgreSQLDatabase:
         return result
 
     async def read(self, work: Callable[[Session], T]) -> T:
-        """Runs `work` on one snapshot. Raises StorageError."""
         if self._closed:
             raise StorageError("the store is closed")
         try:
@@ -282,7 +282,7 @@ class PostgreSQLDatabase:
         return 0
 
     def note(self, revision: int) -> None:
-        """Does nothing: PostgreSQL loses no committed transaction without telling."""
+        """PostgreSQL loses no committed transaction silently: no mark is needed."""
 
     async def wait_for_others(self, clock: Clock) -> None:
         if self._listener is None:
@@ -290,7 +290,7 @@ class PostgreSQLDatabase:
         await self._listener.wait(clock)
 
     async def close(self) -> None:
-        """Finishes the transaction under way, then lets go of every connection; idempotent."""
+        """Finishes the transaction under way, then closes all connections; idempotent."""
         async with self._writing:
             self._closed = True
             writer, self._writer = self._writer, None

@@ -1,4 +1,4 @@
-"""Branches, repairs and removes logs in PostgreSQL.
+"""Branches, repairs and removals of logs in PostgreSQL.
 
 A log that takes the place of another is in a new schema of the same database, and the other stays as it is.
 """
@@ -31,12 +31,10 @@ from kubeskew.apiserver.storage.urls import with_schema, without_password
 from kubeskew.migrations.tables import alembic_version, metadata
 
 _PREFIX = "kubeskew_"  # of the schemas that are made here
-_MADE = re.compile(f"{_PREFIX}[0-9a-f]{{16}}")  # what somebody else named alike stays
+_MADE = re.compile(f"{_PREFIX}[0-9a-f]{{16}}")  # schemas of others with similar names stay
 
 
 async def branch_to_file(url: str, path: str, note: ComponentEvent) -> Branch:
-    """Writes the log at `url` up to the note's revision into the new SQLite database `path`."""
-
     def copied(source: Session) -> Branch:
         with files.receiving(path) as target:
             return copy_log(source, target, note)
@@ -48,12 +46,14 @@ async def branch_to_file(url: str, path: str, note: ComponentEvent) -> Branch:
         await source.close()
 
 
-async def branch_beside(url: str, note: ComponentEvent) -> tuple[str, Branch]:
-    """Writes the log at `url` up to the note's revision into a new schema; returns the URL of that, too."""
+async def branch_into_schema(url: str, note: ComponentEvent) -> tuple[str, Branch]:
+    """Writes the log at `url` up to the note's revision into a new schema, and returns the URL of that
+    too.
+    """
     source = await PostgreSQLDatabase.open(url, read_only=True)
     try:
         before = await source.read(Metadata.read)
-        async with _schema_beside(url, branched_id(before.store_id, note)) as target_url:
+        async with _new_schema(url, branched_id(before.store_id, note)) as target_url:
             target = await PostgreSQLDatabase.open(target_url)
             try:
                 made = await source.read(lambda s: await_(target.write(lambda t: copy_log(s, t, note))))
@@ -64,14 +64,14 @@ async def branch_beside(url: str, note: ComponentEvent) -> tuple[str, Branch]:
         await source.close()
 
 
-async def repair_beside(url: str, now: datetime) -> tuple[str, Repair]:
-    """Rebuilds the log at `url` in a new schema; returns the URL of that, too. Raises StorageError."""
+async def repair_into_schema(url: str, now: datetime) -> tuple[str, Repair]:
+    """Rebuilds the log at `url` in a new schema, and returns the URL of that too. Raises StorageError."""
     source = await PostgreSQLDatabase.open(url)  # which brings its schema up to date
     try:
         salvage = await source.read(_salvage)
         repair, objects, kept = rebuilt(salvage, await source.read(newest))
         name = sha256(f"{kept.store_id}\0repaired\0{now}".encode()).hexdigest()
-        async with _schema_beside(url, name) as target_url:
+        async with _new_schema(url, name) as target_url:
             target = await PostgreSQLDatabase.open(target_url)
             try:
                 await target.write(lambda session: fill(session, salvage, objects, kept))
@@ -93,24 +93,24 @@ def _salvage(session: Session) -> Salvage:
 
 
 @asynccontextmanager
-async def _schema_beside(url: str, name: str) -> AsyncIterator[str]:
-    """Makes a schema in the database of `url`, and yields its URL; an error removes it again.
+async def _new_schema(url: str, name: str) -> AsyncIterator[str]:
+    """Creates a schema in the database of `url`, and yields its URL; an error removes it again.
 
-    Raises StorageError if a session of that URL begins in another schema, where the log is that is read.
+    Raises StorageError if a session of that URL begins in another schema, the one of the log that is read.
     """
     schema = f"{_PREFIX}{name[:16]}"
     async with _connected(url) as connection:
         await connection.execute(f"CREATE SCHEMA {schema}")
-    beside = with_schema(url, schema)
+    target_url = with_schema(url, schema)
     try:
-        async with _connected(beside) as connection:
+        async with _connected(target_url) as connection:
             there = await connection.fetchval("SELECT current_schema()")
         if there != schema:
             raise StorageError(
-                f"{without_password(beside)}: the session is in the schema {there}, not in {schema}: "
+                f"{without_password(target_url)}: the session is in the schema {there}, not in {schema}: "
                 "connect to PostgreSQL directly, without a pooler"
             )
-        yield beside
+        yield target_url
     except BaseException:
         async with _connected(url) as connection:
             await connection.execute(f"DROP SCHEMA {schema} CASCADE")

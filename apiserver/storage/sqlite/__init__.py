@@ -1,1 +1,1 @@
-"""The log in SQLite: the embedded database, a file with another beside it that guards it."""
+"""Log in SQLite: the embedded database, a file with another one next to it that guards it."""

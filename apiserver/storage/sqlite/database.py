@@ -1,10 +1,10 @@
 """SQLite databases: transactions in one hop to the database's thread, guarded files, and the high-water mark.
 
-SQLite forgets transactions silently when its write-ahead log is cut or lost, together with all that the
-database itself could say about them. So the newest committed revision stands outside too. It is written after
-every commit and before anybody learns of that commit, so it never runs ahead of the log; nor does it need to
-be synced: it outlives the process in the kernel's cache. It may lag by what a process had committed when it
-was killed, and by the last half minute or so when the power goes.
+SQLite forgets transactions silently when its write-ahead log is cut or lost, together with all traces of them
+in the database. So the newest committed revision stands outside too. It is written after each commit and
+before any client learns of that commit, so it never runs ahead of the log; nor does it need to be synced: it
+outlives the process in the kernel's cache. It may lag by what a process had committed when it was killed, and
+by the last half minute or so when the power goes.
 
 Several servers share one file. It has many slots, a revision goes to the slot of its number, and the highest
 one counts: nobody takes back what another has noted, and a write that is cut off spoils one slot alone.
@@ -63,7 +63,7 @@ PRAGMAS = (
 
 
 class HighWaterMark:
-    """Holds the mark of the database at `path` open; nothing can be noted after `close`."""
+    """Holds the mark of a database open; nothing can be noted after `close`."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -71,34 +71,33 @@ class HighWaterMark:
 
     @classmethod
     def open(cls, database: str) -> Self:
-        """Opens the mark of a database, which is made if there is none. Raises OSError."""
+        """Creates the mark if there is none. Raises OSError."""
         return cls(os.open(mark_of(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     @property
     def revision(self) -> int:
-        """Returns the highest revision that this process has noted, or found when it opened the mark."""
+        """This process has noted no higher revision, and found none when it opened the mark."""
         return self._noted
 
     def note(self, revision: int) -> None:
-        """Notes that `revision` is committed. Raises OSError."""
+        """Raises OSError."""
         if revision > self._noted:
             os.pwrite(self._file, _slot(revision), revision % SLOTS * _SLOT.size)
             self._noted = revision
 
     def close(self) -> None:
-        """Lets go of the file; idempotent."""
+        """Closes the file; idempotent."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
 
 
 def mark_of(database: str) -> Path:
-    """Returns the path of a database's mark."""
     return Path(f"{database}{SUFFIX}")
 
 
 def read(database: str) -> int:
-    """Returns the revision that the mark of a database tells of, 0 if there is none."""
+    """It is 0 if there is no mark."""
     try:
         return _highest(mark_of(database).read_bytes())
     except FileNotFoundError:
@@ -119,7 +118,7 @@ def _is_whole(revision: int, checksum: int) -> bool:
 
 
 class FileGuard:
-    """Guards the files of the database at `path`; of one in memory there are none."""
+    """Guards the files of the database at `path`; `:memory:` has none."""
 
     def __init__(self, path: str) -> None:
         self._path = "" if path == ":memory:" else path
@@ -134,7 +133,7 @@ class FileGuard:
             raise DamageError(damage, "Put it back, or remove the cluster with `kubeskew down --purge`")
 
     def start(self) -> None:
-        """Remembers which files the database has, which is open. Raises OSError."""
+        """Remembers the files of the open database. Raises OSError."""
         if not self._path:
             return
         self._mark = HighWaterMark.open(self._path)
@@ -142,7 +141,7 @@ class FileGuard:
             self._files[name] = identity(name)
 
     def gone(self) -> bool:
-        """Decides whether a file of the database is not the one any more that was opened."""
+        """True once a file of the database is not the one any more that was opened."""
         if not self._missed:
             self._missed = next((name for name, known in self._files.items() if identity(name) != known), "")
         return bool(self._missed)
@@ -155,21 +154,19 @@ class FileGuard:
             )
 
     def note(self, revision: int) -> None:
-        """Notes that `revision` is committed; what cannot be noted is no failure of the commit."""
+        """A mark that cannot be written is no failure of the commit."""
         if self._mark is not None:
             with suppress(OSError):
                 self._mark.note(revision)
 
     def close(self) -> None:
-        """Lets go of the mark; idempotent."""
+        """Closes the mark; idempotent."""
         if self._mark is not None:
             self._mark.close()
 
 
 def identity(name: str) -> _Identity:
-    """Returns the identity of a file, which differs from that of another of its name; zeros if
-    there is none.
-    """
+    """Device and inode differ from those of another file of the name; zeros if there is none."""
     try:
         status = os.stat(name)  # noqa: PTH116 - twice a transaction: no Path objects
     except FileNotFoundError:
@@ -178,10 +175,11 @@ def identity(name: str) -> _Identity:
 
 
 class OneHopConnection(aiosqlite.Connection):
-    """Runs whole functions on the thread of its own that aiosqlite gives a connection.
+    """Runs whole functions on the thread that aiosqlite gives a connection.
 
     Two of its private attributes are used: it offers no public way to hand its thread a function, nor one to
     make that thread a daemon.
+
     """
 
     def __init__(self, raw: sqlite3.Connection) -> None:
@@ -197,13 +195,12 @@ class OneHopConnection(aiosqlite.Connection):
         return connection
 
     async def hop(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Returns the result of `work`, which runs on the connection's thread, as one step."""
         result: T = await self._execute(work, self._raw)  # type: ignore[no-untyped-call]
         return result
 
 
 class Readers:
-    """Opens the connections that read as they are needed; who comes when all are reading waits for one."""
+    """Opens connections for reading as they are needed, at most `most`; then callers wait for a free one."""
 
     def __init__(self, connect: Callable[[], Awaitable[OneHopConnection]], most: int) -> None:
         self._connect = connect
@@ -213,8 +210,8 @@ class Readers:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[OneHopConnection]:
-        """Yields a connection for one transaction. What a reader has left when he is cancelled comes before
-        it.
+        """Lends a connection for one transaction. Work that a cancelled reader has left on it is finished
+        first.
         """
         async with self._free:
             if not self._idle:
@@ -239,30 +236,29 @@ def _dialect() -> Dialect:
 
 @functools.cache
 def statements() -> dict[str, Statement]:
-    """Returns the statements in SQLite's SQL; compiling takes 5 ms, and who reads a log opens it often."""
+    """Compiling takes 5 ms, and readers of a log open it often: the statements are cached."""
     return compile_all(_dialect())
 
 
 class SQLiteSession:
-    """Implements `sessions.Session` over a connection of sqlite3, on its thread."""
+    """Implements `statements.Session` over a connection of sqlite3, on its thread."""
 
     def __init__(self, connection: sqlite3.Connection, statements: Mapping[str, Statement]) -> None:
         self._connection = connection
         self._statements = statements
 
     def all(self, name: str, /, **values: object) -> list[Any]:
-        """Returns the rows that the named statement finds."""
         statement = self._statements[name]
         return self._connection.execute(statement.sql, statement.bind(values)).fetchall()
 
     def many(self, name: str, rows: Sequence[Row]) -> None:
-        """Runs the named statement for each of `rows`, whose values are in the order of its placeholders."""
         self._connection.executemany(self._statements[name].sql, rows)
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Inserts `rows`, whose values are in the order of the named statement's placeholders.
+        """`rows` have their values in the order of the statement's placeholders.
 
-        Many in one step: after each the thread has to get the interpreter back, which others want too.
+        Many are inserted in one step: after each step the thread has to get the interpreter back, which
+        others want too.
         """
         statement = self._statements[name]
         for start in range(0, len(rows), ROWS_MAX):
@@ -270,13 +266,12 @@ class SQLiteSession:
             self._connection.execute(statement.inserting(len(some)), tuple(chain.from_iterable(some)))
 
     def run(self, name: str, /, **values: object) -> int:
-        """Runs the named statement; returns how many rows it changed."""
         statement = self._statements[name]
         return self._connection.execute(statement.sql, statement.bind(values)).rowcount
 
 
 class SQLiteDatabase:
-    """Implements `sessions.Database`: one connection that writes, some that read, one statement to peek."""
+    """Implements `statements.Database`: one connection that writes, some that read, one statement to peek."""
 
     def __init__(self, path: str, *, read_only: bool) -> None:
         self.path = path
@@ -287,7 +282,7 @@ class SQLiteDatabase:
         self._writer: OneHopConnection | None = None
         self._readers = Readers(self._connect, READERS)
         self._peek: sqlite3.Connection | None = None
-        self._file = identity("")  # what is read, if it is only read
+        self._file = identity("")  # the database's file, if it is only read
 
     @classmethod
     async def open(cls, url: str, *, read_only: bool = False) -> Self:
@@ -331,9 +326,7 @@ class SQLiteDatabase:
         return await OneHopConnection.open(lambda: self._open_raw(BUSY_SECONDS))
 
     def _open_raw(self, timeout: float) -> sqlite3.Connection:
-        """Returns a connection in autocommit mode: transactions are begun and ended by their own
-        statements.
-        """
+        """Autocommit is on: transactions are begun and ended by their own statements."""
         name = f"file:{quoted(self.path)}?mode=ro" if self._read_only else self.path
         raw = sqlite3.connect(
             name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=self._read_only
@@ -346,7 +339,7 @@ class SQLiteDatabase:
         return raw
 
     def _configure(self, raw: sqlite3.Connection) -> None:
-        if self._read_only:  # what is damaged is to be shown
+        if self._read_only:  # damaged texts are to be shown
             raw.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
             return
         if raw.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -365,8 +358,8 @@ class SQLiteDatabase:
         return not self._guard.gone()
 
     async def newest(self) -> int | None:
-        """Returns it as read on the calling thread, without a turn of the loop: a reader in WAL mode waits
-        for nobody.
+        """Reads on the calling thread, without a turn of the loop: a reader in WAL mode waits for no
+        writer.
         """
         if self._peek is None:
             return None
@@ -386,19 +379,17 @@ class SQLiteDatabase:
         await clock.sleep(TAIL_SECONDS)
 
     async def write(self, work: Callable[[Session], T]) -> T:
-        """Runs `work` in a transaction that holds the write lock, and commits it. Raises StorageError."""
         if self._writer is None:
             raise StorageError("the store is closed")
         self._guard.check()
         result = await self._transact(self._writer, "BEGIN IMMEDIATE", work)
-        self._guard.check()  # what went into a file that is gone was not written
+        self._guard.check()  # writes into a file that is gone are lost
         return result
 
     async def read(self, work: Callable[[Session], T]) -> T:
-        """Runs `work` on one snapshot. Raises StorageError."""
         if self._writer is None:
             raise StorageError("the store is closed")
-        if not self.shared:  # what is in memory is there for its connection alone
+        if not self.shared:  # a database in memory belongs to its connection
             return await self._transact(self._writer, "BEGIN", work)
         try:
             async with self._readers.one() as connection:
@@ -417,7 +408,6 @@ class SQLiteDatabase:
             raise failure from error
 
     async def close(self) -> None:
-        """Lets go of every connection; idempotent."""
         writer, self._writer = self._writer, None
         if self._peek is not None:
             self._peek.close()
@@ -443,13 +433,13 @@ def _transaction(
 
 
 def _is_malformed(error: BaseException) -> bool:
-    """Decides whether SQLite cannot make sense of its file, or of a text in it."""
+    """True if SQLite cannot read its file, or a text in it."""
     undecodable = isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error)
     return undecodable or type(error) is sqlite3.DatabaseError
 
 
 def path_of(url: str) -> str:
-    """Returns the file of the database at `url`, `:memory:` if it has none. Raises StorageError."""
+    """`:memory:` if the URL names no file. Raises StorageError."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -458,5 +448,5 @@ def path_of(url: str) -> str:
 
 
 def quoted(path: str) -> str:
-    """Returns a path as a part of SQLite's `file:` URI."""
+    """Escapes a path for SQLite's `file:` URI."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

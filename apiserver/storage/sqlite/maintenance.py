@@ -1,8 +1,8 @@
 """Branches and repairs of a log in SQLite, each written into a new database.
 
-The source may be written meanwhile: it is read on one snapshot, and nothing in it changes. What it comes to
-is held against the digest that the newest event carries, so that a branch never begins with objects that the
-log did not leave.
+The source may be written meanwhile: it is read on one snapshot, and nothing in it changes. Its result is
+compared with the digest of the newest event, so that a branch never begins with objects that the log did not
+leave.
 
 The damaged file stays next to the new one; nothing in it is changed but that its write-ahead log is taken in.
 """
@@ -48,7 +48,7 @@ CHUNK_ROWS = 500
 def branch(source: str, target: str, note: ComponentEvent) -> Branch:
     """Writes the log of the database `source` up to the note's revision into the new file `target`. Blocks.
 
-    `note` is put behind it on the time line. Raises CompactedError, FutureRevisionError, StorageError; then
+    `note` is put after it on the time line. Raises CompactedError, FutureRevisionError, StorageError; then
     there is no target.
     """
     remove(target)
@@ -72,7 +72,6 @@ def branch(source: str, target: str, note: ComponentEvent) -> Branch:
 
 
 def remove(target: str) -> None:
-    """Removes what a branch that was not finished has left."""
     for suffix in ("", "-journal", "-wal", "-shm", SUFFIX):
         Path(f"{target}{suffix}").unlink(missing_ok=True)
 
@@ -82,7 +81,6 @@ def _opened(path: str, mode: str) -> sqlite3.Connection:
 
 
 def _sql(statement: ClauseElement) -> str:
-    """Returns a statement as text, with its values in it."""
     return str(statement.compile(dialect=SQLiteDialect(), compile_kwargs={"literal_binds": True}))
 
 
@@ -91,14 +89,14 @@ def _session(raw: sqlite3.Connection) -> Session:
 
 
 def _fill(raw: sqlite3.Connection, origin: sqlite3.Connection, source: str, revision: int, head: int) -> None:
-    """Gives the target every row up to `revision`: the source's pages without what is newer, or the rows one
-    by one, whichever is less work.
+    """Copies all rows up to `revision`: the source's pages without newer rows, or the rows one by one, by the
+    number of either.
     """
     raw.execute("PRAGMA cache_size=-200000")
     raw.execute("PRAGMA synchronous=OFF")  # it is flushed once, at the end
     if (revision - EMPTY_REVISION) * 3 > (head - EMPTY_REVISION) * 2:
         origin.backup(raw)
-        raw.execute("PRAGMA journal_mode=OFF")  # what is not finished is thrown away
+        raw.execute("PRAGMA journal_mode=OFF")  # an unfinished file is deleted
         raw.execute("BEGIN")
         for table in (events, timeline):
             raw.execute(_sql(delete(table).where(table.c.revision > revision)))
@@ -129,7 +127,7 @@ def _finished(raw: sqlite3.Connection, note: ComponentEvent, head: int) -> Branc
 
 
 def _copy(raw: sqlite3.Connection, table: Table, until: int | None = None) -> None:
-    """Copies the rows of a table, of those with a revision the ones not newer than `until`."""
+    """Copies the rows of a table; those with a revision only if they are not newer than `until`."""
     source = table.to_metadata(MetaData(), schema=_SOURCE)
     rows = select(source)
     if until is not None:
@@ -138,7 +136,6 @@ def _copy(raw: sqlite3.Connection, table: Table, until: int | None = None) -> No
 
 
 def _project(raw: sqlite3.Connection, session: Session) -> Sequence[Entry]:
-    """Fills the table of objects from the events, and returns it."""
     of_events = [events.c[column.name] for column in objects.c]
     latest = select(func.max(events.c.revision)).group_by(
         events.c.resource, events.c.namespace, events.c.name
@@ -150,9 +147,11 @@ def _project(raw: sqlite3.Connection, session: Session) -> Sequence[Entry]:
 
 @contextmanager
 def receiving(target: str) -> Iterator[Session]:
-    """Yields a transaction on an empty store in the new file `target`, which is on the disk afterwards.
+    """Opens a transaction on an empty store in the new file `target`, which is on the disk afterwards.
 
-    Blocks. Without an end that is none, there is no target. Raises StorageError.
+    Blocks. If the block raises, there is no target. Raises StorageError.
+
+
     """
     remove(target)
     try:
@@ -176,7 +175,9 @@ def receiving(target: str) -> Iterator[Session]:
 
 
 def repair(path: str) -> Repair:
-    """Rebuilds the database at `path`, which nobody has open, from its log. Blocks. Raises StorageError."""
+    """Rebuilds the database at `path`, which no process has open, from its log. Blocks. Raises
+    StorageError.
+    """
     if not Path(path).exists():
         raise StorageError(f"{path} is gone, and with it the log: there is nothing to repair from")
     mark = read(path)
@@ -207,7 +208,7 @@ def _open(path: str) -> sqlite3.Connection:
 
 
 def _salvage(session: Session, mark: int) -> Salvage:
-    """Reads what can be read, row by row where a page is broken."""
+    """Reads row by row where a page is broken."""
     events: dict[int, Row] = {}
     revision = 0
     while True:
@@ -230,7 +231,9 @@ def _salvage(session: Session, mark: int) -> Salvage:
 
 
 def _one_by_one(session: Session, revision: int, mark: int) -> Iterator[tuple[int, Row]]:
-    """Yields the events after `revision` each by itself, as far as any is found or `mark` tells of."""
+    """Reads the events after `revision` each by itself, up to `mark` and on until CHUNK_ROWS in a row are
+    missing.
+    """
     missed = 0
     while revision < mark or missed < CHUNK_ROWS:
         revision += 1
@@ -247,7 +250,7 @@ def _write(
     objects: Mapping[Key, Entry],
     metadata: Metadata,
 ) -> None:
-    """Makes the new database; it is whole and on the disk when this returns."""
+    """Creates the new database; it is whole and on the disk when this returns."""
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         Path(path).chmod(0o600)
         raw.execute("PRAGMA synchronous=FULL")
@@ -259,10 +262,12 @@ def _write(
 
 
 def _exchange(path: Path, fresh: Path) -> str:
-    """Puts the new file in the place of the old one, and returns where that is now."""
+    """Puts the new file in the place of the old one, and returns the new path of the old one."""
     kept = damaged_beside(path)
     kept.hardlink_to(path)
-    with suppress(FileNotFoundError):  # left where SQLite could not take it in: the new file must not
+    with suppress(
+        FileNotFoundError
+    ):  # it is left if SQLite could not merge it: it must not belong to the new file
         Path(f"{path}-wal").rename(f"{kept}-wal")
     Path(f"{path}-shm").unlink(missing_ok=True)
     fresh.replace(path)

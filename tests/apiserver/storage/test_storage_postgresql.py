@@ -16,7 +16,7 @@ from storage_cases import CLOCK, START, create, every_event, pod, update, url_in
 from kubeskew.apiserver.storage.factory import SQLStorage
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.postgresql import connections, database, maintenance
-from kubeskew.apiserver.storage.postgresql.maintenance import remove, repair_beside
+from kubeskew.apiserver.storage.postgresql.maintenance import remove, repair_into_schema
 from kubeskew.apiserver.storage.projection import digest
 from kubeskew.apiserver.storage.records import ComponentEvent, Key
 from kubeskew.apiserver.storage.sql_log import LogReader, SQLLog
@@ -257,7 +257,7 @@ async def test_a_damaged_object_is_repaired_beside_it(postgresql: PostgreSQLServ
     with pytest.raises(StorageError, match="default/b"):
         await CachedStore.open(log, CLOCK)
     await log.close()
-    there, repair = await repair_beside(url, START)
+    there, repair = await repair_into_schema(url, START)
     assert (repair.objects, repair.lost) == (3, [])
     repaired = await SQLLog.open(there, CLOCK)
     assert digest((await repaired.entries())[1]) == digest(before)
