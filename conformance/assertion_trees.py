@@ -1,8 +1,8 @@
-"""Assertion trees: does an object hold what a scenario expects of it?
+"""Assertion trees compare an object with what a scenario expects of it.
 
 Maps are subsets, lists have the same length and match item by item, scalars are equal; a key in parentheses
 is a JMESPath expression of the object (`(length(spec.containers))`), whose value must match;
-`conformance/chainsaw.py` says what else a key may be.
+`conformance/chainsaw.py` has the other forms of a key.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from kubeskew.conformance.errors import UnfitValueError
 
 
 def mismatches(expected: Any, found: Any, bindings: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """`path: expected X, found Y` for everything that differs."""
+    """Each difference reads `path: expected X, found Y`."""
     if isinstance(expected, dict):
         yield from _in_map(expected, found, bindings, path)
     elif isinstance(expected, list):
@@ -35,7 +35,7 @@ def mismatches(expected: Any, found: Any, bindings: Mapping[str, Any], path: str
 
 
 def _in_map(expected: dict[str, Any], found: Any, bindings: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Yields what differs. Expressions may hold of what is no object, of nothing, too."""
+    """Keys that are all expressions may also hold of something that is no object, or of null."""
     keys = {name: parse_key(name) for name in expected}
     differences = _by_key(keys, expected, found, bindings, path)
     if not isinstance(found, dict) and not all(key.is_expression for key in keys.values()):
@@ -61,7 +61,7 @@ def _by_key(
 
 
 def _below(key: Key, wanted: Any, inner: Any, bindings: Mapping[str, Any], where: str) -> Iterator[str]:
-    """Yields what differs below a key; where every item is meant, in any of them."""
+    """A difference in any item counts where every item is meant."""
     bound = {**bindings, key.binding: inner} if key.binding else bindings
     if not key.of_each:
         yield from mismatches(wanted, inner, bound, where)

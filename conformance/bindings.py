@@ -1,11 +1,11 @@
 """Expressions in scenarios: `($name.field)` in keys and values, JMESPath as in Chainsaw.
 
-A string that is wholly one parenthesised expression becomes the expression's value, of whatever type; `$name`
-is a binding. In assertions, a key in parentheses is evaluated against what was found.
+A string that is wholly one parenthesised expression becomes the expression's value, of any type; `$name` is a
+binding. In assertions, a key in parentheses is evaluated against what was found.
 
 Of the functions that Chainsaw adds to JMESPath's, those are here that scenarios are likely to use. Functions
-that ask a cluster (`x_k8s_get`), or the time and chance, are not among them: an assertion is of what was
-found, and says the same again.
+that ask a cluster (`x_k8s_get`), or the time and chance, are not among them: an assertion is of the object
+found, and has the same result each time.
 """
 
 import base64
@@ -44,11 +44,11 @@ _PATH_PART = re.compile(r"\.(?P<field>\w+)|\[(?P<position>-?\d+)\]")
 
 
 class ChainsawFunctions(Functions):
-    """Found by jmespath by their names. Source: kyverno-json's and Chainsaw's function lists."""
+    """jmespath finds the functions by their names. Source: kyverno-json's and Chainsaw's function lists."""
 
     @signature(_COLLECTION, _NUMBER_OR_STRING)
     def _func_lookup(self, collection: Any, key: Any) -> Any:
-        """The item of an object or array at a key that is not known beforehand; null if there is none."""
+        """A key or position that is not there gives null."""
         try:
             return collection[key]
         except (LookupError, TypeError):
@@ -164,7 +164,7 @@ class ChainsawFunctions(Functions):
 
 
 def _parsed_value(parse: Any, text: str) -> Any:
-    """Returns what a parser makes of a text. Raises UnfitValueError for one that it cannot read."""
+    """Raises UnfitValueError for a text that the parser cannot read."""
     try:
         return parse(text)
     except (ValueError, yaml.YAMLError) as error:
@@ -172,12 +172,11 @@ def _parsed_value(parse: Any, text: str) -> Any:
 
 
 def _like(pattern: str, text: str) -> bool:
-    """Says whether a text is like a pattern, in which only `*` and `?` stand for others."""
+    """Only `*` and `?` are wildcards; a bracket stands for itself."""
     return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 def known_functions() -> Collection[str]:
-    """The names of all functions that expressions may call."""
     return list(ChainsawFunctions.FUNCTION_TABLE)
 
 
@@ -185,7 +184,7 @@ OPTIONS = Options(custom_functions=ChainsawFunctions())
 
 
 def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
-    """The value of an expression: `$name` is a binding, anything else is of `found`.
+    """`$name` is a binding, anything else is of `found`.
 
     Without `found` it is an empty object: of null, JMESPath makes a list of several values null. Raises
     ScenarioError for an expression that cannot be read, UnboundError for a name that nothing is bound to, and
@@ -223,15 +222,12 @@ def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
 
 @functools.lru_cache(_KEPT)
 def _parsed_expression(text: str) -> ParsedResult:
-    """Returns the expression as JMESPath evaluates it. Its own cache forgets after 128."""
+    """Keeps 1,024 expressions; JMESPath's own cache drops them after 128."""
     return Parser().parse(text)
 
 
 def _of_path(text: str, name: str, value: Any, path: str) -> Any:
-    """Returns what is behind `$name`, by the path.
-
-    Raises UnknownFieldError if a field is not there, which JMESPath would make null.
-    """
+    """Raises UnknownFieldError for a field that is not there, where JMESPath would give null."""
     where = f"${name}"
     for part in _PATH_PART.finditer(path):
         if part["field"] is None:
@@ -251,7 +247,7 @@ def _of_path(text: str, name: str, value: Any, path: str) -> Any:
 
 
 def _first_line(error: JMESPathError) -> str:
-    """Returns what is wrong, without the drawing of the place below it."""
+    """Leaves out the drawing of the place that jmespath adds below its message."""
     if isinstance(error, LexerError) and error.token_value in _ARITHMETIC:
         return f"Chainsaw's arithmetic ({error.token_value}) is not supported here; there is sum([…])"
     return str(error).partition("\n")[0].rstrip(": ")
@@ -262,7 +258,7 @@ def _literal(value: Any) -> str:
 
 
 def expressions_in(value: Any) -> list[str]:
-    """The expressions in a value's keys and strings, in order."""
+    """Expressions stand in keys and in strings; they come in the order of the text."""
     found: list[str] = []
     _gather(value, found)
     return found
@@ -283,20 +279,19 @@ def _gather(value: Any, found: list[str]) -> None:
 
 
 def names_of(text: str) -> Iterator[str]:
-    """The names of the bindings that an expression uses, in order."""
     for piece in _PIECE.finditer(text):
         if piece["name"] is not None:
             yield piece["name"]
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """The names of bindings in all expressions of a value, in order."""
     for text in expressions_in(value):
         yield from names_of(text)
 
 
 def check_expression(text: str, bindings: Mapping[str, Any]) -> None:
-    """Raises ScenarioError if it cannot be read, or names a field that one of the known bindings lacks."""
+    """Raises ScenarioError for an expression that cannot be read, or names a field that one of the known
+    bindings lacks."""
     if is_cel(text):
         raise ScenarioError(f"({text}): Chainsaw's CEL is not supported here: write JMESPath")
     for piece in _PIECE.finditer(text):
@@ -315,7 +310,6 @@ def check_expression(text: str, bindings: Mapping[str, Any]) -> None:
 
 
 def _called(node: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the functions that a parsed expression calls."""
     if node["type"] == "function_expression":
         yield node["value"]
     for child in node.get("children") or ():
@@ -324,7 +318,7 @@ def _called(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def bind(value: Any, bindings: Mapping[str, Any]) -> Any:
-    """`value` with every expression in keys and values replaced by what it gives."""
+    """Replaces every expression in keys and values by its value."""
     if isinstance(value, dict):
         return {
             str(bind(name, bindings)) if expression(name) else name: bind(item, bindings)

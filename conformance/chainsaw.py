@@ -35,7 +35,7 @@ _WILD = frozenset("*?[")
 
 
 def seconds(text: Any, where: str) -> float:
-    """`1m30s`, in seconds. Raises ScenarioError that names `where`."""
+    """Parses a Go duration such as `1m30s`. Raises ScenarioError that names `where`."""
     found = list(_DURATION.finditer(str(text)))
     if not found or "".join(match[0] for match in found) != str(text):
         raise ScenarioError(f"{where}: {text!r} is not a duration; write 30s or 1m30s")
@@ -43,18 +43,17 @@ def seconds(text: Any, where: str) -> float:
 
 
 def expression(text: Any) -> str | None:
-    """Returns the expression of a string in parentheses; None for anything else."""
+    """None stands for anything but a string in parentheses."""
     found = _EXPRESSION.match(text) if isinstance(text, str) else None
     return found["text"] if found else None
 
 
 def is_cel(text: str) -> bool:
-    """Returns whether an expression is written in CEL, which is not evaluated here."""
     return bool(_CEL.match(text))
 
 
 def unescaped(text: str) -> str:
-    """Returns what a text stands for that is no expression: between backslashes, what is between them."""
+    """A text between backslashes stands for what is between them."""
     found = _ESCAPED.match(text) if text.startswith("\\") else None
     return found["text"] if found else text
 
@@ -72,13 +71,11 @@ class Key:
 
     @property
     def bound(self) -> tuple[str, ...]:
-        """The names that are bound for what stands below the key."""
         return tuple(filter(None, (self.place, self.binding)))
 
 
 @functools.lru_cache(1024)
 def parse_key(text: str) -> Key:
-    """Returns what a key of an assertion means."""
     rest, each = text, _EACH.match(text)
     if each:
         rest = each["rest"]
@@ -96,7 +93,6 @@ def parse_key(text: str) -> Key:
 
 
 def bound_below(value: Any) -> Iterator[str]:
-    """Yields the names that keys of an assertion bind, in order."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             if isinstance(key, str):
@@ -108,7 +104,7 @@ def bound_below(value: Any) -> Iterator[str]:
 
 
 def json_path(text: str) -> str | None:
-    """Returns the JMESPath of a path; None for one that has more than names and places, such as filters."""
+    """Only names and places can be translated to JMESPath: None for a path with filters or wildcards."""
     path = text.removeprefix("{").removesuffix("}").removeprefix("$")
     path = path if path.startswith((".", "[")) else f".{path}"
     parts = list(_PART.finditer(path))
@@ -121,24 +117,26 @@ def json_path(text: str) -> str | None:
 
 
 def folder_of(where: str) -> Path:
-    """Returns the folder of the scenario that a place in it names: `FILE: spec.steps[0]`."""
+    """A place in a scenario reads `FILE: spec.steps[0]`."""
     return Path(where.partition(":")[0]).parent
 
 
 def named_files(where: str, name: str) -> list[Path]:
-    """Returns the files of a name, which may be a pattern as of a shell, in the order of their names.
+    """The name may be a shell pattern; files come in the order of their names.
 
     Raises ScenarioError if there is none.
     """
     if "://" in name:
         raise ScenarioError(
-            f"{where}.file: Chainsaw's files at a URL are not supported here: put {name} beside the scenario"
+            f"{where}.file: Chainsaw's files at a URL are not supported here: put {name} next to the scenario"
         )
     folder = folder_of(where)
     try:
         found = sorted(folder.glob(name)) if _WILD & {*name} else [folder / name]
     except (NotImplementedError, ValueError) as error:  # an absolute pattern, or ** within a name
-        raise ScenarioError(f"{where}.file: {name} is no pattern beside the scenario: {error}") from error
+        raise ScenarioError(
+            f"{where}.file: {name} is no pattern of files next to the scenario: {error}"
+        ) from error
     found = [path for path in found if path.is_file()]
     if not found:
         raise ScenarioError(f"{where}.file: there is no file {folder / name}")
@@ -194,8 +192,8 @@ KEYS: Mapping[str, Sequence[str]] = {
 
 # What to write instead of what is not done.
 INSTEAD: Mapping[str, str] = {
-    "cluster": "name a context of the kubeconfig by `through` beside the operation",
-    "clusters": "name a context of the kubeconfig by `through` beside the operation",
+    "cluster": "name a context of the kubeconfig by `through` next to the operation",
+    "clusters": "name a context of the kubeconfig by `through` next to the operation",
     "compiler": "write JMESPath, which is what an expression is without it",
     "delayBeforeCleanup": "write a `sleep` in `cleanup`",
     "deletionPropagationPolicy": "write it in the `delete`",

@@ -25,7 +25,7 @@ DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0,
 
 @dataclass(slots=True)
 class CellContext:
-    """The cluster, a client of it, the namespace of the scenario's objects, and what is bound to names."""
+    """The cluster, a client of it, the namespace of the scenario's objects, and the bindings of names."""
 
     control: ClusterControl
     client: APIClient
@@ -40,7 +40,7 @@ class CellContext:
     observations: dict[str, Any] = field(default_factory=dict)  # by name, for the report
     step: StepResult = field(default_factory=lambda: StepResult(""))  # the one that is being performed
     faults: dict[str, StepResult] = field(default_factory=dict)  # by id: the step that set it
-    clients: dict[str, APIClient] = field(default_factory=dict)  # by context, beside the usual one
+    clients: dict[str, APIClient] = field(default_factory=dict)  # by context, besides the usual one
     kinds_through: dict[str, Kinds] = field(default_factory=dict)  # by context: servers may differ
     context: str = ""  # of the kubeconfig, by which `client` asks; empty: the current one
     is_chainsaw: bool = False  # a test without a header, which is run as Chainsaw runs it
@@ -52,7 +52,7 @@ class CellContext:
     done: list[tuple[Step, StepResult]] = field(default_factory=list)  # the steps of the cell so far
 
     def of_branch(self, name: str, control: ClusterControl) -> "CellContext":
-        """Returns the context of a branch that begins: what was bound and noted so far is its own, too."""
+        """The branch begins with copies of all bindings and notes."""
         client = control.client()
         return CellContext(
             *(control, client, Kinds(client), self.clock, self.namespace, dict(self.bindings)),
@@ -64,36 +64,33 @@ class CellContext:
         )
 
     async def close(self) -> None:
-        """Closes the clients."""
         for each in (self.client, *self.clients.values()):
             await each.close()
 
     @property
     def field_validation(self) -> str:
-        """The way writes are checked: by Strict, the server refuses fields that it does not know."""
+        """Strict has the server refuse fields that it does not know."""
         return "Strict" if self.is_chainsaw else ""
 
     def timeout(self, operation: str) -> float:
-        """Seconds that an operation may take."""
         for timeouts in (self.step_timeouts, self.timeouts, DEFAULT_TIMEOUTS):
             if operation in timeouts:
                 return timeouts[operation]
         return 30.0
 
     def show(self, text: str) -> None:
-        """Has the report show something of the operation that is being performed."""
+        """Adds a text to the report of the operation that is being performed."""
         if self.outcome is not None:
             self.outcome.shown = text
 
     def binding(self, values: Mapping[str, Any]) -> "CellContext":
-        """The same cell with more bound, for one operation: each value may use those before it."""
+        """Each value may use those before it; the bindings hold for one operation."""
         bindings = dict(self.bindings)
         for name, value in values.items():
             bindings[name] = bind(value, bindings)
         return replace(self, bindings=bindings)
 
     def through(self, context: str) -> "CellContext":
-        """The same cell, asked by another context of the kubeconfig: by another API server."""
         if context not in self.clients:
             try:
                 self.clients[context] = self.control.client(context)
@@ -104,20 +101,19 @@ class CellContext:
         return replace(self, client=client, kinds=kinds, context=context)
 
     def as_user(self, user: Mapping[str, Any]) -> "CellContext":
-        """The same cell, seen by another user: `{user, group, extra: {key: value}}`."""
+        """The user is `{user, group, extra: {key: value}}`."""
         client = self.client.impersonating(user["user"], user.get("extra") or {}, user.get("group") or "")
         return replace(self, client=client)
 
     def begin_step(self, step: StepResult) -> None:
-        """Note which step is performed from now on, and when it began."""
         self.step = step
         self.made.append([])
         self.step_began = micro_timestamp(self.clock.now())[: len("2026-01-01T00:00:00.000")]
 
     async def remember_pods(self) -> None:
-        """Note how every pod is, with its claims and its node; the first note of a pod stays.
+        """Notes every pod with its claims and its node; the first note of a pod stays.
 
-        While no API server answers nothing can have changed that was not noted before.
+        While no API server answers, nothing can have changed that was not noted before.
         """
         try:
             listed = await self.client.list(PODS)
@@ -141,9 +137,9 @@ class CellContext:
 def bind_outputs(
     ctx: CellContext, operation: Operation, found: Any, results: Mapping[str, Any] | None = None
 ) -> None:
-    """Bind `outputs: [{name, value: (expression of what was found)}]` for later steps.
+    """Binds `outputs: [{name, value: (expression)}]` for later steps; the expressions are of `found`.
 
-    One that has a `match` binds only if what was found is so. `results` are names that are bound here alone.
+    An output with a `match` binds only if `found` matches it. `results` are names that are bound here alone.
     """
     for output in operation.body.get("outputs") or []:
         bindings = {**ctx.bindings, **results} if results else ctx.bindings

@@ -1,4 +1,4 @@
-"""The clusters that scenarios run on: one of our own, or whatever a kubeconfig points to."""
+"""The clusters that scenarios run on: one of our own, or one that a kubeconfig points to."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -64,8 +64,7 @@ class LocalControl:
         )
 
     def _first_server(self) -> str:
-        """Returns the context of the API server that a scenario asks if it names none; empty for the only
-        one there is."""
+        """Names the context that a scenario uses if it names none; empty for the only API server there is."""
         state = self._directory.load()
         return state.of_kind("apiserver")[0].name if state.shared_port else ""
 
@@ -73,7 +72,7 @@ class LocalControl:
         await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))
 
     async def pick_up(self) -> None:
-        """Starts the cluster that is in the directory."""
+        """The cluster is one that an earlier control left in the directory."""
         await self._cluster.up(None)
 
     async def stop(self) -> None:
@@ -181,7 +180,7 @@ class LocalControl:
         return {name: log_lines_behind(self._directory.log(name), offsets.get(name, 0)) for name in names}
 
     def _processes(self, component: str) -> Sequence[Process]:
-        """Returns the processes that a component lives in. Raises ScenarioError if there are none."""
+        """Raises ScenarioError for a component without a process."""
         known = self._directory.load().components()
         found = {known[name].name: known[name] for name in meant(component, known)}
         if not found:
@@ -289,7 +288,7 @@ class KubeconfigControl:
         return {}
 
     async def node_records(self) -> NodeRecords:
-        """A foreign cluster's nodes tell nothing beside the API."""
+        """Nodes of a foreign cluster give no evidence but the API's."""
         return NodeRecords()
 
     async def metrics(self, components: Sequence[str], path: str) -> Mapping[str, str]:
@@ -301,7 +300,7 @@ class KubeconfigControl:
         raise self._refusal("logs")
 
     async def revision(self) -> int:
-        """Of a foreign cluster only what a list tells is known."""
+        """A list's resourceVersion is all that is known of a foreign cluster's store."""
         client = self.client()
         try:
             return int((await client.list(NAMESPACES, limit=1))["metadata"]["resourceVersion"])
@@ -309,22 +308,19 @@ class KubeconfigControl:
             await client.close()
 
     async def hashes(self) -> tuple[str, str]:
-        """A foreign cluster's log cannot be read."""
         return "", ""
 
     async def log(self) -> Sequence[Logged]:
-        """A foreign cluster's log cannot be read."""
         return []
 
     async def violations(self, log: Sequence[Logged]) -> Sequence[Violation] | None:
-        """A foreign cluster's log cannot be read."""
+        """None: a foreign cluster is not judged."""
         return None
 
     async def entries(self) -> Sequence[Entry]:
         raise self._refusal("audit")
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
-        """A foreign cluster's log cannot be read."""
         return []
 
     @staticmethod

@@ -1,12 +1,12 @@
-"""The errors of a scenario."""
+"""Errors of scenarios and of their steps."""
 
 
 class ScenarioError(Exception):
-    """The scenario file is wrong: where, what, and what would be right."""
+    """The scenario file is wrong: the text has the place, the mistake, and what would be right."""
 
 
 class UnfitValueError(ScenarioError):
-    """An expression cannot take the value it is of: what was found is not (yet) what is assumed."""
+    """An expression cannot take the value that it is evaluated for: it is not (yet) as assumed."""
 
 
 class UnknownFieldError(ScenarioError):
@@ -22,7 +22,7 @@ class UnboundError(ScenarioError):
 
 
 class StepError(Exception):
-    """A step did not hold. `expected` and `found` are for the reader of the report."""
+    """A step did not hold. `expected` and `found` stand in the report."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(f"expected {expected}; found {found}")

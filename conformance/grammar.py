@@ -1,7 +1,7 @@
-"""The keys that scenario files may have, by where they stand, and the YAML of scenarios and profiles.
+"""Keys that scenario files may have, by their place, and the YAML of scenarios and profiles.
 
-A key that is not here is refused when the file is read: what is misspelt must not be left undone in silence.
-Mistakes in the YAML are the scenario's.
+Other keys are refused when the file is read, so that no misspelt key is ignored in silence. Mistakes in the
+YAML are the scenario's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ IGNORES_READ_ERRORS = "ignoreStoreReadErrorWithClusterBreakingPotential"  # meta
 
 
 def documents(text: str, source: str) -> list[Any]:
-    """The documents of a text, without the empty ones. Raises ScenarioError that names `source`."""
+    """Empty documents are left out. Raises ScenarioError that names `source`."""
     try:
         return [value for value in load_checked(text) if value is not None]
     except yaml.YAMLError as error:
@@ -30,7 +30,7 @@ def documents(text: str, source: str) -> list[Any]:
 
 
 def read(path: Path) -> list[Any]:
-    """The documents of a file. Raises ScenarioError with the file, and the line where something is wrong."""
+    """Raises ScenarioError with the file, and the line of the mistake."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -42,9 +42,9 @@ def read(path: Path) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The body of an operation: the keys it must have, and those it may have.
+    """Keys of an operation's body.
 
-    `of_cluster` marks what only a cluster of ours can do.
+    `of_cluster` marks operations that only a cluster of ours can do.
     """
 
     required: frozenset[str] = frozenset()
@@ -255,7 +255,7 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def meaning(kind: str, key: str) -> tuple[str, Mapping[str, Any]]:
-    """Returns what the key of an operation's body means, and the schema of its values.
+    """Looks up the meaning of a body's key, and the schema of its values.
 
     Keys of `fault` and `driver` that are not among `MEANINGS` are checked where they are read.
     """
@@ -298,7 +298,7 @@ _CHAINSAWS = frozenset(key for keys in chainsaw.KEYS.values() for key in keys)
 
 
 def check_keys(value: Any, known: Iterable[str], where: str) -> Mapping[str, Any]:
-    """Returns the mapping. Raises ScenarioError with the place and a hint if it is none or has other keys."""
+    """Raises ScenarioError with the place and a hint if the value is no mapping or has other keys."""
     names = list(known)
     if not isinstance(value, Mapping):
         raise ScenarioError(f"{where}: expected a mapping with {', '.join(names)}, found {value!r}")

@@ -9,7 +9,7 @@ from kubeskew.conformance.errors import UnservedKindError
 
 
 class Kinds:
-    """A REST mapper with a memory; a kind it does not know is looked up again, since upgrades bring kinds."""
+    """A REST mapper with a cache; an unknown kind is looked up again, since upgrades bring kinds."""
 
     def __init__(self, client: APIClient) -> None:
         self._client = client

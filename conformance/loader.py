@@ -1,8 +1,8 @@
 """Reads scenario files: a Chainsaw `Test`, preceded by a header. docs/scenarios.md is the reference.
 
-`parse` says what is wrong with a file by itself; `validation.py` then follows the names through its cells.
-The parameters of a header are lists of values, subsets of members and paths of versions. A fork is `fork`,
-alone in its step, with the steps that `compare` its branches.
+`parse` finds the mistakes of a file by itself; `validation.py` then follows the names through its cells. The
+parameters of a header are lists of values, subsets of members and paths of versions. A fork is `fork`, alone
+in its step, with the steps that `compare` its branches.
 """
 
 import itertools
@@ -92,7 +92,7 @@ def parameter(name: Any, values: Any, where: str) -> Parameter:
 
 
 def _value(value: Any, where: str) -> Any:
-    """The value itself; of a path, what scenarios want to know of it."""
+    """A path of versions becomes a mapping with its name, ends and hops, for expressions."""
     if not isinstance(value, Mapping) or "path" not in value:
         return value
     path = value["path"]
@@ -111,7 +111,7 @@ def _value(value: Any, where: str) -> Any:
 
 
 def _version(entry: Any, where: str) -> str:
-    """The version as a text: YAML reads 1.34 as a number, and 1.30 as 1.3."""
+    """YAML reads 1.34 as a number, and 1.30 as 1.3."""
     try:
         return str(Version.parse(str(entry)))
     except ValueError as error:
@@ -126,7 +126,7 @@ def _hop(before: str, after: str) -> Mapping[str, str]:
 
 
 def _subsets(members: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Every subset, the larger first: `{name, in: […], out: […]}`."""
+    """The larger subsets come first, each as `{name, in: […], out: […]}`."""
     for size in range(len(members), -1, -1):
         for chosen in itertools.combinations(members, size):
             out = [member for member in members if member not in chosen]
@@ -135,7 +135,7 @@ def _subsets(members: Sequence[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def baseline(header: Mapping[str, Any], parameters: tuple[Parameter, ...], source: str) -> Mapping[str, str]:
-    """The header's `baseline`: parameter → the name of the value that the others are held against."""
+    """Maps a parameter to the name of the value with which the others are compared."""
     chosen = header.get("baseline") or {}
     if not isinstance(chosen, Mapping):
         raise ScenarioError(
@@ -152,7 +152,6 @@ def baseline(header: Mapping[str, Any], parameters: tuple[Parameter, ...], sourc
 
 
 def is_fork(step: Mapping[str, Any]) -> bool:
-    """Returns whether a step of the file forks the cluster."""
     operations = step.get("try")
     return isinstance(operations, list) and any(
         isinstance(each, dict) and "fork" in each for each in operations
@@ -162,7 +161,7 @@ def is_fork(step: Mapping[str, Any]) -> bool:
 def fork(
     step: Mapping[str, Any], where: str, operation: ReadOperation, bindings: ReadBindings, blank: Step
 ) -> Fork:
-    """Returns the fork of a step; `blank` is the step without its operation. Raises ScenarioError."""
+    """`blank` is the step without its operation. Raises ScenarioError."""
     check_keys(step, FORK_STEP_KEYS, where)
     place = f"{where}.try[0].fork"
     if len(step["try"]) != 1:
@@ -205,7 +204,7 @@ def _branch(entry: Any, where: str, operation: ReadOperation, bindings: ReadBind
 
 
 def check_forks(scenario: Scenario) -> None:
-    """Raises ScenarioError for a second fork, one that is repeated, or a comparison of what is not there."""
+    """Raises ScenarioError for a second fork, one that is repeated, or a comparison of missing branches."""
     found: Fork | None = None
     for part in scenario.parts:
         if isinstance(part, Fork):
@@ -279,17 +278,16 @@ def _check_branch(name: Any, branches: Sequence[str], where: str) -> None:
 
 
 def load(path: Path) -> Scenario:
-    """The scenario in a file. Raises ScenarioError, also if there are several."""
+    """Raises ScenarioError, also if there are several scenarios."""
     return parse(grammar.read(path), str(path))
 
 
 def load_all(path: Path) -> list[Scenario]:
-    """The scenarios in a file: of one without a header, each of its tests. Raises ScenarioError."""
+    """A file without a header may have several tests, each a scenario. Raises ScenarioError."""
     return parse_all(grammar.read(path), str(path))
 
 
 def parse(documents: list[Any], source: str) -> Scenario:
-    """The scenario in a file's documents: an optional header, then one Test."""
     header, tests = _sorted(documents, source)
     if len(tests) != 1:
         raise ScenarioError(f"{source}: expected one Test, found {len(tests)}")
@@ -297,7 +295,7 @@ def parse(documents: list[Any], source: str) -> Scenario:
 
 
 def parse_all(documents: list[Any], source: str) -> list[Scenario]:
-    """The scenarios in a file's documents, of which several may be tests of Chainsaw's."""
+    """A file without a header may have several tests of Chainsaw's."""
     header, tests = _sorted(documents, source)
     if header is not None or len(tests) < 2:
         return [parse(documents, source)]
@@ -305,7 +303,7 @@ def parse_all(documents: list[Any], source: str) -> list[Scenario]:
 
 
 def numbered(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Returns the scenarios, of which tests of Chainsaw's that have one name are told apart by numbers."""
+    """Tests of Chainsaw's that have one name are numbered."""
     found: list[Scenario] = []
     names: set[str] = set()
     for scenario in scenarios:
@@ -319,7 +317,7 @@ def numbered(scenarios: Iterable[Scenario]) -> list[Scenario]:
 
 
 def _sorted(documents: list[Any], source: str) -> tuple[Mapping[str, Any] | None, list[Mapping[str, Any]]]:
-    """The spec of a file's header, None without one, and its tests."""
+    """None stands for a file without a header."""
     if not documents:
         raise ScenarioError(f"{source}: the file is empty: expected a {CHAINSAW} Test")
     headers: list[Mapping[str, Any]] = []
@@ -396,7 +394,7 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _text(value: Any, where: str) -> str:
-    """The text, empty if there is none. Raises ScenarioError: YAML reads `name: off` as false."""
+    """Missing text is empty. Raises ScenarioError: YAML reads `name: off` as false."""
     if value is not None and not isinstance(value, str):
         raise ScenarioError(f"{where}: expected a text, found {value!r}; write it in quotes")
     return value or ""
@@ -407,7 +405,7 @@ def _bindings(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _named(body: Mapping[str, Any], key: str, keys: tuple[str, ...], where: str) -> list[Mapping[str, Any]]:
-    """The entries `{name, value}` of a list, and perhaps what they `match`."""
+    """Entries are `{name, value}`, and perhaps `match`."""
     entries = body.get(key) or []
     if not isinstance(entries, list):
         raise ScenarioError(f"{where}: expected a list of `name` and `value`, found {entries!r}")
@@ -433,7 +431,6 @@ def _check_needs(scenario: Scenario, source: str) -> None:
 
 
 def _part(value: Any, index: int, where: str) -> Part:
-    """A step, steps that are repeated, or a step that forks the cluster."""
     if not isinstance(value, dict) or "forEach" not in value:
         if isinstance(value, dict) and is_fork(value):
             blank = _step({**value, "try": []}, index, where)
@@ -452,7 +449,7 @@ def _part(value: Any, index: int, where: str) -> Part:
 
 
 def _repeated(value: Any, index: int, where: str) -> Step | Repeat:
-    """A part that may be repeated. Raises ScenarioError for a fork, which may not."""
+    """Raises ScenarioError for a fork, which may not be repeated."""
     part = _part(value, index, where)
     if isinstance(part, Fork):
         raise ScenarioError(f"{where}: a `fork` cannot be in a `forEach`")

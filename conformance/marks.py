@@ -1,6 +1,6 @@
 """Reads the header's marks: failures that are expected, and steps that need not be run.
 
-A mark claims one failure of one step. So it has to say by what that failure is known, and where it can be
+A mark claims one failure of one step. So it has to have a text of that failure, and a source where it can be
 read that upstream fails in that way.
 """
 
@@ -25,7 +25,7 @@ _UNRELATED = (
 
 
 def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedFailure, ...]:
-    """The header's `expectedFailures`. Raises ScenarioError for one that lacks what fails or why."""
+    """Raises ScenarioError for a mark that lacks its failure or its reason."""
     marks = []
     for index, entry in enumerate(_entries(header, "expectedFailures", source)):
         where = f"{source}: expectedFailures[{index}]"
@@ -43,7 +43,7 @@ def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedF
         when, steps, reason = _entry(entry, EXPECTED_FAILURE_KEYS, where)
         found, origin, at = entry.get("found"), entry.get("source"), expression(entry.get("at"))
         if (at is None) != (bug is None):
-            raise ScenarioError(f"{where}.at: expected, beside `bug`, an expression of a release: ($version)")
+            raise ScenarioError(f"{where}.at: expected, with `bug`, an expression of a release: ($version)")
         if not isinstance(found, str) or not found:
             raise ScenarioError(
                 f"{where}: expected `found`: a regular expression that is searched in what the step found"
@@ -60,7 +60,7 @@ def expected_failures(header: Mapping[str, Any], source: str) -> tuple[ExpectedF
 
 
 def _bug(entry: Any, where: str) -> KnownBug | None:
-    """Returns the known bug that a mark names. Raises ScenarioError if there is none of that name."""
+    """Raises ScenarioError if there is no known bug of this name."""
     if not isinstance(entry, Mapping) or "bug" not in entry:
         return None
     name = str(entry["bug"])
@@ -72,8 +72,8 @@ def _bug(entry: Any, where: str) -> KnownBug | None:
 
 
 def _finding(entry: Any, where: str) -> KnownFinding | None:
-    """Returns the entry of conformance/findings.yaml that a mark names. Raises ScenarioError unless it says
-    that upstream fails so: the mark has nothing of its own to say of that."""
+    """The mark names an entry of conformance/findings.yaml. Raises ScenarioError unless the entry is of
+    upstream's failures: then the mark has no reason or source of its own."""
     if not isinstance(entry, Mapping) or "finding" not in entry:
         return None
     name, known = str(entry["finding"]), known_findings()
@@ -87,7 +87,6 @@ def _finding(entry: Any, where: str) -> KnownFinding | None:
 
 
 def exemptions(header: Mapping[str, Any], source: str) -> tuple[Exemption, ...]:
-    """The header's `notRun`: steps that cannot be run in some cells."""
     return tuple(
         Exemption(*_entry(entry, EXEMPTION_KEYS, f"{source}: notRun[{index}]"))
         for index, entry in enumerate(_entries(header, "notRun", source))
@@ -129,7 +128,7 @@ def check_marks(scenario: Scenario, source: str) -> None:
     names = [step.name for step in scenario.steps]
     if alike := [name for name in JUDGED if name in names]:
         raise ScenarioError(
-            f"{source}: a step named {alike[0]} could not be told from what is judged at the end"
+            f"{source}: a step named {alike[0]} cannot be distinguished from the judgement at the end"
         )
     marks = [("expectedFailures", [mark.steps for mark in scenario.expected_failures])]
     marks += [("notRun", [exemption.steps for exemption in scenario.exemptions])]
@@ -146,5 +145,5 @@ def check_marks(scenario: Scenario, source: str) -> None:
 
 
 def _is_repetition(name: str, names: list[str]) -> bool:
-    """Returns whether it may be one repetition of a step: `1.34 to 1.35: NAME`."""
+    """The name of a repetition is `1.34 to 1.35: NAME`."""
     return any(name.endswith(f": {base}") for base in names)

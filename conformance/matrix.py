@@ -1,6 +1,6 @@
-"""The matrix: its cells are chosen by scenario, by profile, by pattern and by shard.
+"""Chooses cells by scenario, by profile, by pattern and by shard.
 
-What a scenario says of its cluster and of its components is checked before any cluster is started.
+The cluster of a scenario and the components of its operations are checked before any cluster is started.
 """
 
 import functools
@@ -41,7 +41,7 @@ FIRST = "kep-5004/upgrade-downgrade/*/1.35-1.36-1.35"
 # Which of the cells that come along a profile runs, by name.
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "first": (FIRST,),
-    # what a change of any part is likely to break, in half a minute if simulated: all groups, all components
+    # cells that most changes break, in half a minute if simulated: of all groups, with all components
     "quick": (
         FIRST,
         *("autoscaling/before-devices/named-resources", "classic/claims/1.30", "classic/moves/1.27-1.28"),
@@ -87,9 +87,10 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
 
 
 def check_cluster(scenario: Scenario) -> None:
-    """Raises ScenarioError if a cell's cluster cannot be started, or an operation names what is not in it.
+    """Raises ScenarioError if a cell's cluster cannot be started, or an operation names a component or node
+    that is not in it.
 
-    What is wrong in many cells is told once, with the first of them.
+    A mistake in many cells is reported once, with the first of them.
     """
     where = f"{scenario.source}: cluster"
     checked: dict[str, ClusterSpec] = {}  # by the text of the cluster, which many cells share
@@ -106,7 +107,7 @@ def check_cluster(scenario: Scenario) -> None:
 
 
 def _checked_cluster(cluster: Mapping[str, Any], where: str) -> ClusterSpec:
-    """Returns the cluster. Raises UserError if it cannot be started."""
+    """Raises UserError if the cluster cannot be started."""
     spec = config.parse(cluster, where)
     targets = {name: initial_target(spec, name) for name in spec.components}
     for name, target in targets.items():
@@ -117,7 +118,7 @@ def _checked_cluster(cluster: Mapping[str, Any], where: str) -> ClusterSpec:
 
 
 def _check_operations(cell: Cell, spec: ClusterSpec, bindings: Mapping[str, Any]) -> None:
-    """Checks the operations on components whose bodies the parameters alone make out."""
+    """Only operations whose bodies the parameters determine are checked."""
     nodes = {node.name: node.as_json() for node in spec.nodes}
     for step in cell.steps():
         known = {**bindings, **step.loop}
@@ -217,7 +218,7 @@ def _check_switches(body: Mapping[str, Any], where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Scenarios, and the patterns of the names of their cells; `title` says what was asked for.
+    """Scenarios, and the patterns of the names of their cells; `title` describes the request.
 
     `named` are the only cells that are meant of a scenario, by its source.
     """
@@ -228,7 +229,7 @@ class Selection:
     named: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def gates(self) -> list[str]:
-        """Returns the gates that the headers of the scenarios set, in any of their cells; sorted."""
+        """Gates of headers count, of any cell; they are sorted."""
         clusters = [cell.cluster() for scenario in self.scenarios for cell in scenario.cells()]
         parts = [
             part for cluster in clusters for part in (cluster, *(cluster.get("components") or {}).values())
@@ -236,7 +237,8 @@ class Selection:
         return sorted({name for part in parts for name in part.get("featureGates") or {}})
 
     def cells(self, only: Sequence[str] = ()) -> list[Cell]:
-        """The cells whose names match a pattern, and one of `only` if there are any, in the order of files.
+        """A cell's name matches a pattern, and one of `only` if there are any; cells come in the order of
+        files.
 
         Raises ScenarioError if two cells have one name, or a pattern of the selection matches none.
         """
@@ -262,25 +264,26 @@ class Selection:
 
 
 def bundled() -> dict[str, Path]:
-    """The scenarios that come with the project: name → file."""
+    """Maps the names of the scenarios that come with the project to their files."""
     root = Path(str(resources.files("kubeskew.conformance").joinpath("scenarios")))
     return {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.yaml"))}
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Returns the scenarios of the same folder; if there is none, the folders."""
+    """Scenarios of the same folder are near; without any, the folders are listed."""
     folder = name.partition("/")[0]
-    beside = [each for each in known if each.startswith(f"{folder}/")]
-    return beside or [f"{each}/*" for each in dict.fromkeys(each.partition("/")[0] for each in known)]
+    same_folder = [each for each in known if each.startswith(f"{folder}/")]
+    return same_folder or [f"{each}/*" for each in dict.fromkeys(each.partition("/")[0] for each in known)]
 
 
-def find(name: str, beside: Path | None = None) -> list[Scenario]:
-    """The scenarios of a name, of a file, which may be relative to the folder `beside`, or of a folder.
+def find(name: str, folder: Path | None = None) -> list[Scenario]:
+    """A name may be that of a scenario, of a file, which may be relative to another `folder`, or of a
+    folder.
 
-    Of a folder, those of all files below it that are called as Chainsaw's tests are. Raises ScenarioError
-    that says what is near.
+    Of a folder, all files below it count that are called as Chainsaw's tests are. Raises ScenarioError with
+    names that are near.
     """
-    path = (beside or Path()) / name
+    path = (folder or Path()) / name
     if path.suffix in _SUFFIXES or path.is_file():
         return _of_file(path) if path.exists() else _missing(path)
     known = bundled()
@@ -299,8 +302,8 @@ def find(name: str, beside: Path | None = None) -> list[Scenario]:
 
 def _missing(path: Path) -> NoReturn:
     """Raises ScenarioError that names the file of the folder whose name is nearest."""
-    beside = [each.name for each in sorted(path.parent.glob("*")) if each.suffix in _SUFFIXES]
-    hint = did_you_mean(path.name, beside)
+    names = [each.name for each in sorted(path.parent.glob("*")) if each.suffix in _SUFFIXES]
+    hint = did_you_mean(path.name, names)
     raise ScenarioError(f"cannot read {path}: No such file or directory{hint}")
 
 
@@ -313,16 +316,16 @@ def _of_file(path: Path) -> list[Scenario]:
 
 @functools.cache
 def _that_comes_along(path: Path) -> Scenario:
-    """Returns the scenario of a file that no process sees change."""
+    """The file is bundled, so that no process sees it change."""
     scenario = load(path)
     check_cluster(scenario)
     return scenario
 
 
 def of_scenarios(names: Sequence[str]) -> Selection:
-    """Returns all cells of these scenarios, by name or by file; a name may also be that of one cell.
+    """A name is that of a scenario, of a file or of one cell.
 
-    Raises ScenarioError for what is not there.
+    Raises ScenarioError for a name that is none of these.
     """
     by_file: dict[str, list[Scenario]] = {}
     named: dict[str, set[str]] = {}
@@ -342,7 +345,7 @@ def of_scenarios(names: Sequence[str]) -> Selection:
 
 
 def _scenario_of_cell(name: str) -> str:
-    """Returns the name of the scenario that comes along whose cell may have this name; empty if none."""
+    """The name is empty if no bundled scenario may have a cell of this name."""
     known = bundled()
     if name in known or Path(name).exists():
         return ""
@@ -350,7 +353,7 @@ def _scenario_of_cell(name: str) -> str:
 
 
 def _known_cell(scenarios: Sequence[Scenario], name: str) -> str:
-    """Returns the cell's name. Raises ScenarioError if the scenarios have no such cell."""
+    """Raises ScenarioError if the scenarios do not have the cell."""
     names = [cell.name for scenario in scenarios for cell in scenario.cells()]
     if name not in names:
         raise ScenarioError(f"there is no cell {name}; there are {some_of(names)}{did_you_mean(name, names)}")
@@ -358,7 +361,7 @@ def _known_cell(scenarios: Sequence[Scenario], name: str) -> str:
 
 
 def of_profile(profile: str) -> Selection:
-    """The cells of a profile that comes along, or of one in a file: `{scenarios: […], cells: [PATTERN…]}`.
+    """The profile is bundled, or a file `{scenarios: […], cells: [PATTERN…]}`.
 
     In a file, `scenarios` are names, or files relative to it; without `cells` all of theirs are meant.
     """
@@ -385,12 +388,12 @@ def of_profile(profile: str) -> Selection:
 
 
 def cells_of(profile: str, only: str = "*") -> list[Cell]:
-    """The cells of a profile whose names match `only`, a pattern as of a shell."""
+    """`only` is a shell pattern."""
     return of_profile(profile).cells([only])
 
 
 def with_same_cluster(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Returns the cells in groups that begin with the same cluster, in the order of their first cells."""
+    """Groups come in the order of their first cells."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(repr(cell.cluster()), []).append(cell)
@@ -398,11 +401,11 @@ def with_same_cluster(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def shard(cells: Sequence[Cell], number: int, count: int, *, alike: bool = False) -> list[Cell]:
-    """Returns the NUMBER-th of COUNT shards, which have each cell once and are of like size.
+    """Shards are of like size, have each cell once, and are numbered from 1.
 
-    A cell is in the shard of the one that it is compared with, for a report does not hold what is compared.
-    With `alike`, cells with one cluster are together, too, so that simulations can start it once for all.
-    The largest groups are dealt first, each to the shard that has the fewest cells.
+    A cell is in the shard of the one that it is compared with, for a report does not have the compared
+    records. With `alike`, cells with one cluster are together, too, so that simulations can start it once for
+    all. The largest groups are dealt first, each to the shard that has the fewest cells.
     """
     shards: list[list[Cell]] = [[] for _ in range(count)]
     for group in sorted(_inseparable(cells, alike=alike), key=len, reverse=True):
@@ -412,7 +415,7 @@ def shard(cells: Sequence[Cell], number: int, count: int, *, alike: bool = False
 
 
 def _inseparable(cells: Sequence[Cell], *, alike: bool) -> list[list[Cell]]:
-    """Returns the groups of cells that stay in one shard, in the order of their first cells."""
+    """Cells of a group stay in one shard; groups come in the order of their first cells."""
     groups: dict[int, list[Cell]] = {}  # by the place of their first cell
     first: dict[str, int] = {}  # of what its cells share: in which group that is
     for place, cell in enumerate(cells):

@@ -9,31 +9,25 @@ from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.evidence.comparison import diverged
 from kubeskew.conformance.results import CellResult, StepResult
 from kubeskew.conformance.resumption import digest_of
-from kubeskew.conformance.runner import Moment, noting, run_cell
+from kubeskew.conformance.runner import Moment, progress_of, run_cell
 from kubeskew.conformance.scenario import NAMESPACE, Cell
 
-# How outcomes are told to people.
+# Words for outcomes, in texts for people.
 OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED", "notRun": "not run"}
 
 
 class Audience(Protocol):
-    """Hears of cells while they run, to show it.
+    """Receives progress of cells, to show it.
 
-    Simulated cells run in processes forked from the first one and tell from there; ends are all told in the
-    first one. So what is heard of a cell must not rest on what another process has heard.
+    Simulated cells run in processes forked from the first one and call `on_moment` there; `ended` is always
+    called in the first process. So the reaction to one cell must not rest on calls in another process.
     """
 
-    def hear(self, cell: Cell, moment: Moment) -> None:
-        """Hears what a cell does."""
-        ...
+    def on_moment(self, cell: Cell, moment: Moment) -> None: ...
 
-    def ended(self, result: CellResult) -> None:
-        """Hears how a cell ended."""
-        ...
+    def ended(self, result: CellResult) -> None: ...
 
-    def say(self, text: str) -> None:
-        """Hears what happens to whoever runs cells."""
-        ...
+    def say(self, text: str) -> None: ...
 
 
 async def run_cells(
@@ -44,20 +38,20 @@ async def run_cells(
     jobs: int = 1,
     done: list[CellResult] | None = None,
 ) -> list[CellResult]:
-    """Run cells, at most `jobs` at a time, each on a cluster of its own; results in the cells' order.
+    """Runs at most `jobs` cells at a time, each on a cluster of its own; results come in the cells' order.
 
-    Those that are ready are in `done`, too, if the run is interrupted.
+    If the run is interrupted, `done` has the results so far.
     """
     free = asyncio.Semaphore(jobs)
 
     async def run(cell: Cell) -> CellResult:
         async with free:
 
-            def tell(moment: Moment) -> None:
-                audience.hear(cell, moment)
+            def report(moment: Moment) -> None:
+                audience.on_moment(cell, moment)
 
             digest = digest_of(cell.scenario)
-            result = await run_cell(cell, control_for(cell, noting(tell)), clock, tell)
+            result = await run_cell(cell, control_for(cell, progress_of(report)), clock, report)
             note_end(result, digest, audience)
             if done is not None:
                 done.append(result)
@@ -71,20 +65,20 @@ async def run_cells(
 
 
 def on_one_cluster(cells: Sequence[Cell], jobs: int) -> int:
-    """Returns how many cells one cluster takes at a time: one, if two share a namespace or one runs alone."""
+    """One cluster takes one cell at a time if two share a namespace or one must run alone."""
     namespaces = [cell.bindings()[NAMESPACE] for cell in cells]
     alone = any(not cell.scenario.concurrent for cell in cells)
     return 1 if alone or len({*namespaces}) < len(namespaces) else jobs
 
 
 def note_end(result: CellResult, digest: str, audience: Audience) -> None:
-    """Tells how a cell ended, and notes what it came from if it was run to its end."""
+    """Reports the end of a cell, and keeps the digest of its sources if it was run to its end."""
     result.digest = "" if result.error else digest
     audience.ended(result)
 
 
 def interrupted(cells: Sequence[Cell], done: Sequence[CellResult]) -> list[CellResult]:
-    """Results of all cells of a run that was interrupted: of those that were not ready, no step was run."""
+    """Cells that were not ready get a result without a step that was run."""
     by_name = {result.name: result for result in done}
     results = [by_name.get(cell.name) or _not_run(cell) for cell in cells]
     compare(results)
@@ -97,7 +91,7 @@ def _not_run(cell: Cell) -> CellResult:
 
 
 def compare(results: Sequence[CellResult]) -> None:
-    """Say of every cell that has a baseline where it parted from it."""
+    """Each cell that has a baseline gets the step at which it parted from it."""
     by_name = {result.name: result for result in results}
     for result in results:
         other = by_name.get(result.baseline or "")

@@ -1,7 +1,7 @@
-"""Recorded outcomes: what came of every step of every cell, to be compared with what comes of it now.
+"""Recorded outcomes of every step of every cell, to be compared with those of a later run.
 
-A cell that is green has done what its file says. The record says it of every step, so that a step that is no
-longer run, or fails otherwise than it did, is seen as a difference that somebody has to look at.
+A green cell has done as its file says. The record has every step, so that a step that is no longer run, or
+fails otherwise than before, is a difference that somebody must look at.
 """
 
 import json
@@ -19,7 +19,7 @@ Outcome = Mapping[str, Any]  # `{result, steps: {name: verdict}}`
 
 
 def outcome(cell: CellResult) -> Outcome:
-    """The outcome of a cell, without what differs from run to run."""
+    """Generated names are left out, which differ from run to run."""
     steps: dict[str, str] = {}
     for step, verdict in cell.verdicts():
         count = sum(other.name == step.name for other in cell.steps[: len(steps)])
@@ -28,7 +28,8 @@ def outcome(cell: CellResult) -> Outcome:
 
 
 def _verdict(cell: CellResult, step: StepResult, verdict: StepVerdict) -> str:
-    """`passed`, or what was found of an expected failure, or why it was not run, or where it failed."""
+    """`passed`, or the text of an expected failure, or the reason that the step was not run, or its
+    failure."""
     if verdict.outcome == EXPECTED:
         marks = cell.expected_failures[step.name]
         found = [mark.matched(failure.found) for failure in step.failures for mark in marks]
@@ -44,7 +45,7 @@ def _verdict(cell: CellResult, step: StepResult, verdict: StepVerdict) -> str:
 
 
 def read(path: Path) -> dict[str, Outcome]:
-    """The recorded outcomes by cell, none without a record. Raises ScenarioError if it is damaged."""
+    """The mapping is empty if there is no record. Raises ScenarioError if it is damaged."""
     try:
         recorded: dict[str, Outcome] = json.loads(path.read_text())
     except FileNotFoundError:
@@ -55,10 +56,10 @@ def read(path: Path) -> dict[str, Outcome]:
 
 
 def record(path: Path, cells: Sequence[CellResult], known: Sequence[str] | None = None) -> list[str]:
-    """Write the outcomes of these cells beside those that are recorded; returns the names of cells left out.
+    """Adds the outcomes of these cells to the record; the names of cells that are left out are returned.
 
-    A cell that failed keeps the outcome that it had: there is nothing to be expected of it. With `known`, the
-    names of all cells there are, what is recorded of others is forgotten.
+    A cell that failed keeps its recorded outcome: a failure is not recorded. With `known`, the names of all
+    cells there are, outcomes of other cells are removed.
     """
     recorded = read(path)
     failed = [cell.name for cell in cells if not cell.passed]
@@ -71,9 +72,9 @@ def record(path: Path, cells: Sequence[CellResult], known: Sequence[str] | None 
 def differences(
     recorded: Mapping[str, Outcome], cells: Sequence[CellResult], known: Sequence[str] | None = None
 ) -> Iterator[str]:
-    """A line for each step of these cells whose outcome is another than the recorded one, cell by cell.
+    """A line for each step of these cells whose outcome is not the recorded one, cell by cell.
 
-    With `known`, the names of all cells there are, also for each recorded cell that is gone.
+    With `known`, the names of all cells there are, each recorded cell that is gone has a line, too.
     """
     for cell in cells:
         if cell.name not in recorded:

@@ -1,9 +1,9 @@
 """Reports of a run: a page to read, JSON to process, JUnit for test systems.
 
-A report has the commands that repeat the run and its cells. From a dimension of subsets it finds the members
-that a step cannot do without: with all 2^4 ways to leave components out, a step that fails without the
-scheduler fails in eight cells; what one wants to know is `{scheduler}`. Cells are as `report.json` has them,
-so that reports can be merged.
+A report has the commands that repeat the run and its cells. Of a dimension of subsets it has the members that
+a step cannot do without: with all 2^4 ways to leave components out, a step that fails without the scheduler
+fails in eight cells, and the report has `{scheduler}`. Cells are as `report.json` has them, so that reports
+can be merged.
 """
 
 import json
@@ -37,7 +37,7 @@ class Subsets:
 
     scenario: str
     name: str  # of the dimension
-    values: int  # how many there are
+    values: int  # their number
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,6 @@ class FailingSets:
 
 
 def subsets_of(scenarios: Iterable[Scenario]) -> list[Subsets]:
-    """Returns the dimensions of subsets that these scenarios have."""
     return [
         Subsets(scenario.name, dimension.name, len(dimension.values))
         for scenario in scenarios
@@ -63,9 +62,11 @@ def subsets_of(scenarios: Iterable[Scenario]) -> list[Subsets]:
 
 
 def failing_sets(dimensions: Iterable[Subsets], cells: Sequence[Mapping[str, Any]]) -> list[FailingSets]:
-    """For every dimension of subsets, group of cells that differ in it alone, and step that fails in some.
+    """One entry for every dimension of subsets, group of cells that differ in it alone, and step that fails
+    in some.
 
-    Groups of which not all ran tell nothing of what is minimal, nor do steps that some cell did not run.
+    Groups of which not all ran are left out, since nothing in them is known to be minimal, and so are steps
+    that some cell did not run.
     """
     return [
         FailingSets(name, step["name"], minimal)
@@ -97,12 +98,11 @@ def _failing(group: Sequence[Mapping[str, Any]], step: str, dimension: Subsets) 
 
 
 def _failed(step: Mapping[str, Any]) -> bool:
-    """Returns whether an operation failed, be it as upstream's."""
+    """Failures as upstream's count."""
     return any(operation["result"] == FAILED for operation in step["operations"])
 
 
 def _was_run(cell: Mapping[str, Any], step: str) -> bool:
-    """Returns whether the cell tells anything of the step."""
     return any(other["name"] == step and other["result"] != NOT_RUN for other in cell["steps"])
 
 
@@ -114,7 +114,7 @@ def _minimal(sets: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Repeating:
-    """The command that repeats the run; and what that of a cell needs: files of scenarios, and flags."""
+    """The command that repeats the run; that of a cell also needs the files of scenarios, and flags."""
 
     command: Sequence[str]
     places: Mapping[str, str]
@@ -130,8 +130,7 @@ class Repeating:
         return shlex.join([*words, *self.flags])
 
     def file(self, cell: CellResult) -> str | None:
-        """Returns the file of a cell's scenario, from the working directory if it is below; None for one that
-        comes along."""
+        """A file below the working directory is relative to it; a bundled one is None."""
         place = self.places.get(cell.scenario)
         if place is None:
             return None
@@ -141,11 +140,11 @@ class Repeating:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Says of which whole a run is a part, so that the reports of all parts can be merged into one."""
+    """A part of a whole run; the reports of all parts can be merged into one."""
 
     number: int
     of: int
-    command: str  # that of the whole
+    command: str  # of the whole run
     build: str  # the digest of kubeskew's own files
     cells: Sequence[str]  # all of them, in order
     scenarios: Mapping[str, str]  # the digest of what each is made of, by name
@@ -153,7 +152,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All cells of a run, and when it began; `subsets` are dimensions whose failing sets are told."""
+    """All cells of a run, and its beginning; `subsets` are dimensions whose failing sets are reported."""
 
     title: str
     started: datetime
@@ -164,12 +163,11 @@ class Run:
 
 
 def write(run: Run, directory: Path) -> None:
-    """Writes the report of a run, as `write_report` does."""
     write_report(as_json(run), directory)
 
 
 def write_report(report: Mapping[str, Any], directory: Path) -> None:
-    """Writes `index.html`, `report.json`, `junit.xml`; those of before stay until all three are written."""
+    """Writes `index.html`, `report.json`, `junit.xml`; earlier ones stay until all three are written."""
     files = {
         REPORT: (json.dumps(report, indent=1) + "\n").encode(),
         "junit.xml": junit.as_junit(report),
@@ -191,7 +189,6 @@ def write_report(report: Mapping[str, Any], directory: Path) -> None:
 
 
 def as_json(run: Run) -> dict[str, Any]:
-    """The whole run; cells, steps and operations in order."""
     cells = [_cell_json(cell, run.repeating) for cell in run.cells]
     seconds = sum(cell.seconds for cell in run.cells)
     head = Head(run.title, timestamp(run.started), run.repeating.run() if run.repeating else None, seconds)
@@ -200,18 +197,17 @@ def as_json(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Holds what a report says of a run before its cells."""
+    """The head of a report, before its cells."""
 
     title: str
     started: str
     command: str | None
-    seconds: float  # that all cells took
+    seconds: float  # of all cells
 
 
 def whole(
     head: Head, cells: Sequence[Mapping[str, Any]], subsets: Sequence[Subsets], part: Part | None = None
 ) -> dict[str, Any]:
-    """Returns a report of these cells, with what is counted and found over all of them."""
     results = Counter(cell["result"] for cell in cells)
     steps = Counter(step["result"] for cell in cells for step in cell["steps"])
     return {
@@ -301,10 +297,9 @@ def _operation_json(operation: OperationResult) -> dict[str, Any]:
 
 
 def as_junit(run: Run) -> bytes:
-    """Returns the run as JUnit's XML."""
     return junit.as_junit(as_json(run))
 
 
 def as_html(run: Run) -> str:
-    """Returns one page without anything from elsewhere."""
+    """The page needs no other files."""
     return page.as_html(as_json(run))

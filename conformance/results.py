@@ -1,4 +1,4 @@
-"""The results of a run as data: the runner fills them and the report shows them."""
+"""Results of a run as data: the runner fills them and the report shows them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ OUTCOMES = (PASSED, EXPECTED, FAILED, NOT_RUN)
 
 @dataclass(slots=True)
 class OperationResult:
-    """The result of one operation; `expected` and `found` are set if it failed. `block` is try, catch, ..."""
+    """One operation's result; `expected` and `found` are set if it failed. `block` is try, catch, ..."""
 
     title: str
     kind: str
@@ -30,7 +30,7 @@ class OperationResult:
     about: str = ""  # kind and name of what it was done to
     broken: bool = False  # the scenario is wrong, or kubeskew is: no failure that upstream could have
     not_run: str = ""  # why it was not run
-    shown: str = ""  # what it was to show, or what a program wrote
+    shown: str = ""  # objects and logs for the reader, or a program's output
 
     @property
     def failed(self) -> bool:
@@ -47,7 +47,7 @@ class OperationResult:
 
 @dataclass(slots=True)
 class StepResult:
-    """The result of one step; `events` are the log's, from the step's start to its failure."""
+    """One step's result; `events` are the log's, from the step's start to its failure."""
 
     name: str
     operations: list[OperationResult] = field(default_factory=list)
@@ -68,7 +68,7 @@ class StepResult:
 
     @property
     def operations_not_run(self) -> int:
-        """Returns how many operations were left out behind one that failed, or for want of a binding."""
+        """Operations are left out behind one that failed, or for want of a binding."""
         return sum(bool(operation.not_run) for operation in self.operations)
 
     @property
@@ -78,10 +78,10 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class StepVerdict:
-    """Says of a step whether it did what its file says: `red` if not, and why.
+    """A step's outcome, compared with its file: `red` if it differs, with the reason `why`.
 
-    `reason` is, of a step that failed as upstream or was rightly left out, what the file says of that.
-    `missed`: nothing failed but as the file says, and something of that did not come.
+    `reason` is, of a step that failed as upstream or was rightly left out, the text of the file. `missed`:
+    every failure was expected, and one that was expected did not come.
     """
 
     outcome: str
@@ -93,7 +93,7 @@ class StepVerdict:
 
 
 def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequence[Exemption]) -> StepVerdict:
-    """The verdict on a step: every failure must be one that a mark tells of, and every mark's must have come.
+    """Every failure must fit a mark, and every mark must have its failure.
 
     A step that was not run is right only where the file exempts it; one that was run, only where it does not.
     """
@@ -124,13 +124,13 @@ def judge(step: StepResult, marks: Sequence[ExpectedFailure], exemptions: Sequen
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """Returns the texts in order, each once: several marks of a step often have one reason."""
+    """Each text comes once, in order: several marks of a step often have one reason."""
     return "; ".join(dict.fromkeys(texts))
 
 
 @dataclass(slots=True)
 class CellResult:
-    """The result of a cell. `error` is set if it could not be run at all."""
+    """A cell's result. `error` is set if it could not be run at all."""
 
     name: str
     scenario: str
@@ -140,7 +140,7 @@ class CellResult:
     error: str = ""
     expected_failures: Mapping[str, Sequence[ExpectedFailure]] = field(default_factory=dict)  # by step
     exemptions: Mapping[str, Sequence[Exemption]] = field(default_factory=dict)  # by step
-    observations: dict[str, Any] = field(default_factory=dict)  # what `observe` noted, by name
+    observations: dict[str, Any] = field(default_factory=dict)  # values of `observe`, by name
     baseline: str | None = None  # the cell it is compared with
     components: Sequence[ComponentRun] = ()
     branches: Mapping[str, Sequence[ComponentRun]] = field(default_factory=dict)  # of a fork, by name
@@ -153,12 +153,11 @@ class CellResult:
     ended: str = ""
     seed: int | None = None  # of a simulation; processes run without one
     log_hash: str = ""  # of a simulation: of its log, to the byte
-    record: Record | None = None  # what the log says, for comparing; not part of the report
+    record: Record | None = None  # facts of the log, for comparing; not part of the report
     divergence: Divergence | None = None
     digest: str = ""  # of what it came from (resumption.py), if it was run to its end
 
     def verdict(self, step: StepResult) -> StepVerdict:
-        """Returns whether the step did what the file says of it."""
         marks, exemptions = self.expected_failures.get(step.name, ()), self.exemptions.get(step.name, ())
         return judge(step, marks, exemptions)
 
@@ -168,7 +167,7 @@ class CellResult:
 
     @property
     def ways(self) -> Mapping[str, Sequence[ComponentRun]]:
-        """Returns what components ran: in each branch of a fork by its name, else in the cell's cluster."""
+        """Branches of a fork stand under their names, a cell's own cluster under the empty one."""
         return self.branches or {"": self.components}
 
     @property
@@ -193,14 +192,14 @@ class CellResult:
 
     @property
     def passed(self) -> bool:
-        """Returns whether every step did what its file says."""
         return not self.error and not any(verdict.red for _, verdict in self.verdicts())
 
     @property
     def failure(self) -> str:
-        """One line that says where and why; empty if it passed or failed as expected.
+        """One line with place and reason; it is empty if the cell passed or failed as expected.
 
-        A step that was not run comes after what kept it from it, and is named only if there is nothing else.
+        A step that was not run comes after the step that kept it from it, and is named only if there is
+        nothing else.
         """
         if self.error:
             return self.error

@@ -1,9 +1,9 @@
-"""Takes over what an earlier run has found, so that an interrupted one can be gone on with.
+"""Takes over results of an earlier run, so that an interrupted run can be resumed.
 
-A cell of a report is taken over if nothing that it depends on has changed: its scenario's file and those that
-this names, its parameters, and kubeskew's own files. Cells that did not run to their end have no digest in
-the report, and run again. So do those that failed: what made them fail may have been the machine, or have
-been mended where no digest tells.
+A cell of a report is taken over if none of its sources has changed: its scenario's file and those that this
+names, its parameters, and kubeskew's own files. Cells that did not run to their end have no digest in the
+report, and run again. So do those that failed: the cause may have been the machine, or have been mended where
+no digest shows it.
 """
 
 import functools
@@ -28,7 +28,7 @@ REPORT = "report.json"
 
 
 def digest_of(scenario: Scenario) -> str:
-    """Returns the SHA-256 of kubeskew's own files, the scenario's file, and the files that it names."""
+    """SHA-256 of kubeskew's own files, the scenario's file, and the files that it names."""
     source = Path(scenario.source)
     operations = [operation for step in scenario.steps for operation in step.all_operations()]
     named = {operation.body.get("file") for operation in operations}
@@ -40,7 +40,7 @@ def digest_of(scenario: Scenario) -> str:
 
 @functools.cache
 def digest_of_package() -> bytes:
-    """Returns the SHA-256 of the modules and data of kubeskew, which may be an edited checkout.
+    """SHA-256 of the modules and data of kubeskew, which may be an edited checkout.
 
     The scenarios that come with it are left out: those that are run have digests of their own.
     """
@@ -53,7 +53,7 @@ def digest_of_package() -> bytes:
 
 
 def taken_over(directory: Path, title: str, cells: Sequence[Cell]) -> list[CellResult]:
-    """Returns the results in a directory's report that still hold, none if there is no report.
+    """Results of a directory's report that still hold; there are none without a report.
 
     Raises ScenarioError if the report is of another run, of another format, or damaged.
     """
@@ -65,7 +65,7 @@ def taken_over(directory: Path, title: str, cells: Sequence[Cell]) -> list[CellR
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ScenarioError(f"{path}: this report is damaged ({_told(error)}): {remedy}") from error
+        raise ScenarioError(f"{path}: this report is damaged ({_message(error)}): {remedy}") from error
     if format_version != FORMAT_VERSION:
         raise ScenarioError(
             f"{path}: its formatVersion is {format_version!r}, this kubeskew reads {FORMAT_VERSION}: {remedy}"
@@ -81,18 +81,18 @@ def taken_over(directory: Path, title: str, cells: Sequence[Cell]) -> list[CellR
             )
         results = {cell.name: restored(cell, found[cell.name]) for cell in cells if _holds(cell, found)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ScenarioError(f"{path}: this report is damaged ({_told(error)}): {remedy}") from error
+        raise ScenarioError(f"{path}: this report is damaged ({_message(error)}): {remedy}") from error
     return [results[cell.name] for cell in _comparable(cells, results)]
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"it lacks {error.args[0]}"
     return (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
 
 
 def _holds(cell: Cell, found: Mapping[str, Any]) -> bool:
-    """Returns whether the report has the cell, run to its end without failing, as it would be run now."""
+    """The report must have the cell, run to its end without failing, with the digest of now."""
     value = found.get(cell.name)
     if (
         value is None
@@ -105,9 +105,10 @@ def _holds(cell: Cell, found: Mapping[str, Any]) -> bool:
 
 
 def _comparable(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> list[Cell]:
-    """Returns the cells with results, without those whose comparison with a baseline needs them run again.
+    """Leaves out results whose comparison with a baseline needs another run.
 
-    A report has what came of a comparison, not what was compared: a cell and its baseline are run together.
+    A report has the outcome of a comparison, not the records that were compared: a cell and its baseline are
+    run together.
     """
     names = {cell.name for cell in cells}
     needed = {cell.baseline for cell in cells if cell.name not in results}
@@ -117,8 +118,8 @@ def _comparable(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> lis
 
 
 def restored(cell: Cell, value: Mapping[str, Any]) -> CellResult:
-    """Returns a cell's result from what report.json says of it, judged by the marks of the cell. Raises
-    KeyError, TypeError and the like if the report is damaged."""
+    """Marks of the cell judge the restored result. Raises KeyError, TypeError and the like if the report is
+    damaged."""
     divergence = value["divergence"]
     return CellResult(
         cell.name,

@@ -1,8 +1,8 @@
-"""Writes what a run shows as Markdown, under the questions of a KEP's production-readiness review.
+"""Writes results of a run as Markdown, under the questions of a KEP's production-readiness review.
 
 The questions are spelled as in the KEP template (kubernetes/enhancements, keps/NNNN-kep-template/README.md).
-Answers are of the records of the run alone: which components changed versions and gates is taken from each
-cell's log, not from the scenario's name.
+Answers are of the records of the run alone: versions and gates of components are taken from each cell's log,
+not from the scenario's name.
 """
 
 import re
@@ -32,7 +32,7 @@ from kubeskew.conformance.results import (
 _SHOWN = 400  # characters of what was found
 _OUTCOMES = {PASSED: "passed", EXPECTED: "fails as upstream", FAILED: "FAILED", NOT_RUN: "not run"}
 
-_Branches = Mapping[str, Sequence[ComponentPath]]  # what components went through, by branch
+_Branches = Mapping[str, Sequence[ComponentPath]]  # ways of components, by branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,6 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """A cell as the document shows it."""
-
     name: str
     path: str
     outcome: str
@@ -90,7 +88,7 @@ class CellRow:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with a line for each kind of cell, and what these cells say of failures and of gaps."""
+    """A question with a line for each kind of cell, and the failures and gaps of these cells."""
 
     question: str
     lines: Sequence[str]
@@ -100,7 +98,7 @@ class Answer:
 
 
 def as_markdown(run: Run, version: str, repeating: Repeating, gates: Iterable[str] = ()) -> str:
-    """Returns the document; of the `gates`, and of those that a cell sets by hand, defaults count, too."""
+    """Defaults of the `gates`, and of gates that a cell sets by hand, count, too."""
     from jinja2 import Environment, PackageLoader
 
     ways = {cell.name: cell.ways for cell in run.cells}
@@ -144,8 +142,8 @@ def _answer(
         those = [cell for cell in cells if cell.outcome != NOT_RUN and any(map(holds, found[cell.name]))]
         chosen |= {cell.name: cell for cell in those}
         number = len(those) or "none"
-        told = _counts(those) if those else "this run does not show it"
-        lines.append(f"Cells that {kind}: {number} of {len(cells)} ({told}).")
+        outcomes = _counts(those) if those else "this run does not show it"
+        lines.append(f"Cells that {kind}: {number} of {len(cells)} ({outcomes}).")
     named = [cell for cell in cells if cell.name in chosen]
     return Answer(
         question.text,
@@ -165,7 +163,6 @@ def _counts(cells: Sequence[CellResult]) -> str:
 
 
 def _upstream(cell: CellResult) -> Iterator[str]:
-    """Yields what fails as upstream, with the source."""
     for step, verdict in cell.verdicts():
         if verdict.outcome == EXPECTED:
             yield f"`{cell.name}`, {step.name}: fails as upstream: {verdict.reason} ({verdict.source})"
@@ -174,7 +171,6 @@ def _upstream(cell: CellResult) -> Iterator[str]:
 
 
 def _gaps(cell: CellResult) -> Iterator[str]:
-    """Yields what was not run, and why."""
     for step, verdict in cell.verdicts():
         if verdict.outcome == NOT_RUN:
             why = ": ".join(filter(None, (verdict.why, verdict.reason)))
@@ -201,20 +197,18 @@ def _step(cell: CellResult, step: StepResult, verdict: StepVerdict) -> StepRow:
     if verdict.outcome == EXPECTED:
         marks = cell.expected_failures[step.name]
         found = [mark.matched(failure.found) for failure in step.failures for mark in marks]
-        told = "; ".join(dict.fromkeys(filter(None, found)))
-        outcome += f": {verdict.reason} ({verdict.source}); found: {_cut(told)}"
+        texts = "; ".join(dict.fromkeys(filter(None, found)))
+        outcome += f": {verdict.reason} ({verdict.source}); found: {_cut(texts)}"
     elif verdict.why:
         outcome += f": {_cut(verdict.why)}"
     return StepRow(step.name, ", ".join(dict.fromkeys(asked)), outcome)
 
 
 def _paths(branches: _Branches) -> str:
-    """Says what components went through, in each branch of a fork."""
     return "; ".join(f"{name} ({_path(paths)})" if name else _path(paths) for name, paths in branches.items())
 
 
 def _path(paths: Sequence[ComponentPath]) -> str:
-    """Says what components went through, those together that went the same way."""
     together: dict[str, list[str]] = {}
     for path in paths:
         gates = [
@@ -243,10 +237,10 @@ def _cut(text: str) -> str:
 
 
 def _entry(text: str) -> str:
-    """Returns text that stays in its cell of a table."""
+    """Text that has no line break or bar stays in its cell of a table."""
     return _plain(text).replace("|", "\\|")
 
 
 def _plain(text: str) -> str:
-    """Returns text as one line without markup of HTML."""
+    """Text becomes one line without markup of HTML."""
     return " ".join(text.split()).replace("<", "&lt;")

@@ -1,6 +1,6 @@
-"""Runs one cell: cluster, namespace, steps in order, and the evidence of how it went.
+"""Runs one cell: cluster, namespace, steps in order, and the evidence of the outcome.
 
-A step performs its operations in order, the blocks that follow, and gathers the evidence of failures.
+A step performs its operations in order and the blocks that follow, and gathers the evidence of failures.
 """
 
 import traceback
@@ -82,9 +82,9 @@ _LOG_LINES = 100  # of each process of a cell that failed
 
 
 def missing(ctx: CellContext, step: Step, before: Sequence[tuple[Step, StepResult]]) -> str:
-    """Returns what keeps a step from being run: a step it needs, or a name that nothing was bound to.
+    """A step needs other steps, and names that are bound; the text is empty if it can be run.
 
-    Empty if nothing does. Of a step that is repeated, the last time before counts.
+    Of a step that is repeated, the last time before counts.
     """
     if (step.branch or step.compares) and not ctx.branches:
         return "the cluster was not forked"
@@ -100,16 +100,16 @@ def missing(ctx: CellContext, step: Step, before: Sequence[tuple[Step, StepResul
 
 
 def unbind(ctx: CellContext, operations: Sequence[Operation]) -> None:
-    """Forget what these operations would have bound anew: what it was before is not what is meant."""
+    """Removes names that these operations would have bound again: an earlier value is not meant."""
     for operation in operations:
         for name in operation.outputs:
             ctx.bindings.pop(name, None)
 
 
 async def perform_step(ctx: CellContext, step: Step, run: Mapping[str, Perform]) -> StepResult:
-    """Run the operations until one fails; then collect the events since the step began.
+    """Runs the operations until one fails; then collects the events since the step began.
 
-    A component's coming or going bears the revision that was the newest then, which may be the step's first:
+    A component's start or stop has the revision that was the newest then, which may be the step's first:
     those that were there when it began are not its own.
     """
     result = StepResult(step.name)
@@ -139,9 +139,9 @@ async def perform_block(
     into: StepResult,
     run: Mapping[str, Perform],
 ) -> None:
-    """Run operations until one fails that does not let the others go on; those behind it are not run.
+    """Runs operations until one fails that does not let the others go on; those behind it are not run.
 
-    Of a test without a header, only a `try` ends so: what shows or cleans up goes on, as in Chainsaw.
+    Of a test without a header, only a `try` ends so: blocks that show or clean up go on, as in Chainsaw.
     """
     stopped = ""
     for operation in operations:
@@ -162,7 +162,6 @@ async def perform_block(
 
 
 async def _perform(ctx: CellContext, operation: Operation, outcome: OperationResult, run: Perform) -> None:
-    """Do it, and note how it failed, if it did."""
     started = ctx.clock.monotonic()
     try:
         if operation.through:
@@ -181,8 +180,8 @@ async def _perform(ctx: CellContext, operation: Operation, outcome: OperationRes
 
 
 def failure_of(error: Exception, operation: Operation) -> tuple[str, str, bool]:
-    """Returns what an operation that raised it was expected to do, what was found instead, and whether the
-    scenario or kubeskew is broken: then it is no failure that upstream could have."""
+    """Gives the expectation, the failure, and True if the scenario or kubeskew is broken: then it is no
+    failure that upstream could have."""
     if isinstance(error, StepError):
         return error.expected, error.found, False
     if isinstance(error, StatusError):
@@ -199,61 +198,62 @@ def failure_of(error: Exception, operation: Operation) -> tuple[str, str, bool]:
 
 
 def _is_evidence(event: Mapping[str, Any]) -> bool:
-    """Returns whether an event is evidence; the renewing of leases goes on whatever happens."""
+    """Renewals of leases go on all the time, so that they are no evidence."""
     return not (event.get("verb") == "update" and str(event.get("object")).startswith("leases."))
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Says what a running cell does. `step` is the number of the step that begins, from 1; 0 if none does."""
+    """One step or event of a running cell. `step` is the number of the step that begins, from 1; 0 if none
+    does."""
 
     text: str
     step: int = 0
     is_last: bool = False  # nothing of the cell runs any more
 
 
-Tell = Callable[[Moment], None]
+OnMoment = Callable[[Moment], None]
 
 
-def noting(tell: Tell) -> Callable[[str], None]:
-    """Returns what tells a text as a moment: for a cluster, which says what it does."""
-    return lambda text: tell(Moment(text))
+def progress_of(on_moment: OnMoment) -> Callable[[str], None]:
+    """A cluster reports its progress as texts; a cell reports moments."""
+    return lambda text: on_moment(Moment(text))
 
 
 async def run_cell(
     cell: Cell,
     control: ClusterControl,
     clock: Clock,
-    tell: Tell,
+    on_moment: OnMoment,
     run: Mapping[str, Perform] = RUN,
     part: Callable[[Cell], Cell] = lambda cell: cell,
     is_recorded: Callable[[Cell], bool] = lambda _: True,
 ) -> CellResult:
-    """Start the cell's cluster, run its steps, end the cluster. Never raises for what the cell finds.
+    """Starts the cell's cluster, runs its steps, ends the cluster. A failure of the cell raises nothing.
 
-    `run` performs the operations, by their names. `part` returns, when the cluster has started, which of the
-    cells with such a cluster is run on it. `is_recorded` says whether the result has a record, which takes
-    time, for its hash or to be compared.
+    `run` performs the operations, by their names. `part` returns, when the cluster has started, the cell that
+    is run on it. `is_recorded` returns True if the result needs a record, which takes time, for its hash or
+    to be compared.
     """
     result = _result_of(cell)
     started = clock.monotonic()
     branches: dict[str, CellContext] = {}
     try:
         if cell.scenario.cluster is not None:
-            tell(Moment("starting the cluster"))
+            on_moment(Moment("starting the cluster"))
             await _noting_errors(result, _start(cell, control))
             cell, error = part(cell), result.error
             result = _result_of(cell)
             result.error = error
         if not result.error:
-            await _noting_errors(result, _run_steps(cell, control, clock, tell, run, result, branches))
+            await _noting_errors(result, _run_steps(cell, control, clock, on_moment, run, result, branches))
             _note_left_out(cell, result)
             gather = _gather_evidence(cell, control, result, branches, recorded=is_recorded(cell))
             await _noting_errors(result, gather)
     finally:
         if cell.scenario.cluster is not None:
             await _stop(control, result)
-        tell(Moment("ended", is_last=True))
+        on_moment(Moment("ended", is_last=True))
     _note_left_out(cell, result)
     result.seconds = clock.monotonic() - started
     return result
@@ -265,7 +265,6 @@ def _note_left_out(cell: Cell, result: CellResult) -> None:
 
 
 def _result_of(cell: Cell) -> CellResult:
-    """Returns the result of a cell of which nothing has been run."""
     return CellResult(
         cell.name,
         cell.scenario.name,
@@ -281,7 +280,7 @@ async def _start(cell: Cell, control: ClusterControl) -> None:
 
 
 async def _noting_errors(result: CellResult, work: Awaitable[None]) -> None:
-    """Await it; what goes wrong is the cell's failure, not the matrix'. The first error counts."""
+    """An exception is the cell's error, not the matrix'. The first error counts."""
     try:
         await work
     except (ScenarioError, StatusError, *CONNECTION_ERRORS) as error:
@@ -306,8 +305,8 @@ async def _gather_evidence(
     *,
     recorded: bool,
 ) -> None:
-    """Gathers what the log says of the whole cell, of a fork that of its first branch, before its cluster is
-    removed. Raises ScenarioError unless every log comes to the objects that there are."""
+    """Gathers the evidence of the whole cell, of a fork that of its first branch, before its cluster is
+    removed. Raises ScenarioError unless every log replays to the stored objects."""
     controls = [control, *(branch.control for branch in branches.values())]
     for each in controls:
         replayed, stored = await each.hashes()
@@ -340,9 +339,9 @@ async def _gather_evidence(
 async def _judged(
     control: ClusterControl, log: Sequence[Logged], branches: Mapping[str, CellContext]
 ) -> StepResult | None:
-    """Returns the invariants as a step behind all others, which fails once for each time one was broken.
+    """Invariants are a step behind all others, which fails once for each time one was broken.
 
-    A fork's branches are judged with what was before it. None where the cluster is not judged.
+    A fork's branches are judged with their common past. None where the cluster is not judged.
     """
     logs = [(each.control, await each.control.log()) for each in branches.values()] or [(control, log)]
     found = [await each.violations(written) for each, written in logs]
@@ -361,7 +360,7 @@ async def _judged(
 
 
 def _date_steps(log: Sequence[Logged], steps: Sequence[StepResult]) -> None:
-    """Gives each step that was run the times of the log's entries at its beginning and end."""
+    """Each step that was run gets the times of the log's entries at its beginning and end."""
     revisions = [entry.revision for entry in log]
     for step in steps:
         if log and not step.not_run:
@@ -371,7 +370,6 @@ def _date_steps(log: Sequence[Logged], steps: Sequence[StepResult]) -> None:
 
 
 async def _last_lines(control: ClusterControl, result: CellResult) -> dict[str, str]:
-    """Returns by process the last lines of the logs of all components."""
     found = {}
     for name in dict.fromkeys(run.component for run in result.components):
         for process, (text, _) in (await control.component_logs(name, {})).items():
@@ -383,12 +381,12 @@ async def _run_steps(
     cell: Cell,
     control: ClusterControl,
     clock: Clock,
-    tell: Tell,
+    on_moment: OnMoment,
     run: Mapping[str, Perform],
     result: CellResult,
     branches: dict[str, CellContext],
 ) -> None:
-    """Run every step that can be run; after a failure that is not expected, only what cleans up."""
+    """Runs every step that can be run; after a failure that is not expected, only the cleanup."""
     client = control.client()
     bindings = cell.bindings()
     namespace, timeouts = bindings["namespace"], cell.scenario.timeouts
@@ -404,7 +402,7 @@ async def _run_steps(
                 unbind(own, step.operations)
                 outcome = StepResult(step.name, not_run=why)
             else:
-                tell(Moment(step.name, number))
+                on_moment(Moment(step.name, number))
                 outcome = await perform_step(own, step, run)
             ctx.done.append((step, outcome))
             result.steps.append(outcome)
@@ -433,21 +431,21 @@ async def _run_steps(
 
 
 def _context_of(ctx: CellContext, step: Step) -> CellContext:
-    """Returns where a step is run: in its branch; if it compares them, in the first."""
+    """A step is run in its branch; if it compares branches, in the first."""
     if step.compares:
         return next(iter(ctx.branches.values()), ctx)
     return ctx.branches.get(step.branch, ctx)
 
 
 async def _clean_up(ctx: CellContext, step: Step, outcome: StepResult, run: Mapping[str, Perform]) -> None:
-    """Cleans up after a step where it has left something: before a fork, in every branch."""
+    """A step before a fork is cleaned up in every branch."""
     chosen = [ctx.branches[step.branch]] if step.branch else [*ctx.branches.values()] or [ctx]
     for each in chosen:
         await perform_block(each, step.cleanup, "cleanup", outcome, run)
 
 
 async def _expect_faults(ctx: CellContext) -> None:
-    """Fail the steps whose faults never fired."""
+    """A step fails if a fault of its never fired."""
     for each in (ctx, *ctx.branches.values()):
         for report in await faults.unfired(each):
             each.faults[report.fault.id].operations.append(faults.failure(report))

@@ -1,4 +1,4 @@
-"""Scenarios as data: what a file says, not yet bound to a cell's parameters. `loader.py` reads files."""
+"""Scenarios as data, not yet bound to a cell's parameters. `loader.py` reads files."""
 
 import itertools
 import re
@@ -17,7 +17,7 @@ from kubeskew.conformance.invariants.findings import KnownFinding
 RUN_KINDS = tuple(OPERATIONS)
 _LONGEST_NAMESPACE = 63
 BRANCH = "branch"  # bound in every branch of a fork to its name
-INVARIANTS = "invariants"  # how marks name what is judged behind all steps
+INVARIANTS = "invariants"  # marks' name for the judgement behind all steps
 AT_REST = "invariants at rest"  # the same of what explored runs alone are judged by
 JUDGED = (INVARIANTS, AT_REST)
 NAMESPACE = "namespace"  # bound in every cell to the namespace of the scenario's objects
@@ -41,7 +41,7 @@ class Operation:
 
     @property
     def about(self) -> str:
-        """Kind and name of what it is done to, as far as the file says them: `Pod newcomer`."""
+        """The text has kind and name as far as the file does: `Pod newcomer`."""
         resource = self.body.get("resource")  # a fault's is a name
         body = (resource if isinstance(resource, Mapping) else None) or self.body.get("ref") or self.body
         metadata = body.get("metadata") or body
@@ -50,16 +50,14 @@ class Operation:
 
     @property
     def bindings(self) -> Mapping[str, Any]:
-        """The values that are bound for it alone, by name."""
         return {entry["name"]: entry["value"] for entry in self.body.get("bindings") or []}
 
     @property
     def outputs(self) -> Sequence[str]:
-        """The names that it binds if it succeeds."""
         return [output["name"] for output in self.body.get("outputs") or []]
 
     def names(self) -> Iterator[str]:
-        """The names of bindings that it uses and does not bind itself; `$error` of a check is no binding."""
+        """Names that the operation binds itself are left out; `$error` of a check is no binding."""
         own = self.bindings
         for key, value in self.body.items():
             results = RESULT_NAMES.get((self.kind, key), ())
@@ -76,8 +74,8 @@ class Operation:
 class Step:
     """Named operations, run in order until one fails.
 
-    Then `catch`; whatever happened `finally_`; at the end of the cell `cleanup`. `needs` names steps without
-    whose success it makes no sense. `base` is its name in the file, where a `forEach` repeats it.
+    Then `catch`; in any case `finally_`; at the end of the cell `cleanup`. `needs` names steps without whose
+    success it makes no sense. `base` is its name in the file, where a `forEach` repeats it.
     """
 
     name: str
@@ -93,27 +91,23 @@ class Step:
     timeouts: Mapping[str, float] = field(default_factory=dict)  # in seconds, where they are others
 
     def catching(self, catch: tuple[Operation, ...]) -> "Step":
-        """The step, which does these operations, too, when it fails."""
         return replace(self, catch=(*catch, *self.catch))
 
     @property
     def compares(self) -> bool:
-        """Returns whether it is run once for all branches."""
         return any(operation.kind == "compare" for operation in self.operations)
 
     def all_operations(self) -> Iterator[Operation]:
         yield from (*self.operations, *self.catch, *self.finally_, *self.cleanup)
 
     def steps(self) -> Iterator["Step"]:
-        """The step itself: it is its own only one."""
         yield self
 
     def repeated(self, bindings: Mapping[str, Any]) -> Iterator["Step"]:
-        """The step, once."""
         yield self
 
     def required_names(self) -> Iterator[str]:
-        """The names that must be bound before it begins: those it uses and does not bind itself."""
+        """Names that the step binds itself are left out."""
         bound = {*self.bindings, *self.loop}
         yield from (name for name in names_in(list(self.bindings.values())) if name not in self.loop)
         for operation in self.operations:
@@ -121,7 +115,7 @@ class Step:
             bound.update(operation.outputs)
 
     def is_called(self, name: str) -> bool:
-        """Returns whether a mark or a need of that name means this step."""
+        """A mark or a need may name a repeated step by its name in the file."""
         return name in {self.name, self.base}
 
 
@@ -135,16 +129,14 @@ class Repeat:
     where: str
 
     def catching(self, catch: tuple[Operation, ...]) -> "Repeat":
-        """The steps, each of which does these operations, too, when it fails."""
         return replace(self, members=tuple(member.catching(catch) for member in self.members))
 
     def steps(self) -> Iterator[Step]:
-        """The steps as the file has them."""
         for member in self.members:
             yield from member.steps()
 
     def repeated(self, bindings: Mapping[str, Any]) -> Iterator[Step]:
-        """The steps of every item, named after it. Raises ScenarioError unless there is a list of items."""
+        """Steps are named after their item. Raises ScenarioError unless there is a list of items."""
         items = evaluate(self.items, bindings)
         if not isinstance(items, list):
             raise ScenarioError(f"{self.where}.forEach.{self.name}: expected a list, found {items!r}")
@@ -161,14 +153,14 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One future of a forked cluster: what is different in it, and what is done first."""
+    """One future of a forked cluster: its bindings, and its first operations."""
 
     name: str
     operations: tuple[Operation, ...]
     bindings: Mapping[str, Any]
 
     def begins(self, bindings: Mapping[str, Any]) -> Step:
-        """Returns its first step. Raises ScenarioError for an expression that has no value."""
+        """The first step of a branch. Raises ScenarioError for an expression that has no value."""
         own = {name: bind(value, bindings) for name, value in self.bindings.items()}
         name = f"{self.name}: begins"
         return Step(name, self.operations, base=name, loop={BRANCH: self.name, **own}, branch=self.name)
@@ -183,21 +175,18 @@ class Fork:
     where: str
 
     def catching(self, catch: tuple[Operation, ...]) -> "Fork":
-        """The fork, which does these operations, too, when it fails."""
         return replace(self, step=self.step.catching(catch))
 
     def steps(self) -> Iterator[Step]:
-        """The steps as the file has them."""
         yield self.step
         for branch in self.branches:
             yield Step(f"{branch.name}: begins", branch.operations)
 
     def repeated(self, bindings: Mapping[str, Any]) -> Iterator[Step]:
-        """The step itself, once."""
         yield self.step
 
     def futures(self, parts: Sequence["Part"], bindings: Mapping[str, Any]) -> Iterator[Step]:
-        """The steps of all branches: of one after the other, up to the next step that compares them."""
+        """Branches come one after the other, up to the next step that compares them."""
         beginnings = [branch.begins(bindings) for branch in self.branches]
         for at, (segment, comparison) in enumerate(_segments(parts)):
             for first in beginnings:
@@ -215,7 +204,7 @@ Part = Step | Repeat | Fork
 
 
 def _segments(parts: Sequence[Part]) -> Iterator[tuple[Sequence[Part], Sequence[Step]]]:
-    """The parts up to each step that compares, with that step; none comes behind the last."""
+    """Each segment ends with the steps that compare; the last one may have none."""
     segment: list[Part] = []
     for part in parts:
         if isinstance(part, Step) and part.compares:
@@ -253,10 +242,10 @@ class ExpectedFailure:
     source: str = ""
     bug: str = ""  # the known bug that it shows; then only releases that have it fail
     at: str = ""  # the expression of that release
-    finding: KnownFinding | None = None  # what tells why upstream fails so, of that and of other scenarios
+    finding: KnownFinding | None = None  # has the reason and source, for several scenarios
 
     def applies(self, bindings: Mapping[str, Any], bugs: Mapping[str, bool]) -> bool:
-        """Returns whether a cell fails so; `bugs` are the known bugs switched in it. Raises ScenarioError."""
+        """`bugs` are the known bugs switched in the cell. Raises ScenarioError."""
         if not evaluate(self.when, bindings):
             return False
         if not self.bug:
@@ -268,8 +257,8 @@ class ExpectedFailure:
         return KnownBugs(version, bugs).present(self.bug)
 
     def matched(self, found: str) -> str:
-        """Returns the part of a failure that this mark tells of; empty if it is another one."""
-        if self.finding is not None and not self.finding.tells_of(found):
+        """The text is empty for a failure that does not fit this mark."""
+        if self.finding is not None and not self.finding.fits(found):
             return ""
         match = re.search(self.found, found)
         return match[0] if match else ""
@@ -277,7 +266,7 @@ class ExpectedFailure:
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """Steps that need not be run, for want of what an earlier step would have made, and why."""
+    """Steps that need not be run, for want of the result of an earlier step, and the reason."""
 
     when: str
     steps: tuple[str, ...]
@@ -289,7 +278,7 @@ class Exemption:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario as its file says it, not yet bound to a cell's parameters. `steps` has repetitions, too."""
+    """A scenario that is not yet bound to a cell's parameters. `steps` has repetitions, too."""
 
     name: str
     parts: tuple[Part, ...]
@@ -307,22 +296,20 @@ class Scenario:
     bugs: Mapping[str, bool] = field(default_factory=dict)  # known bugs that the command line switches
     namespace: str = ""  # of its objects; one that is named after it if it is empty
     is_chainsaw: bool = False  # a test without a header, which is run as Chainsaw runs it
-    concurrent: bool = True  # it may run beside others on one cluster
-    keeps_objects: bool = False  # what it made stays on a cluster that is not ours
+    concurrent: bool = True  # it may run next to others on one cluster
+    keeps_objects: bool = False  # its objects stay on a cluster that is not ours
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The steps as the file has them, those that are repeated once."""
+        """Repeated steps come once."""
         return tuple(step for part in self.parts for step in part.steps())
 
     @property
     def needs_cluster(self) -> bool:
-        """Returns whether it uses an operation that only a cluster of ours can do."""
         kinds = [operation.kind for step in self.steps for operation in step.all_operations()]
         return any(OPERATIONS[kind].of_cluster for kind in kinds)
 
     def cells(self) -> Iterator["Cell"]:
-        """One cell per combination of the parameters."""
         for values in itertools.product(*(parameter.values for parameter in self.parameters)):
             chosen = {p.name: value for p, value in zip(self.parameters, values, strict=True)}
             yield Cell(self, chosen)
@@ -341,7 +328,7 @@ class Cell:
 
     @property
     def baseline(self) -> str | None:
-        """The name of the cell this one is held against: the same but for the baseline's parameters."""
+        """The cell that this one is compared with is the same but for the baseline's parameters."""
         if not self.scenario.baseline:
             return None
         name = self._named(self.scenario.baseline)
@@ -352,7 +339,6 @@ class Cell:
         return "/".join([self.scenario.name, *labels])
 
     def bindings(self) -> dict[str, Any]:
-        """The values bound before the first step: namespace, parameters, the test's own bindings."""
         namespace = self.scenario.namespace or namespace_of(self.scenario.name)
         bindings = {NAMESPACE: namespace, **self.parameters}
         for name, value in self.scenario.bindings.items():
@@ -360,7 +346,7 @@ class Cell:
         return bindings
 
     def cluster(self) -> dict[str, Any]:
-        """The cluster of this cell, as a cluster file's value. Raises ScenarioError if it is no mapping."""
+        """The mapping is a cluster file's value. Raises ScenarioError if it is no mapping."""
         cluster = bind(self.scenario.cluster or {}, self.bindings())
         if not isinstance(cluster, dict):
             raise ScenarioError(f"{self.scenario.source}: cluster: expected a mapping, found {cluster!r}")
@@ -369,7 +355,7 @@ class Cell:
         return {**cluster, "bugs": {**(cluster.get("bugs") or {}), **self.scenario.bugs}}
 
     def steps(self) -> list[Step]:
-        """The steps of this cell, those of a `forEach` or behind a fork as often as they are repeated."""
+        """Steps of a `forEach` or behind a fork come as often as they are repeated."""
         bindings, parts, found = self.bindings(), self.scenario.parts, list[Step]()
         for index, part in enumerate(parts):
             found += part.repeated(bindings)
@@ -378,13 +364,11 @@ class Cell:
         return found
 
     def uses(self, operation: str) -> bool:
-        """Returns whether a step has an operation of that name."""
         steps = self.steps()
         return any(each.kind == operation for step in steps for each in step.all_operations())
 
     def expected_failures(self) -> Mapping[str, Sequence[ExpectedFailure]]:
-        """By step that is to fail in this cell, how upstream fails there; by INVARIANTS what it breaks, by
-        AT_REST what it leaves undone."""
+        """Marks by step; those of invariants stand under INVARIANTS and AT_REST."""
         found = self._of_steps(self.scenario.expected_failures)
         for name in JUDGED:
             marks = [mark for mark in self.scenario.expected_failures if name in mark.steps]
@@ -394,7 +378,6 @@ class Cell:
         return found
 
     def exemptions(self) -> Mapping[str, Sequence[Exemption]]:
-        """By step that is not run in this cell, why it is not."""
         return self._of_steps(self.scenario.exemptions)
 
     def _of_steps(self, entries: Sequence[Any]) -> dict[str, list[Any]]:
@@ -409,10 +392,10 @@ class Cell:
 
 
 def value_name(value: Any) -> str:
-    """Returns the name of a parameter's value: its `name`, or itself."""
+    """A value is named by its `name`, or by itself."""
     return str(value["name"] if isinstance(value, Mapping) and "name" in value else value)
 
 
 def namespace_of(name: str) -> str:
-    """Returns the namespace of a scenario's objects: its name, as far as a namespace can have that."""
+    """Characters that a namespace's name cannot have become dashes; at most 63 are kept."""
     return re.sub("[^a-z0-9]+", "-", name.lower())[:_LONGEST_NAMESPACE].strip("-") or "scenario"

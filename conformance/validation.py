@@ -1,7 +1,7 @@
-"""The validation of a scenario's operations before a cluster is started: names, and values in bodies.
+"""Validates a scenario's operations before a cluster is started: names, and values in bodies.
 
-An expression may use parameters, bindings, and what earlier operations bound. What is wrong is reported once,
-for the file, whatever number of cells it has. Values are checked as far as the file gives them.
+An expression may use parameters, bindings, and the outputs of earlier operations. A mistake is reported once,
+for the file, for any number of cells. Values are checked as far as the file gives them.
 """
 
 import re
@@ -48,7 +48,7 @@ _ALTERNATIVES = {"simulate": ("scaleUp", "scaleDown"), "audit": ("for", "to")}
 
 
 def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
-    """Raises ScenarioError with the place of a value that cannot be meant; expressions are for the run."""
+    """Raises ScenarioError with the place of an impossible value; expressions are left to the run."""
     for key in ("timeout", "duration"):
         if key in body and expression(body[key]) is None:
             seconds(body[key], f"{where}.{key}")
@@ -115,7 +115,7 @@ def _check_object(kind: str, body: Mapping[str, Any], where: str) -> None:
 
 
 def is_of_bindings(resource: Any) -> bool:
-    """Returns whether an assertion is of no object, but of what expressions give: `($found.size): 2`."""
+    """An assertion without an object compares values of expressions: `($found.size): 2`."""
     return (
         isinstance(resource, Mapping)
         and bool(resource)
@@ -126,7 +126,7 @@ def is_of_bindings(resource: Any) -> bool:
 
 @cache
 def _kinds() -> Mapping[str, Mapping[str, frozenset[str]]]:
-    """Returns the kinds of all releases by group and version; other groups are custom ones."""
+    """Kinds of all releases by group and version; other groups are custom ones."""
     from kubeskew.apimachinery.catalogue import data
 
     kinds: dict[str, dict[str, frozenset[str]]] = {}
@@ -206,7 +206,7 @@ def check_names(scenario: Scenario) -> None:
 
 
 def _check_parts(parts: Sequence[Part], known: list[str], source: str) -> None:
-    """Follows the names in the order in which steps are run; `known` grows by what they bind."""
+    """Steps are followed in the order in which they are run; `known` grows by the names that they bind."""
     for part in parts:
         if isinstance(part, Fork):
             for branch in part.branches:
@@ -239,7 +239,6 @@ def _check_step(step: Step, known: list[str], source: str) -> None:
 
 
 def _values(operation: Operation) -> Iterator[tuple[str, Any]]:
-    """The values that may hold expressions, with their places."""
     for key, value in operation.body.items():
         yield f"{operation.kind}.{key}", value
     yield "as", operation.user
@@ -247,7 +246,7 @@ def _values(operation: Operation) -> Iterator[tuple[str, Any]]:
 
 
 def _in_files(operation: Operation) -> Iterator[tuple[str, Any]]:
-    """The documents of the files whose names are given, with their places."""
+    """Documents of files come with their places; a name that is an expression is left out."""
     name = operation.body.get("file")
     if operation.kind in FROM_FILES and isinstance(name, str) and expression(name) is None:
         for path in named_files(operation.where, name):
@@ -272,7 +271,7 @@ def _check(value: Any, known: Sequence[str], where: str) -> None:
 def _check_cell(cell: Cell) -> None:
     """Raises ScenarioError for an expression that cannot be read, or a field that a value lacks.
 
-    What operations bind is not known yet; what the file gives is.
+    Outputs of operations are not known yet, values of the file are.
     """
     source = cell.scenario.source
     try:

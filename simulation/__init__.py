@@ -1,1 +1,1 @@
-"""Runs a whole cluster in one process, explores what can go wrong in it, and judges what happened."""
+"""A whole cluster in one process, with the exploration of its failures and their judgement."""

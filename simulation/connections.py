@@ -26,7 +26,7 @@ def _quiet_file() -> int:
 
 
 class ConnectedSocket:
-    """The part of a socket that libraries ask a transport for."""
+    """The part of a socket that libraries use of a transport."""
 
     family = socket.AF_INET
 
@@ -35,7 +35,7 @@ class ConnectedSocket:
         self._is_open = is_open
 
     def fileno(self) -> int:
-        """Returns a file that is never ready to be read, as a silent connection; -1 if it is closed."""
+        """An eventfd that is never readable stands for a silent connection; -1 if it is closed."""
         return _quiet_file() if self._is_open() else -1
 
     def getsockname(self) -> Address:
@@ -45,11 +45,11 @@ class ConnectedSocket:
         return self._there
 
     def setsockopt(self, *_: Any) -> None:
-        """Does nothing: there is no kernel to be told."""
+        """Does nothing: there is no kernel."""
 
 
 class MemoryTransport(asyncio.Transport):
-    """One end of a connection. What arrives is told in the context of the process that has this end."""
+    """One end of a connection. Data arrives in the context of the process that has this end."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, context: contextvars.Context, here: Address, there: Address
@@ -61,11 +61,11 @@ class MemoryTransport(asyncio.Transport):
         self._protocol: Any = None
         self._closing = False
         self._paused = False
-        self._waiting: list[bytes | None] = []  # what has come while reading is paused; None is the end
+        self._waiting: list[bytes | None] = []  # data that came while reading was paused; None is the end
         self.peer: MemoryTransport | None = None
 
-    def tell(self, call: Callable[..., Any], *arguments: Any) -> None:
-        """Calls it soon, in the context of this end."""
+    def call_soon(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Schedules the call soon, in the context of this end."""
         self._loop.call_soon(call, *arguments, context=self._context)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -88,10 +88,10 @@ class MemoryTransport(asyncio.Transport):
         self._paused = False
         waiting, self._waiting = self._waiting, []
         for data in waiting:
-            self.tell(self.arrive, data)
+            self.call_soon(self.arrive, data)
 
     def arrive(self, data: bytes | None) -> None:
-        """Takes what the other end has written; None is the end of it."""
+        """None is the end of the data."""
         if self._closing:
             return
         if self._paused:
@@ -102,14 +102,14 @@ class MemoryTransport(asyncio.Transport):
             self.close()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Does nothing: what is written is taken at once."""
+        """Does nothing: data is delivered at once."""
 
     def get_write_buffer_size(self) -> int:
         return 0
 
     def write(self, data: Any) -> None:
         if not self._closing and self.peer is not None:
-            self.peer.tell(self.peer.arrive, bytes(data))
+            self.peer.call_soon(self.peer.arrive, bytes(data))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
@@ -119,26 +119,26 @@ class MemoryTransport(asyncio.Transport):
 
     def write_eof(self) -> None:
         if not self._closing and self.peer is not None:
-            self.peer.tell(self.peer.arrive, None)
+            self.peer.call_soon(self.peer.arrive, None)
 
     def abort(self) -> None:
         self.close()
 
     def _force_close(self, _error: BaseException) -> None:
-        """Closes (asyncio's TLS calls this method of transports by its name)."""
+        """asyncio's TLS calls this method of transports by its name."""
         self.close()
 
     def close(self) -> None:
         if self._closing:
             return
         self._closing = True
-        self.tell(self._protocol.connection_lost, None)
+        self.call_soon(self._protocol.connection_lost, None)
         if self.peer is not None:
-            self.peer.tell(self.peer.close)
+            self.peer.call_soon(self.peer.close)
 
 
 def _feed(protocol: Any, data: bytes) -> None:
-    """Gives data to a protocol, in pieces where it has a buffer of its own."""
+    """A protocol with a buffer of its own gets the data in pieces."""
     if not isinstance(protocol, asyncio.BufferedProtocol):
         protocol.data_received(data)
         return
@@ -152,7 +152,7 @@ def _feed(protocol: Any, data: bytes) -> None:
 
 
 class Listening:
-    """The part of `asyncio.Server` that components use; it goes with its process."""
+    """The part of `asyncio.Server` that components use; it ends with its process."""
 
     def __init__(
         self, loop: "Connections", factory: Factory, address: Address, tls: Any, shared: bool
@@ -232,7 +232,7 @@ class Connections(asyncio.BaseEventLoop):
         _end_with(CURRENT.get(), theirs.close)
         _end_with(server.process, ours.close)
         accepted = server.context.copy().run(server.factory)
-        theirs.tell(_accept, self, theirs, accepted, server.tls)
+        theirs.call_soon(_accept, self, theirs, accepted, server.tls)
         protocol = factory()
         if tls is None:
             ours.set_protocol(protocol)
@@ -262,8 +262,8 @@ def _secured(
     waiter: "asyncio.Future[None] | None",
     name: str | None,
 ) -> asyncio.BaseTransport:
-    """Has TLS between a transport and its protocol; `name` is the server's, for a client."""
-    made: Any = sslproto.SSLProtocol  # whose parameters typeshed has otherwise
+    """Puts TLS between a transport and its protocol; `name` is the server's, for a client."""
+    made: Any = sslproto.SSLProtocol  # typeshed has other parameters
     tls = made(loop, protocol, context, waiter, name is None, name)
     transport.set_protocol(tls)
     tls.connection_made(transport)

@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class BranchError(Exception):
-    """A branch has not come to its end: the text says why."""
+    """A branch has not come to its end: the text is the reason."""
 
 
 class Forks(Generic[R]):
@@ -37,11 +37,10 @@ class Forks(Generic[R]):
         self._answers: Connection | None = None  # in a branch, where its parent reads what came of it
 
     def fork(self, *ends: Connection) -> R | BranchError | None:
-        """Returns None in a new process; when that has ended, in this one what it has left, with files as
-        before.
+        """Returns None in a new process; when that has ended, in this one its answer, with files as before.
 
         As soon as there is something to be read from one of `ends`, the new process is killed, and EOFError
-        is raised: whoever asked for it has gone.
+        is raised: the caller has gone.
         """
         loop, directory, kept = asyncio.get_running_loop(), Path.cwd(), self._directory()
         shutil.copytree(directory, kept, symlinks=True, copy_function=_copy, dirs_exist_ok=True)
@@ -72,8 +71,8 @@ class Forks(Generic[R]):
         return answer
 
     def leave(self, answer: R | BranchError) -> None:
-        """Ends the process, if it is a branch, without what a process does at its end: all that it has is its
-        parent's, which gets the answer."""
+        """A branch ends here, without the interpreter's cleanup: everything that it has is its parent's,
+        which gets the answer."""
         if self._answers is None:
             return
         try:
@@ -82,12 +81,12 @@ class Forks(Generic[R]):
             os._exit(0)
 
     def fail(self) -> None:
-        """Ends the process, if it is a branch, because of the exception that is being handled."""
+        """A branch ends with the traceback of the exception that is being handled."""
         self.leave(BranchError(traceback.format_exc()))
 
 
 def _received(reading: Connection) -> R | BranchError | None:
-    """Returns what a branch has left; None if it has ended without a word, or in the middle of one."""
+    """None if the branch has ended without an answer, or in the middle of one."""
     try:
         answer: R | BranchError = reading.recv()
     except (EOFError, OSError):
@@ -104,20 +103,20 @@ def _copy(source: str, target: str) -> None:
 
 
 class Branches(Generic[R]):
-    """The cells that begin alike, and what came of those that other processes have run.
+    """Cells that begin alike, and the results of those that other processes have run.
 
     `directory` makes an empty directory, for a copy of the files.
     """
 
     def __init__(self, cells: Sequence[Cell], directory: Callable[[], str]) -> None:
         self._cells = cells
-        self.cell = cells[0]  # which of them this process runs
+        self.cell = cells[0]  # the one that this process runs
         self.forks: Forks[R] = Forks(directory)
         self.results: dict[str, R] = {}  # by the names of cells
 
     def part(self, _cell: Cell) -> Cell:
-        """Returns the cell that this process goes on with. In the process that has begun it is the last, and
-        the others have been run. Raises BranchError if one of them has not come to its end."""
+        """The process goes on with this cell. In the process that has begun it is the last, and the others
+        have been run. Raises BranchError if one of them has not come to its end."""
         for cell in self._cells[:-1]:
             self.cell = cell
             answer = self.forks.fork()
@@ -130,5 +129,5 @@ class Branches(Generic[R]):
         return self.cell
 
     def finish(self, result: R) -> None:
-        """Ends the process, if it is a branch; its parent gets the result."""
+        """A branch ends here; its parent gets the result."""
         self.forks.leave(result)

@@ -1,7 +1,7 @@
 """An event loop without sockets, threads or real time.
 
-Its time moves to the next timer when nothing is left to do. What a dead process was about to do is not done.
-Tasks hash by their numbers, so that sets of them have one order.
+Its time moves to the next timer when nothing is left to do. Callbacks of a dead process are not run. Tasks
+hash by their numbers, so that sets of them have one order.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ _COLLECT_CALLBACKS = 50_000  # after which garbage is collected
 _TURN_SECONDS = (
     1e-6  # virtual time of one loop iteration, so that a task that yields until time passes goes on
 )
-# Components that make each other work anew and never wait (a pod that its kubelet refuses is replaced at
+# Components that make each other work again and never wait (a pod that its kubelet refuses is replaced at
 # once) would need millions of iterations for the seconds until one of them stops. So many in a row are such a
 # loop, for others wait after some hundreds; from then on each takes about as long as on real machines.
 _BUSY_TURNS, _BUSY_SECONDS = 10_000, 1e-3
 
 
 def process_of(handle: Any) -> Process | None:
-    """Returns the process whose callback a handle is; None for the scenario's."""
+    """None for the scenario's own callbacks."""
     process: Process | None = handle._context.get(CURRENT)
     return process
 
@@ -46,7 +46,7 @@ class DeadlockError(Exception):
 
 
 class BrokenOffError(Exception):
-    """Whoever runs the simulation has no more time for it."""
+    """The simulation's time limit has passed."""
 
 
 class SerialTask(asyncio.Task[T]):
@@ -66,7 +66,7 @@ class SerialTask(asyncio.Task[T]):
 
 
 class _ReadyHandle(asyncio.Handle):
-    """Holds a callback that is due, as asyncio does, without what only its debug mode needs."""
+    """Holds a callback that is due, as asyncio does, without the fields of its debug mode."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class _ReadyHandle(asyncio.Handle):
 
 
 class SimulatedLoop(Connections):
-    """Runs callbacks in order of time, and of being asked for."""
+    """Runs callbacks in order of time, and of their scheduling."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,12 +101,12 @@ class SimulatedLoop(Connections):
         self._finishing = False
         self._skipped: list[Any] = []  # callbacks of dead processes
         self.measures = False  # whether processes' seconds are counted
-        self.reorder: Callable[[list[Any]], list[Any]] | None = None  # what is ready, in another order
+        self.reorder: Callable[[list[Any]], list[Any]] | None = None  # reorders ready callbacks
         self._busy = 0  # iterations since all waited for time to pass
         self._left = _COLLECT_CALLBACKS
-        self.observe: Callable[[Any], None] | None = None  # hears of each callback before it runs
+        self.observe: Callable[[Any], None] | None = None  # called with each callback before it runs
         self.over: Callable[[], bool] | None = None  # says when what is run is to be broken off
-        self.failures: list[str] = []  # what no task has heard of
+        self.failures: list[str] = []  # exceptions that no task has handled
         self.set_exception_handler(self._note)
 
     def create_task(
@@ -150,15 +150,15 @@ class SimulatedLoop(Connections):
         return made
 
     def finish(self) -> None:
-        """Ends what is left, as asyncio's runner does, and closes the loop: of dead processes, too, whose
-        objects would run their last lines whenever they are collected."""
+        """Ends all tasks, as asyncio's runner does, and closes the loop: of dead processes, too, whose
+        objects would run their last lines when they are collected."""
         self._finishing = True
         self.run_until_complete(self._cancel_all())
         self.close()
 
     async def _cancel_all(self) -> None:
         own = asyncio.current_task()
-        self._ready.extend(self._skipped)  # what would have woken tasks that are dead
+        self._ready.extend(self._skipped)  # callbacks that would have woken dead tasks
         self._skipped.clear()
         for _ in range(_FINISH_ROUNDS):  # the last lines of a task may wait again
             left = [task for task in self._all_tasks() if task is not own]
@@ -170,14 +170,14 @@ class SimulatedLoop(Connections):
         await self.shutdown_asyncgens()
 
     def _all_tasks(self) -> list[SerialTask[Any]]:
-        """Returns the tasks that have not ended, in the order in which they were made."""
+        """Tasks come in the order in which they were made."""
         return sorted(cast("set[SerialTask[Any]]", asyncio.all_tasks(self)))
 
     def time(self) -> float:
         return self._now
 
     def add_signal_handler(self, sig: int, callback: Callable[[*Ts], object], *args: *Ts) -> None:
-        """Has the current process call something at a signal."""
+        """The handler is the current process'."""
         process = CURRENT.get()
         if process is not None:
             process.handlers[sig] = functools.partial(callback, *args)
@@ -189,7 +189,7 @@ class SimulatedLoop(Connections):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Calls a function at once, for there are no threads."""
+        """There are no threads: the function is called at once."""
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
@@ -202,13 +202,13 @@ class SimulatedLoop(Connections):
         raise OSError("no other program can see a simulated cluster: leave out --simulate")
 
     def _write_to_self(self) -> None:
-        """Does nothing: there is no thread to be woken from."""
+        """Does nothing: no other thread waits."""
 
     def _process_events(self, event_list: Any) -> None:
         """Does nothing: there is no selector."""
 
     def _run_once(self) -> None:
-        """Moves time, and runs what is ready. (asyncio's own loop calls this method by its name.)
+        """Moves time, and runs callbacks that are ready. (asyncio's own loop calls this method by its name.)
 
         Raises DeadlockError, BrokenOffError.
         """

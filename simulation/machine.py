@@ -65,7 +65,7 @@ class CountedPorts:
 
 
 class CountedKeys:
-    """`cluster.pki.Keys` out of a counter: of clusters that nobody can reach."""
+    """`cluster.pki.Keys` from a counter: they are of clusters that nobody can reach."""
 
     repeatable = True
 
@@ -87,12 +87,11 @@ class CountedKeys:
 
 
 def write_repeatable_credentials(directory: StateDir, state: State, now: datetime) -> None:
-    """Writes the credentials that every cluster of these nodes and drivers has."""
     write_credentials(directory, state, now, CountedKeys())
 
 
 class LoopClock:
-    """The time of the event loop, from a fixed start; `ahead` are the seconds that it is wrong by."""
+    """The time of the event loop, from a fixed start; `ahead` is its error in seconds."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -112,21 +111,20 @@ class LoopClock:
 
 
 class Streams:
-    """Sources of randomness, each with a stream of numbers of its own: one more or less shifts no other."""
+    """Sources of randomness, each with a stream of numbers of its own, so that one more or less shifts no
+    other."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._sources: list[tuple[str, SeededEntropy]] = []
 
     def entropy(self, name: str) -> Entropy:
-        """Returns the source of a name, from its beginning."""
         source = SeededEntropy(self._seed_of(name))
         self._sources.append((name, source))
         return source
 
     def go_on_with(self, seed: int) -> None:
-        """Has all sources, also those that there are, draw from another seed. With the same one nothing
-        changes."""
+        """All sources draw from another seed, existing ones too. The same seed changes nothing."""
         if seed == self.seed:
             return
         self.seed = seed
@@ -138,7 +136,7 @@ class Streams:
 
 
 class Site:
-    """Holds what the processes of one simulation share."""
+    """The common parts of the processes of one simulation."""
 
     def __init__(self, seed: int, *, servers: int = 1) -> None:
         self.clock: Clock = LoopClock()
@@ -151,13 +149,12 @@ class Site:
         self._starts: Counter[str] = Counter()
 
     def machine_of(self, process: Process) -> "SimulatedMachine":
-        """Returns the machine of a process that starts."""
         self._starts[process.name] += 1
         return SimulatedMachine(self, process, f"{process.name} {self._starts[process.name]}")
 
 
 def home_of(process: Process) -> Path:
-    """Returns the state directory of the cluster that a process is of, in which its log is."""
+    """The process' log lies in the state directory of its cluster."""
     return next(path.parent for path in process.log.parents if path.name == "logs")
 
 
@@ -216,7 +213,7 @@ class SimulatedMachine:
         return self._record
 
     def _record(self, announcements: Sequence[Object]) -> None:
-        """Puts announcements on the time line, if a server is there to hear them."""
+        """Announcements need a server that runs; without one they are dropped."""
         home = home_of(self._process)
         servers = (listener.process for listener in self._site.network.servers.values())
         if not any(server is not None and home_of(server) == home for server in servers):

@@ -1,6 +1,6 @@
 """The network of a simulation: it carries requests between processes as values, not as bytes.
 
-Components serve their health in it, and a cluster's supervisor asks them how they are.
+Components serve their health in it, and a cluster's supervisor reads it.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _PROBE_SECONDS = 5.0
 
 
 class HealthListener:
-    """Serves the health of a component on a port; a context, which gives the port."""
+    """A context that serves the health of a component on a port, and gives the port."""
 
     def __init__(self, listeners: "dict[int, HealthListener]", health: Health, port: int) -> None:
         self._listeners = listeners
@@ -63,7 +63,6 @@ class HealthListener:
             del self._listeners[self._port]
 
     async def get(self, target: str) -> tuple[int, str]:
-        """Returns status and text of the answer to a GET."""
         url = urlsplit(target)
         query = parse_qs(url.query)
         if url.path == "/readyz" and WAIT in query:
@@ -74,7 +73,7 @@ class HealthListener:
 
 
 class Network:
-    """Knows who listens on which port."""
+    """Listeners of each port."""
 
     def __init__(self) -> None:
         self.servers: dict[int, APIListener] = {}
@@ -86,7 +85,7 @@ class Network:
         self.latency: Callable[[str, str], float] | None = None
 
     def listener(self, port: int) -> "APIListener | None":
-        """Returns who takes a new connection to a port; those that share it take turns."""
+        """Listeners that share a port take turns; None if the port is closed."""
         if port in self.servers:
             return self.servers[port]
         sharing = self.sharing[port]
@@ -97,17 +96,16 @@ class Network:
         return None
 
     def listens(self, listener: "APIListener | None", port: int) -> bool:
-        """Returns whether connections of a listener to a port are still there."""
         if listener is None or listener.away:
             return False
         return self.servers.get(port) is listener or listener in self.sharing[port]
 
     def seconds(self, client: Process | None, what: str) -> float:
-        """Returns how long a message of a client takes, or one to it. The scenario's take no time."""
+        """Messages of the scenario take no time."""
         return 0.0 if self.latency is None or client is None else self.latency(client.name, what)
 
     def peer_of(self, certificate: bytes) -> Peer | None:
-        """Returns the client that a PEM certificate makes."""
+        """The certificate is PEM."""
         return _peer(certificate) if certificate else None
 
 
@@ -146,11 +144,10 @@ class Exchange:
             self.client.ended[self.leave] = None
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Has the server answer."""
         self._task = self._listener.spawn(work)
 
     def leave(self) -> None:
-        """The client is gone: a stream ends for both sides, but what is being done for it is done."""
+        """The client is gone: a stream ends for both sides, but a request goes on."""
         if self.pieces is not None and self._task is not None:
             self._task.cancel()
             self.pieces.put_nowait(None)
@@ -167,14 +164,13 @@ class Exchange:
         self.end()
 
     def end(self) -> None:
-        """Nothing more comes."""
         if self.client is not None:
             self.client.ended.pop(self.leave, None)
         self._listener.forget(self)
 
 
 class Answer:
-    """`transport.Response` of an exchange, which one that is whole does without."""
+    """`transport.Response` of an exchange; a whole answer does without one."""
 
     def __init__(
         self, exchange: Exchange | None, status: int, headers: Mapping[str, str], content: bytes = b""
@@ -209,7 +205,7 @@ class Answer:
 
 
 class NetworkTransport:
-    """Sends a client's requests to whoever listens on a port, as `peer`."""
+    """Sends a client's requests to the listener of a port, as `peer`."""
 
     def __init__(self, network: Network, port: int, peer: Peer | None, max_requests: int) -> None:
         self._network = network
@@ -261,8 +257,8 @@ class NetworkTransport:
 class APIListener:
     """`apiserver.machine.Listener` on a port of the network.
 
-    Components' requests are calls. Whoever connects to the port speaks HTTP, over TLS, as with a process:
-    clients that are not kubeskew's, and connections that are upgraded.
+    Components' requests are calls. Clients that connect to the port speak HTTP, over TLS, as with a process:
+    these are clients that are not kubeskew's, and connections that are upgraded.
     """
 
     def __init__(self, network: Network, handler: Handler, clock: Clock) -> None:
@@ -293,13 +289,11 @@ class APIListener:
         await self._connections.share(options)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Runs an answer in the server's process."""
         if self.process is not None:
             return self.process.spawn(work)
         return asyncio.get_running_loop().create_task(work)
 
     async def answer(self, exchange: Exchange, request: ServerRequest, *, streams: bool) -> None:
-        """Answers one request, in the server's process."""
         response = await self._respond(exchange, request)
         if response is None:
             return
@@ -328,7 +322,7 @@ class APIListener:
     ) -> None:
         """Sends pieces as they come; none arrives before the one in front of it.
 
-        What is under way arrives though the server has ended: it is the client that waits for it.
+        Pieces that are under way arrive though the server has ended.
         """
         loop, due = asyncio.get_running_loop(), 0.0
         pieces = exchange.pieces = asyncio.Queue()
@@ -350,7 +344,7 @@ class APIListener:
             send(aiohttp.ClientPayloadError(str(error)))
 
     async def _respond(self, exchange: Exchange, request: ServerRequest) -> Response | None:
-        """Returns the response; None if the connection ends without one."""
+        """None if the connection ends without a response."""
         try:
             return await self._handler(request)
         except ConnectionError:
@@ -358,7 +352,6 @@ class APIListener:
             return None
 
     def forget(self, exchange: Exchange) -> None:
-        """Does without an exchange that has ended."""
         self.exchanges.pop(exchange, None)
         if self._closing and not self.exchanges:
             self._empty.set()
@@ -406,7 +399,7 @@ class _NoClient:
 
 
 async def _refused(request: ServerRequest, upgrade: Upgrade) -> Response:
-    """Returns the answer in the place of an upgrade, which lets go of its backend."""
+    """An upgrade is refused, and its backend is closed."""
     with contextlib.suppress(ConnectionError):
         await upgrade.talk(_NoClient())
     message = "a call carries no upgrade: connect to the server's port"
@@ -419,7 +412,6 @@ def _settle(exchange: Exchange, answer: Answer) -> None:
 
 
 def dial_in(network: Network) -> Dial:
-    """Returns what dials servers of a network by their kubeconfigs."""
     peers: dict[bytes, Peer | None] = {}
 
     def dial(config: Kubeconfig, max_requests: int) -> Transport:
@@ -474,7 +466,7 @@ class ProbeTransport:
 
 
 async def _until_gone(process: Process, work: Coroutine[Any, Any, tuple[int, str]]) -> tuple[int, str]:
-    """Returns what `work` of a process returns. Raises ConnectionResetError if the process ends before."""
+    """Raises ConnectionResetError if the process ends before `work`."""
     found: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
 
     def gone() -> None:

@@ -1,7 +1,8 @@
 """Processes that are tasks of one event loop: started with the arguments of real ones, and killed for good.
 
-All that a process does runs in its own context. Of a process that has been killed nothing runs any more. A
-supervisor starts those again that faults have killed, as an init system or a kubelet with static pods would.
+Everything in a process runs in its own context. Nothing runs any more in a process that has been killed. A
+supervisor starts processes again that faults have killed, as an init system or a kubelet with static pods
+would.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from kubeskew.scheduler.cli import scheduler
 
 
 class Supervisor:
-    """Starts again what the faults kill that it was given; what any other fault kills stays down."""
+    """Starts processes again that its faults have killed; those of other faults stay down."""
 
     def __init__(self) -> None:
         self._seconds: Mapping[str, float | None] = {}
@@ -39,15 +40,15 @@ class Supervisor:
         self._killed = 0
 
     def start_again(self, seconds: Mapping[str, float | None]) -> None:
-        """Has it start what these faults kill after so many seconds. None: when all is healed."""
+        """Seconds by fault until its victims are started again. None: when all is healed."""
         self._seconds = seconds
 
     def takes(self, fault: str) -> bool:
-        """Decides whether it starts again what a fault kills."""
+        """Victims of the fault are started again."""
         return fault in self._seconds
 
     def killed(self, fault: str, start: Callable[[], object]) -> None:
-        """Hears that a fault it knows has killed something, which `start` starts again."""
+        """A fault of the supervisor's has killed a process, which `start` starts again."""
         self._killed += 1
         number, seconds = self._killed, self._seconds[fault]
         self._down[number] = start
@@ -61,7 +62,6 @@ class Supervisor:
             start()
 
     def start_all(self) -> None:
-        """Starts at once all that is still down."""
         for number in [*self._down]:
             self._start(number)
 
@@ -82,7 +82,7 @@ CURRENT: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("proc
 
 
 class Process:
-    """One start of a component. Whoever wants to hear of its end adds a function to `ended`."""
+    """One start of a component. Functions in `ended` are called when it ends."""
 
     def __init__(self, pid: int, name: str, log: Path, arguments: Sequence[str] = ()) -> None:
         self.pid = pid
@@ -90,9 +90,9 @@ class Process:
         self.arguments = arguments
         self.alive = True
         self.returns = False  # it is dead, and will be started again under its pid
-        self.stopping = False  # it is being stopped: whatever ends it, nobody starts it again
+        self.stopping = False  # it is being stopped: nobody starts it again
         self.log = log
-        self.level = logging.INFO  # what it logs is at least that
+        self.level = logging.INFO  # the lowest level that it logs
         self.seconds = 0.0  # of CPU, where the loop measures it
         self.handlers: dict[int, Handler] = {}
         self.tasks: WeakValueDictionary[int, asyncio.Task[Any]] = WeakValueDictionary()  # by their numbers
@@ -102,14 +102,14 @@ class Process:
         self.context.run(CURRENT.set, self)
 
     def log_at(self, level: int) -> None:
-        """Has it log from a level on. Loggers, which all share, let through what any of them wants."""
+        """Sets the lowest level that it logs. Loggers, which all share, let through what any of them
+        wants."""
         self.level = level
         name_levels()
         root = logging.getLogger()
         root.setLevel(min(root.level, level))
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str | None = None) -> "asyncio.Task[Any]":
-        """Runs a coroutine as a task of the process."""
         return asyncio.get_running_loop().create_task(work, name=name, context=self.context)
 
     def send(self, number: int) -> None:
@@ -124,18 +124,18 @@ class Process:
             self.end()
 
     def end(self) -> None:
-        """Ends the process: none of its callbacks runs any more."""
+        """None of its callbacks runs any more."""
         if not self.alive:
             return
         self.alive = False
         # Their objects are kept: one that is collected runs its `finally` blocks.
         self._kept = [*self.tasks.values()]
         ended, self.ended = self.ended, {}
-        for tell in ended:
-            tell()
+        for callback in ended:
+            callback()
 
     def forget(self) -> None:
-        """Lets go of what it has, when nothing runs any more."""
+        """Drops references, when nothing runs any more."""
         for task in self.tasks.values():
             if task.cancelled():  # has its exception, and with it all frames that were left by that
                 with contextlib.suppress(asyncio.CancelledError):
@@ -146,7 +146,7 @@ class Process:
 
 
 class ProcessLogs(logging.Handler):
-    """Writes what a process logs to its file; `others` get what is logged outside of processes."""
+    """Writes log lines of a process to its file; `others` get lines from outside of processes."""
 
     def __init__(self, others: Sequence[logging.Handler] = ()) -> None:
         super().__init__()
@@ -165,7 +165,6 @@ class ProcessLogs(logging.Handler):
 
 
 def write_log(process: Process, text: str) -> None:
-    """Appends to the log of a process."""
     with process.log.open("a") as file:
         file.write(f"{text}\n")
 
@@ -173,7 +172,7 @@ def write_log(process: Process, text: str) -> None:
 class SimulatedProcesses:
     """`cluster.processes.Processes` in this event loop. `machine_of` gives each process its machine.
 
-    A pid stands for what is supervised: of a process that the supervisor will start again, it lives on.
+    A pid counts as alive while the supervisor is going to start its process again.
     """
 
     def __init__(self, machine_of: Callable[[Process], object]) -> None:
@@ -181,7 +180,7 @@ class SimulatedProcesses:
         self.supervisor = Supervisor()
         self._processes: dict[int, Process] = {}
         self.started: list[Process] = []  # all that ever were
-        self._left_down: dict[int, Process] = {}  # that faults have killed which nobody heals
+        self._left_down: dict[int, Process] = {}  # killed by faults that nobody heals
 
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
         """Does nothing: all modules are there."""
@@ -210,13 +209,13 @@ class SimulatedProcesses:
             raise ClusterError(f"{process.name} cannot start: {error.format_message()}") from error
 
     def running(self, pid: int) -> Process | None:
-        """Returns the process of a pid if it runs."""
+        """None if no process of the pid runs."""
         process = self._processes.get(pid)
         return process if process is not None and process.alive else None
 
     def kill(self, process: Process, fault: str) -> None:
-        """Ends a process because of a fault; the supervisor starts it again if that is its concern, and the
-        process was not being stopped."""
+        """Ends a process because of a fault; the supervisor starts it again if the fault is one of its own,
+        and the process was not being stopped."""
         process.end()
         if process.stopping:
             return
@@ -227,13 +226,13 @@ class SimulatedProcesses:
             self._left_down[process.pid] = process
 
     def take_left_down(self, pids: Collection[int]) -> list[Process]:
-        """Returns, once, what faults have killed that are not the supervisor's concern, as far as these pids
-        are still those of components: none that has been started again as another process."""
+        """Victims of faults that are not the supervisor's, once, if their pids are still those of components:
+        none that has been started again as another process."""
         left, self._left_down = self._left_down, {}
         return [former for pid, former in left.items() if pid in pids]
 
     def start_again(self, former: Process) -> None:
-        """Starts a process that has ended. Raises ClusterError if it does not start."""
+        """Raises ClusterError if the process does not start."""
         self._launch(Process(former.pid, former.name, former.log, former.arguments))
 
     def _again(self, former: Process) -> None:

@@ -39,22 +39,22 @@ class MakesClusters(Protocol):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Says what to do with a test that is a coroutine, where no plugin runs one."""
+    """Fails a test that is a coroutine where no plugin runs one, with advice."""
     try:
         return (yield)
     except pytest.fail.Exception as failure:
         used = next((name for name in _ADVICE if name in pyfuncitem.fixturenames), "")
         if not used or "async def" not in str(failure) or not inspect.iscoroutinefunction(pyfuncitem.obj):
             raise
-        told = f"{used}: this test is a coroutine, which no plugin of pytest here runs: {_ADVICE[used]}"
-        raise pytest.fail.Exception(f"{told}; or install pytest-asyncio", pytrace=False) from None
+        message = f"{used}: this test is a coroutine, which no plugin of pytest here runs: {_ADVICE[used]}"
+        raise pytest.fail.Exception(f"{message}; or install pytest-asyncio", pytrace=False) from None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shows what a cluster refuses at the test's own lines: the message is all that there is to know."""
+    """A refusal of the cluster is shown at the test's own lines: the message is sufficient."""
     if call.excinfo is not None and _CLUSTER in getattr(item, "fixturenames", ()):
         from kubeskew.apimachinery.errors import StatusError
         from kubeskew.cluster.failures import ClusterError, UserError
@@ -67,7 +67,7 @@ def pytest_runtest_makereport(
 
 
 def _theirs(traceback: TracebackType | None) -> TracebackType | None:
-    """Returns a traceback without the frames of kubeskew and of asyncio."""
+    """Leaves out the frames of kubeskew and of asyncio."""
     if traceback is None:
         return None
     rest, frame = _theirs(traceback.tb_next), traceback.tb_frame

@@ -1,7 +1,7 @@
 """Runs of cells in simulations: one cell, or the cells of a matrix, those with the same cluster together.
 
-A cluster that several cells have is started once. A trace notes what a run does, and where another run
-differs. The garbage collector is spared what was there before a simulation.
+A cluster that several cells have is started once. A trace records the callbacks of a run, and where another
+run differs. Objects from before a simulation are exempt from garbage collection.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from kubeskew.conformance.controls import LocalControl
 from kubeskew.conformance.dealing.cells import deal_cells
 from kubeskew.conformance.dealing.forked import ForkedPool, HerePool
 from kubeskew.conformance.dealing.frozen_objects import frozen
-from kubeskew.conformance.dealing.workers import Hear, Pool
+from kubeskew.conformance.dealing.workers import OnCellMoment, Pool
 from kubeskew.conformance.matrix import with_same_cluster
 from kubeskew.conformance.matrix_runs import Audience
 from kubeskew.conformance.results import CellResult
-from kubeskew.conformance.runner import RUN, Moment, Tell, noting, run_cell
+from kubeskew.conformance.runner import RUN, Moment, OnMoment, progress_of, run_cell
 from kubeskew.conformance.scenario import Cell
 from kubeskew.simulation.faults.control import FaultyControl
 from kubeskew.simulation.faults.operations import under_faults
@@ -47,11 +47,11 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - files of a simulation need no disk
 
 @contextmanager
 def collecting_in_turns() -> Iterator[None]:
-    """Leaves the collection of garbage to the loop, which does it after so many callbacks.
+    """Leaves the collection of garbage to the loop, which does it after a fixed number of callbacks.
 
-    An asynchronous generator that is collected is closed by a task. So when garbage is collected decides what
-    runs when, and it must not depend on what else the interpreter has done. What the simulation has left is
-    collected when it has ended, so that the next one hears nothing of it.
+    An asynchronous generator that is collected is closed by a task. So the time of a collection decides the
+    order of tasks, and it must not depend on earlier work of the interpreter. Garbage of the simulation is
+    collected when it has ended, so that it does not affect the next one.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -67,7 +67,7 @@ def collecting_in_turns() -> Iterator[None]:
 
 
 class Trace:
-    """Notes every callback: its virtual time, its process, its code. Against an earlier trace it compares as
+    """Records every callback: its virtual time, its process, its code. With an earlier trace it compares as
     it goes, and keeps the first difference."""
 
     def __init__(self, before: "Trace | None" = None) -> None:
@@ -76,7 +76,6 @@ class Trace:
         self._before: Sequence[str] | None = before.steps if before is not None else None
 
     def note(self, time: float, process: Process | None, handle: Any) -> None:
-        """Notes a callback that is about to run."""
         who = process.name if process is not None else "the scenario"
         number = len(self.steps)
         step = f"{time:.6f} s, {who}: {_code(handle._callback)}"  # noqa: SLF001 - it has no other name
@@ -90,7 +89,7 @@ class Trace:
 
 
 def _code(callback: Any) -> str:
-    """Returns the name of a callback; of a task's step, that of its coroutine and its own."""
+    """A task's step has the names of its coroutine and its own."""
     task: Any = getattr(callback, "__self__", None)
     if not hasattr(task, "get_coro"):
         return str(getattr(callback, "__qualname__", type(callback).__name__))
@@ -102,7 +101,7 @@ def _code(callback: Any) -> str:
 
 @dataclass(slots=True)
 class Simulated:
-    """The result of one simulation: the cell's own, and what identifies the run."""
+    """The result of one simulation, and the identity of the run."""
 
     result: CellResult
     seed: int
@@ -111,29 +110,29 @@ class Simulated:
     requests: int
     failures: list[str] = field(default_factory=list)  # of tasks that nobody awaited
     seconds: dict[str, float] = field(default_factory=dict)  # of CPU, by component
-    played: Played | None = None  # what came of the plan, if there was one
+    played: Played | None = None  # results of the plan, if there was one
 
 
 class Course(Protocol):
-    """Decides what a simulation does when its cluster has started, and hears how it has ended.
+    """Decides how a simulation goes on when its cluster has started, and receives its result.
 
     A process that is forked then has a course of its own.
     """
 
     def part(self, cell: Cell) -> Cell:
-        """Returns the cell whose steps are run."""
+        """The steps of this cell are run."""
         ...
 
     def finish(self, simulated: Simulated) -> None:
-        """Hears what came of it. Does not return in a process that has nothing else to do."""
+        """Receives the result. Does not return in a process that has nothing else to do."""
         ...
 
 
 @dataclass(slots=True)
 class FaultyRun:
     """A run with faults: its plan, the seed of all that is drawn when the cluster has started, and how many
-    of the scenario's first steps are run, if not all. It is broken off, with BrokenOffError, when `over` says
-    so."""
+    of the scenario's first steps are run, if not all. It is broken off, with BrokenOffError, when `over`
+    returns True."""
 
     plan: Plan
     seed: int
@@ -145,22 +144,22 @@ class FaultyCourse(Course, Protocol):
     """A course with faults."""
 
     def choose(self) -> FaultyRun:
-        """Returns the run that goes on, when the cluster has started."""
+        """The cluster has started when this is called."""
         ...
 
 
 class _Alone:
-    """The course of a simulation in which one cell is run without faults."""
+    """One cell is run without faults."""
 
     def part(self, cell: Cell) -> Cell:
         return cell
 
     def finish(self, simulated: Simulated) -> None:
-        """Does nothing: who has begun gets it."""
+        """Does nothing: the caller has the result."""
 
 
 class _AloneWithFaults(_Alone):
-    """The course of a simulation in which one plan is played."""
+    """One plan is played."""
 
     def __init__(self, run: FaultyRun) -> None:
         self._run = run
@@ -173,44 +172,47 @@ class _AloneWithFaults(_Alone):
 
 
 def with_steps(cell: Cell, steps: int | None) -> Cell:
-    """Returns the cell with so many of its first steps only."""
     if steps is None:
         return cell
     return replace(cell, scenario=replace(cell.scenario, parts=tuple(cell.steps()[:steps])))
 
 
 def simulate(
-    cell: Cell, seed: int, tell: Tell, *, measures: bool = False, trace: Trace | None = None
+    cell: Cell, seed: int, on_moment: OnMoment, *, measures: bool = False, trace: Trace | None = None
 ) -> Simulated:
-    """Runs a cell on a cluster of its own, and returns when it has ended. `trace` hears of all that is
-    done."""
+    """The cell has a cluster of its own. `trace` records all callbacks."""
     with collecting_in_turns():
-        return _simulate(cell, seed, tell, _Alone(), None, trace=trace, measures=measures)
+        return _simulate(cell, seed, on_moment, _Alone(), None, trace=trace, measures=measures)
 
 
-def simulate_with_faults(cell: Cell, run: FaultyRun, tell: Tell, *, trace: Trace | None = None) -> Simulated:
-    """Runs a cell on a cluster of its own; the faults of a plan, be it an empty one, are played and healed,
-    and the run is judged by the invariants."""
-    return simulate_faulty_course(cell, _AloneWithFaults(run), tell, trace=trace)
+def simulate_with_faults(
+    cell: Cell, run: FaultyRun, on_moment: OnMoment, *, trace: Trace | None = None
+) -> Simulated:
+    """The cell has a cluster of its own; the faults of a plan, be it an empty one, are played and healed, and
+    the run is judged by the invariants."""
+    return simulate_faulty_course(cell, _AloneWithFaults(run), on_moment, trace=trace)
 
 
 def simulate_faulty_course(
-    cell: Cell, course: FaultyCourse, tell: Tell = lambda _: None, *, trace: Trace | None = None
+    cell: Cell, course: FaultyCourse, on_moment: OnMoment = lambda _: None, *, trace: Trace | None = None
 ) -> Simulated:
-    """Starts the cluster of a cell, the same one for all plans and seeds, and goes on as the course says."""
+    """The cluster of a cell starts, the same way for all plans and seeds, and the course decides how it goes
+    on."""
     with collecting_in_turns():
-        return _simulate(cell, _BEGINNING_SEED, tell, course, course.choose, trace=trace)
+        return _simulate(cell, _BEGINNING_SEED, on_moment, course, course.choose, trace=trace)
 
 
-def simulate_alike(cells: Sequence[Cell], seed: int, hear: Callable[[Cell, Moment], None]) -> list[Simulated]:
-    """Runs cells with the same cluster, which is started once. Each does and writes what it does alone.
+def simulate_alike(
+    cells: Sequence[Cell], seed: int, on_moment: Callable[[Cell, Moment], None]
+) -> list[Simulated]:
+    """Runs cells with the same cluster, which is started once. Each writes the same as alone.
 
     Raises BranchError if one has not come to its end.
     """
     branches: Branches[Simulated] = Branches(cells, new_directory)
     with collecting_in_turns():
         try:
-            last = _simulate(cells[0], seed, lambda moment: hear(branches.cell, moment), branches, None)
+            last = _simulate(cells[0], seed, lambda moment: on_moment(branches.cell, moment), branches, None)
         except BaseException:
             branches.forks.fail()
             raise
@@ -220,7 +222,7 @@ def simulate_alike(cells: Sequence[Cell], seed: int, hear: Callable[[Cell, Momen
 def _simulate(
     cell: Cell,
     seed: int,
-    tell: Tell,
+    on_moment: OnMoment,
     course: Course,
     choose: Callable[[], FaultyRun] | None,
     *,
@@ -233,14 +235,14 @@ def _simulate(
         loop.observe = lambda handle: trace.note(loop.time(), process_of(handle), handle)
     servers = int((cell.cluster() or {}).get("ha", 1))
     with process_logs(), running_site(loop, seed, servers) as (site, platform):
-        control, run, faulty = LocalControl(STATE, platform, noting(tell)), RUN, None
+        control, run, faulty = LocalControl(STATE, platform, progress_of(on_moment)), RUN, None
         if choose is not None:
             control = faulty = FaultyControl(
-                STATE, platform, noting(tell), _chosen(choose, site, loop), site, loop
+                STATE, platform, progress_of(on_moment), _chosen(choose, site, loop), site, loop
             )
             run = under_faults(RUN, faulty, cell.expected_failures())
         is_recorded = _is_compared if faulty is None else _never
-        work = run_cell(cell, control, site.clock, tell, run, course.part, is_recorded)
+        work = run_cell(cell, control, site.clock, on_moment, run, course.part, is_recorded)
         result = loop.run_until_complete(work)
         result.seed, result.log_hash = site.streams.seed, digest(*site.storage.all())
         simulated = Simulated(
@@ -253,7 +255,7 @@ def _simulate(
 
 
 def _chosen(choose: Callable[[], FaultyRun], site: Site, loop: SimulatedLoop) -> Callable[[], Plan]:
-    """Returns what gives the plan of the run that is chosen, and has all go on as that says."""
+    """The chosen run's seed counts from then on."""
 
     def plan() -> Plan:
         run = choose()
@@ -266,7 +268,7 @@ def _chosen(choose: Callable[[], FaultyRun], site: Site, loop: SimulatedLoop) ->
 
 @contextmanager
 def running_site(loop: SimulatedLoop, seed: int, servers: int = 1) -> Iterator[tuple[Site, Platform]]:
-    """Gives what clusters of so many API servers run on in a loop, and ends the loop.
+    """The site and platform are for clusters of `servers` API servers; the loop ends with them.
 
     The working directory is another until then.
     """
@@ -294,7 +296,7 @@ def running_site(loop: SimulatedLoop, seed: int, servers: int = 1) -> Iterator[t
 
 
 def _is_compared(cell: Cell) -> bool:
-    """Decides whether a cell's record is held against another's. Its log's hash does not need one."""
+    """Records are needed for comparisons only: the log's hash does not need one."""
     return bool(cell.scenario.baseline)
 
 
@@ -303,7 +305,7 @@ def _never(_cell: Cell) -> bool:
 
 
 def _seconds(site: Site) -> dict[str, float]:
-    """Returns the seconds of CPU that components took, if they were measured."""
+    """Seconds of CPU by component, empty if they were not measured."""
     seconds: dict[str, float] = {}
     for process in site.processes.started:
         seconds[process.name] = seconds.get(process.name, 0.0) + process.seconds
@@ -311,7 +313,7 @@ def _seconds(site: Site) -> dict[str, float]:
 
 
 def digest(*logs: MemoryRecords) -> str:
-    """Returns the hash of all that was written and of the time lines, to the byte."""
+    """Hashes all writes and the time lines, to the byte."""
     found = hashlib.sha256()
     for records in logs:
         for event in records.events:  # the value before it is an earlier one's
@@ -324,7 +326,7 @@ def digest(*logs: MemoryRecords) -> str:
 
 
 def _runtime_dirs() -> Callable[[], str]:
-    """Returns what makes a directory for the sockets of each cluster, with the shortest names there are."""
+    """Each cluster's sockets get a directory, with the shortest names there are."""
     made: list[str] = []
 
     def make() -> str:
@@ -342,7 +344,7 @@ def new_directory() -> str:
 
 @contextmanager
 def _own_directory() -> Iterator[None]:
-    """Makes an empty directory the working one, so that the paths of all simulations are alike."""
+    """An empty directory is the working one, so that the paths of all simulations are alike."""
     before = Path.cwd()
     made = new_directory()
     os.chdir(made)
@@ -355,7 +357,7 @@ def _own_directory() -> Iterator[None]:
 
 @contextmanager
 def process_logs(*others: logging.Handler) -> Iterator[None]:
-    """Has each process log to its own file; `others` get what is logged outside of them."""
+    """Each process logs to its own file; `others` get lines from outside of processes."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers
     root.handlers, root.level = [ProcessLogs(others)], logging.INFO
@@ -371,22 +373,21 @@ class SimulatedCells:
 
     seed: int
 
-    def __call__(self, job: Sequence[Cell], hear: Hear) -> list[CellResult]:
-        """Returns the results of the cells."""
-        alike = simulate_alike(job, self.seed, lambda cell, moment: hear(cell.name, moment))
+    def __call__(self, job: Sequence[Cell], on_moment: OnCellMoment) -> list[CellResult]:
+        alike = simulate_alike(job, self.seed, lambda cell, moment: on_moment(cell.name, moment))
         return [simulated.result for simulated in alike]
 
 
 def processes_of_machine(jobs: int) -> Pool:
-    """Returns what runs so many simulations at a time; one alone in this process."""
+    """One job runs in this process."""
     return ForkedPool(jobs) if jobs > 1 else HerePool()
 
 
 def simulate_cells(
     cells: Sequence[Cell], seed: int, audience: Audience, pool: Pool, done: list[CellResult]
 ) -> list[CellResult]:
-    """Runs cells by the workers of a pool; results in the cells' order. Those that are ready are in `done`,
-    too, if the run is interrupted."""
+    """Workers of a pool run the cells; results come in the cells' order. If the run is interrupted, `done`
+    has the results so far."""
     found = deal_cells(with_same_cluster(cells), pool, SimulatedCells(seed), audience, done)
     by_name = {result.name: result for result in found}
     return [by_name[cell.name] for cell in cells]

@@ -3,8 +3,8 @@
     cluster = SimulatedCluster(seed=7, version="1.35")
     cluster.run(story(cluster))
 
-What runs in there has the cluster's virtual time and its event loop. Any client that is built on asyncio
-reaches the API server by the kubeconfig.
+Code in it has the cluster's virtual time and its event loop. Any client that is built on asyncio reaches the
+API server by the kubeconfig.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Work = Callable[[], Coroutine[Any, Any, object]]
 
 
 class NotRunningError(RuntimeError):
-    """The cluster was asked for something that there is only while it runs."""
+    """The cluster was asked for a property that there is only while it runs."""
 
 
 class UserProcess:
@@ -43,7 +43,6 @@ class UserProcess:
 
     @property
     def alive(self) -> bool:
-        """Returns whether it runs."""
         return self._task is not None and not self._task.done() and self._lives()
 
     def _lives(self) -> bool:
@@ -72,24 +71,23 @@ class UserProcess:
             await asyncio.wait([self._task])
 
     def check(self) -> None:
-        """Raises what it has ended with, if it was not killed or cancelled."""
+        """Raises the exception that it has ended with, if it was not killed or cancelled."""
         task = self._task
         if task is not None and self._lives() and task.done() and not task.cancelled():
             task.result()
 
     def log(self) -> str:
-        """Returns what it has logged."""
         file = Path(f"{self.name}.log")
         return file.read_text() if file.exists() else ""
 
 
 class SimulatedCluster:
-    """A cluster in one event loop. `run` starts it, runs a coroutine beside it, and ends it."""
+    """A cluster in one event loop. `run` starts it, runs a coroutine next to it, and ends it."""
 
     def __init__(self, seed: int = 0, **cluster: Any) -> None:
         """`cluster` has the keys of a cluster file: version, nodes, featureGates, ….
 
-        Raises ClusterError for what is not to be had.
+        Raises ClusterError for a cluster that cannot be.
         """
         self.seed = seed
         self._cluster = {"nodes": [{"name": "node-1"}], **cluster}
@@ -99,35 +97,35 @@ class SimulatedCluster:
         self._processes: list[UserProcess] = []
         self._ran = False
         self.log_hash = ""  # of all that was written, once it has run; the same seed gives the same
-        self.failures: Sequence[str] = ()  # exceptions that no task has heard of
+        self.failures: Sequence[str] = ()  # exceptions that no task has handled
 
     # -- what it is reached by
 
     @property
     def control(self) -> LocalControl:
-        """Returns what a scenario steers a cluster with."""
+        """Scenarios steer a cluster with this control."""
         if self._control is None:
             raise NotRunningError("there is a cluster only inside of run()")
         return self._control
 
     @property
     def kubeconfig(self) -> Path:
-        """Returns the administrator's kubeconfig; a path in the working directory of the simulation."""
+        """The administrator's kubeconfig lies in the working directory of the simulation."""
         return self.control.kubeconfig
 
     @property
     def url(self) -> str:
-        """Returns the address of the first API server."""
+        """The URL is that of the first API server."""
         return load_kubeconfig(self.kubeconfig).server
 
     @property
     def token(self) -> str:
-        """Returns the administrator's bearer token."""
+        """The administrator's bearer token."""
         return (self.kubeconfig.parent / "admin.token").read_text().strip()
 
     @property
     def client(self) -> APIClient:
-        """Returns a client as the administrator."""
+        """The client is the administrator's."""
         if self._client is None:
             raise NotRunningError("there is a client only inside of run()")
         return self._client
@@ -155,7 +153,7 @@ class SimulatedCluster:
         await self.control.kill(component)
 
     async def fault(self, **body: Any) -> str:
-        """Has something go wrong, as by the scenario operation `fault`; returns its id."""
+        """Injects a fault, as by the scenario operation `fault`; returns its id."""
         return await self.control.set_fault(body)
 
     async def clear_faults(self, name: str = "all") -> None:
@@ -163,7 +161,7 @@ class SimulatedCluster:
         await self.control.clear_faults(name)
 
     def start(self, name: str, work: Work) -> UserProcess:
-        """Runs `work()` as a process of its own, with a log of its own, beside the cluster's."""
+        """Runs `work()` as a process of its own, with a log of its own, next to the cluster's."""
         if self._control is None:
             raise NotRunningError("a process runs only inside of run()")
         if name in {process.name for process in self._processes}:
@@ -175,9 +173,9 @@ class SimulatedCluster:
     # -- running
 
     def run(self, story: Coroutine[Any, Any, T]) -> T:
-        """Starts the cluster, runs the coroutine to its end, ends all, and returns what it returned.
+        """Starts the cluster, runs the coroutine to its end, ends all, and returns its result.
 
-        Raises what the coroutine raises, or else what one of its processes ended with.
+        Raises the exception of the coroutine, or else that of one of its processes.
         """
         try:
             self._check_place()

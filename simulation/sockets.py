@@ -1,8 +1,9 @@
 """Plugins' sockets in memory: calls as messages between tasks, with a file for each socket.
 
-The file is a socket's without a socket behind it: whoever looks at directories finds what he expects, and a
-server that was killed leaves its file behind. A stream ends with its client, as with the connection; what a
-client that dies has asked for once is done, as a driver does it that does not look at its context meanwhile.
+The file is a socket's without a socket behind it: components that look at directories find what they expect,
+and a server that was killed leaves its file behind. A stream ends with its client, as with the connection; a
+unary call of a client that dies is completed, as a driver does it that does not look at its context
+meanwhile.
 """
 
 import asyncio
@@ -37,7 +38,6 @@ class MemorySockets:
         return MemoryService(self)
 
     def at(self, path: str) -> "MemoryService | None":
-        """Returns the server that listens at a path."""
         try:
             found = os.stat(path)  # noqa: PTH116 - at each connection: no Path objects
         except OSError:
@@ -45,13 +45,12 @@ class MemorySockets:
         server = self.listening.get((found.st_dev, found.st_ino))
         return server if server is not None and server.serving else None
 
-    def tell(self) -> None:
-        """Wakes whoever waits for a server to come or go."""
+    def notify(self) -> None:
+        """Wakes tasks that wait for a server to come or go."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def change(self) -> None:
-        """Returns when a server has come or gone."""
         await self._changed.wait()
 
 
@@ -85,7 +84,7 @@ class MemoryService:
 
     async def start(self) -> None:
         self.serving = True
-        self._sockets.tell()
+        self._sockets.notify()
 
     async def stop(self, grace: float | None) -> None:
         self.serving = False
@@ -100,13 +99,13 @@ class MemoryService:
         for call in [*self.calls]:
             if not call.done():
                 call.set_exception(RpcError(StatusCode.UNAVAILABLE, "error reading from server: EOF"))
-        self._sockets.tell()
+        self._sockets.notify()
 
     @contextmanager
     def calling(
         self, end: "asyncio.Future[Any]", work: Coroutine[Any, Any, None], client: Process | None = None
     ) -> Iterator[None]:
-        """Runs a call in the server's process. It is cancelled when the caller leaves; of a `client`, also
+        """The call runs in the server's process. It is cancelled when the caller leaves; of a `client`, also
         when its process ends."""
         spawn = asyncio.get_running_loop().create_task if self._process is None else self._process.spawn
         task = spawn(work)
@@ -136,7 +135,7 @@ class MemoryChannel:
         self._server: MemoryService | None = None  # to which it is connected
 
     def _connected(self) -> MemoryService | None:
-        """Returns the server; a connection outlives the file of its socket."""
+        """A connection outlives the file of its socket."""
         if self._server is None or not self._server.serving:
             self._server = self._sockets.at(self._path)
         return self._server
@@ -193,7 +192,7 @@ class MemoryChannel:
 
     async def close(self) -> None:
         self._closed = True
-        self._sockets.tell()
+        self._sockets.notify()
 
 
 async def _answer(answer: Answer, request: bytes, found: "asyncio.Future[bytes]") -> None:

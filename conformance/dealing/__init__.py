@@ -1,1 +1,1 @@
-"""Deals the cells of a run out, and brings together what came of them."""
+"""Distributes the cells of a run to workers, and collects the results."""

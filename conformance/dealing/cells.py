@@ -1,4 +1,4 @@
-"""Gives cells to workers, in groups that stay together, and gathers what came of them.
+"""Gives cells to workers, in groups that stay together, and collects their results.
 
 A process runs its cells on clusters of its own, of this machine. A worker on another machine also needs the
 files that cells read while they run.
@@ -18,14 +18,14 @@ from kubeskew.cluster.platform import Platform
 from kubeskew.cluster.processes import ExecutedProcesses, Processes
 from kubeskew.conformance.chainsaw import expression, named_files
 from kubeskew.conformance.controls import LocalControl
-from kubeskew.conformance.dealing.workers import DiedError, Hear, LostError, Pool, Terms, Work
+from kubeskew.conformance.dealing.workers import DiedError, LostError, OnCellMoment, Pool, Terms, Work
 from kubeskew.conformance.matrix_runs import Audience, compare, note_end
 from kubeskew.conformance.results import CellResult
 from kubeskew.conformance.resumption import digest_of
-from kubeskew.conformance.runner import Moment, noting, run_cell
+from kubeskew.conformance.runner import Moment, progress_of, run_cell
 from kubeskew.conformance.scenario import Cell, Scenario
 
-_PROGRAMS = ("script", "command")  # which run in the scenario's folder
+_PROGRAMS = ("script", "command")  # operations that run in the scenario's folder
 Group = Sequence[Cell]
 
 _POLL_SECONDS = 0.5
@@ -33,10 +33,10 @@ _TRIALS = 2  # of a group whose process ends by itself
 
 
 def files_of(cells: Sequence[Cell]) -> dict[str, str]:
-    """Returns the files that cells name, by absolute path, with the SHA-256 of each.
+    """SHA-256 by absolute path of the files that cells name.
 
-    Of those that run programs the scenario's own is one of them, for the folder that it is in. A name that an
-    expression gives is known only when it is read.
+    The scenario's own file is among them if it runs programs, for the folder that it is in. A name that an
+    expression computes is known only when it is read.
     """
     scenarios = {cell.scenario.source: cell.scenario for cell in cells if cell.scenario.source}
     paths = {str(path.absolute()): path for each in scenarios.values() for path in _named(each)}
@@ -60,17 +60,17 @@ def deal_cells(
     audience: Audience,
     done: list[CellResult],
 ) -> list[CellResult]:
-    """Has workers of a pool run groups of cells; results in the order of the groups.
+    """Workers of a pool run groups of cells; results come in the order of the groups.
 
-    Those that are ready are in `done`, too, if the run is interrupted. A group whose process has ended by
-    itself is given to another, once; then, and where the work itself fails, its cells have the error.
+    If the run is interrupted, `done` has the results so far. A group whose process has ended by itself is
+    given to another worker, once; after that, and where the work itself fails, its cells have the error.
     """
     cells = {cell.name: cell for group in groups for cell in group}
     trials: dict[str, int] = {}  # by the first cell of a group
 
-    def hear(name: str, moment: Moment) -> None:
+    def on_moment(name: str, moment: Moment) -> None:
         if name in cells:
-            audience.hear(cells[name], moment)
+            audience.on_moment(cells[name], moment)
 
     def note(results: Sequence[CellResult]) -> None:
         for result in results:
@@ -80,8 +80,8 @@ def deal_cells(
 
     found: dict[str, CellResult] = {}
     terms = Terms(patience=float("inf"), jobs=1 << 31, label=_names)
-    waiting = sorted(groups, key=len, reverse=True)  # so that in the end nobody is left with a large one
-    with pool.workers(work, terms, hear, audience.say) as workers:
+    waiting = sorted(groups, key=len, reverse=True)  # a large group at the end would keep one worker alone
+    with pool.workers(work, terms, on_moment, audience.say) as workers:
         while waiting or workers.busy:
             while waiting and workers.free:
                 workers.give(waiting.pop(0))
@@ -107,13 +107,11 @@ def _names(group: Group) -> str:
 
 
 def _lost(cell: Cell, error: LostError) -> CellResult:
-    """Returns the result of a cell that was not run to its end."""
     why = str(error).strip().splitlines()[-1]
     return CellResult(cell.name, cell.scenario.name, cell.parameters, error=why)
 
 
 def local_control(progress: Callable[[str], None], processes: Processes, *, keep: bool) -> LocalControl:
-    """Returns what controls a new cluster of processes for a cell."""
     directory = Path(tempfile.mkdtemp(prefix="kubeskew-"))  # short, for the paths of sockets are limited
     return LocalControl(directory, Platform(SystemClock(), processes), progress, keep=keep)
 
@@ -125,29 +123,28 @@ class OnProcesses:
         self._runner: asyncio.Runner | None = None
         self._processes: Processes = ExecutedProcesses()
 
-    def __call__(self, job: Sequence[Cell], hear: Hear) -> list[CellResult]:
-        """Returns the results of the cells."""
+    def __call__(self, job: Sequence[Cell], on_moment: OnCellMoment) -> list[CellResult]:
         if self._runner is None:
             self._runner = asyncio.Runner()  # kept, with what forks components: both belong to this process
             if sys.platform == "linux":
                 self._processes = ForkedProcesses(often=True, dependent=True)
         try:
-            return self._runner.run(self._run(job, hear))
+            return self._runner.run(self._run(job, on_moment))
         except asyncio.CancelledError:
             sys.exit(128 + signal.SIGTERM)
 
-    async def _run(self, cells: Sequence[Cell], hear: Hear) -> list[CellResult]:
+    async def _run(self, cells: Sequence[Cell], on_moment: OnCellMoment) -> list[CellResult]:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if task is not None:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
         try:
-            return [await self._result(cell, hear) for cell in cells]
+            return [await self._result(cell, on_moment) for cell in cells]
         finally:
             loop.remove_signal_handler(signal.SIGTERM)
 
-    async def _result(self, cell: Cell, hear: Hear) -> CellResult:
-        def tell(moment: Moment) -> None:
-            hear(cell.name, moment)
+    async def _result(self, cell: Cell, on_moment: OnCellMoment) -> CellResult:
+        def report(moment: Moment) -> None:
+            on_moment(cell.name, moment)
 
-        control = local_control(noting(tell), self._processes, keep=False)
-        return await run_cell(cell, control, SystemClock(), tell)
+        control = local_control(progress_of(report), self._processes, keep=False)
+        return await run_cell(cell, control, SystemClock(), report)

@@ -19,7 +19,7 @@ from kubeskew.conformance.dealing.forked import ForkedWorkers
 from kubeskew.conformance.dealing.workers import Work
 from kubeskew.conformance.runner import Moment
 
-ENDED, TOLD = "ended", "told"  # kinds of messages to who started it
+ENDED, MOMENT = "ended", "moment"  # kinds of messages to who started it
 
 _IDLE_SECONDS = 600.0  # after which nobody is expected to come: whoever gave jobs may have been killed
 _POLL_SECONDS = 1.0
@@ -29,7 +29,7 @@ _READ = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The work that is to be done; patience and jobs are as of Terms."""
+    """Work to be done; `patience` and `jobs` are as of Terms."""
 
     work: Work[Any, Any]
     patience: float
@@ -37,17 +37,17 @@ class Order:
 
 
 def serve(connection: Connection) -> None:
-    """Does jobs until the connection is closed, or nobody has come for long."""
+    """Does jobs until the connection is closed, or no job has come for ten minutes."""
     count: int = connection.recv()
     order: Order = connection.recv()
     reading, writing = os.pipe()
 
-    def hear(cell: str, moment: Moment) -> None:
+    def on_moment(cell: str, moment: Moment) -> None:
         line = json.dumps([cell[:_LONGEST], moment.text[:_LONGEST], moment.step, moment.is_last])
         os.write(writing, line.encode() + b"\n")
 
     def work(job: tuple[int, Any]) -> Any:
-        return order.work(job[1], hear)
+        return order.work(job[1], on_moment)
 
     workers = ForkedWorkers(count, work, patience=order.patience, jobs=order.jobs)
     with workers, suppress(EOFError, BrokenPipeError, ConnectionError):
@@ -58,10 +58,10 @@ def _serve(connection: Connection, workers: ForkedWorkers[tuple[int, Any], Any],
     rest, idle = b"", deadline(_IDLE_SECONDS)
     while workers.busy or not idle():
         answers = [*workers.ended(_POLL_SECONDS, connection, reading)]
-        while wait([reading], 0):  # what jobs have told before they ended
+        while wait([reading], 0):  # reports of jobs from before their ends
             *lines, rest = (rest + os.read(reading, _READ)).split(b"\n")
             for line in lines:
-                connection.send((TOLD, 0, line))
+                connection.send((MOMENT, 0, line))
         for (number, _), answer in answers:
             connection.send((ENDED, number, answer))
             idle = deadline(_IDLE_SECONDS)
@@ -69,10 +69,9 @@ def _serve(connection: Connection, workers: ForkedWorkers[tuple[int, Any], Any],
             workers.give((connection.recv(), connection.recv()))  # its number, and the job
 
 
-def heard(line: bytes, hear: Callable[[str, Moment], None]) -> None:
-    """Tells what a line of a job says."""
+def report_line(line: bytes, on_moment: Callable[[str, Moment], None]) -> None:
     cell, text, step, is_last = json.loads(line)
-    hear(cell, Moment(text, step, is_last))
+    on_moment(cell, Moment(text, step, is_last))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Gives jobs to the workers of a Dask cluster, one for each of their threads.
 
-Dask carries jobs and answers, and says which workers there are. Which worker does a job is decided here, so
-that it is known what a worker took along that went away: those jobs are given to others.
+Dask carries jobs and answers, and lists the workers. This module decides which worker does a job, so that the
+jobs of a worker that went away are known: they are given to others.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from distributed import CancelledError, Client, Future, Security, wait
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.cluster.failures import EndedEarlyError, UserError
 from kubeskew.conformance.dealing import dask_worker
-from kubeskew.conformance.dealing.dask_jobs import Order, heard
-from kubeskew.conformance.dealing.workers import Hear, LostError, Terms, Work
+from kubeskew.conformance.dealing.dask_jobs import Order, report_line
+from kubeskew.conformance.dealing.workers import LostError, OnCellMoment, Terms, Work
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -35,16 +35,16 @@ _TRIALS = 3  # of a job, each by a worker that went away
 
 @dataclass(frozen=True, slots=True)
 class _Audience:
-    """Hears what cells do, and what happens to workers; `label` names a job to people."""
+    """Callbacks for moments of cells and for what happens to workers; `label` names a job to people."""
 
-    hear: Hear
+    on_moment: OnCellMoment
     say: Callable[[str], None]
     label: Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Preparing:
-    """Holds what each worker is told before its first job."""
+    """The order and the files that each worker gets before its first job."""
 
     order: bytes
     files: Mapping[str, str]
@@ -52,12 +52,12 @@ class _Preparing:
 
 @dataclass(slots=True)
 class _DaskWorker:
-    """A worker, as it was when it was met: at the same address there may be another later."""
+    """A worker at the time when it was met: at the same address there may be another later."""
 
     address: str
     threads: int
     takes: bool  # jobs, at present: not if its memory is short
-    jobs: list[int] = field(default_factory=list)  # that it has, by number
+    jobs: list[int] = field(default_factory=list)  # its jobs, by number
 
     @property
     def load(self) -> float:
@@ -66,7 +66,7 @@ class _DaskWorker:
 
 @dataclass(slots=True)
 class _Given(Generic[J]):
-    """A job that has not ended; no worker has it where there is no future."""
+    """A job that has not ended; without a future no worker has it."""
 
     job: J
     content: bytes
@@ -75,7 +75,7 @@ class _Given(Generic[J]):
 
 
 class DaskPool:
-    """A context that is connected to a Dask scheduler. `files` are those that work reads, with digests.
+    """A connection to a Dask scheduler, as a context. `files` are those that work reads, with digests.
 
     `tls` are arguments of Dask's Security, for what Dask is not configured to use.
     """
@@ -89,7 +89,7 @@ class DaskPool:
 
     def __enter__(self) -> Self:
         """Connects. Raises UserError if there is no scheduler, or if TLS with it cannot be."""
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it logs, we say in a line
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported in one line
         remedy = "start one with `dask scheduler`, or name its address as `tcp://HOST:8786`"
         if self._tls or self.address.startswith("tls:"):
             remedy = (
@@ -117,20 +117,19 @@ class DaskPool:
             self._client.close(timeout=CONNECT_SECONDS)
 
     def workers(
-        self, work: Work[J, R], terms: Terms, hear: Hear, say: Callable[[str], None]
+        self, work: Work[J, R], terms: Terms, on_moment: OnCellMoment, say: Callable[[str], None]
     ) -> "DaskWorkers[J, R]":
-        """Gives the workers of the cluster, prepared for this work."""
         if self._client is None:
             raise AssertionError("a pool is a context")
         self._runs += 1
         name = f"kubeskew-{self._client.id}-{self._runs}"
         order = pickle.dumps(Order(work, terms.patience, terms.jobs))
-        heard = _Audience(hear, say, terms.label)
-        return DaskWorkers(self._client, name, self.address, _Preparing(order, self._files), heard)
+        audience = _Audience(on_moment, say, terms.label)
+        return DaskWorkers(self._client, name, self.address, _Preparing(order, self._files), audience)
 
 
 class DaskWorkers(Generic[J, R]):
-    """A context with the workers of a Dask cluster: those that are there, and those that come.
+    """The workers of a Dask cluster, as a context: those that are there, and those that come later.
 
     Entering raises UserError if there are none, or if one has another kubeskew. Later `ended` raises
     EndedEarlyError if none is left.
@@ -155,7 +154,7 @@ class DaskWorkers(Generic[J, R]):
         self._alone: Callable[[], bool] | None = None  # since nobody was there
 
     def __enter__(self) -> Self:
-        self._client.subscribe_topic(self._name, self._told)
+        self._client.subscribe_topic(self._name, self._report)
         over = deadline(PATIENCE_SECONDS)
         while not self._dask_workers and not over():
             self._look()
@@ -182,12 +181,10 @@ class DaskWorkers(Generic[J, R]):
 
     @property
     def count(self) -> int:
-        """Returns how many jobs are done at a time."""
         return sum(worker.threads for worker in self._dask_workers.values())
 
     @property
     def free(self) -> bool:
-        """Returns whether another job could begin at once."""
         return len(self._given) < self.count
 
     @property
@@ -195,15 +192,14 @@ class DaskWorkers(Generic[J, R]):
         return bool(self._given)
 
     def give(self, job: J) -> None:
-        """Begins a job; there must be a free worker."""
         self._number += 1
         self._given[self._number] = _Given(job, pickle.dumps(job))
         self._place()
 
     def ended(self, seconds: float) -> Iterator[tuple[J, R | LostError]]:
-        """Yields the jobs that have ended, with what came of them; waits so long for the first.
+        """Waits at most `seconds` for the first job that has ended; each comes with its result.
 
-        Raises EndedEarlyError if no worker is left that could do those that have not.
+        Raises EndedEarlyError if no worker is left that could do the others.
         """
         futures = [given.future for given in self._given.values() if given.future is not None]
         if futures:
@@ -222,7 +218,6 @@ class DaskWorkers(Generic[J, R]):
         self._check_left()
 
     def _take(self, number: int) -> J:
-        """Forgets a job, and returns it."""
         for worker in self._dask_workers.values():
             if number in worker.jobs:
                 worker.jobs.remove(number)
@@ -232,7 +227,7 @@ class DaskWorkers(Generic[J, R]):
         return given.job
 
     def _answer(self, given: _Given[J]) -> R | LostError | None:
-        """Returns what came of a job; None if nothing did yet, or nothing ever will of this trial."""
+        """None as long as there is no result, or if there never will be one of this trial."""
         if given.future is None or given.future.status not in ("finished", "error"):
             return None
         try:
@@ -244,7 +239,7 @@ class DaskWorkers(Generic[J, R]):
         return answer
 
     def _place(self) -> None:
-        """Gives jobs that nobody has to workers that have fewer than threads."""
+        """Gives jobs that no worker has to workers that have fewer jobs than threads."""
         for number, given in self._given.items():
             if given.future is not None:
                 continue
@@ -266,7 +261,7 @@ class DaskWorkers(Generic[J, R]):
     # -- workers that come and go
 
     def _look(self) -> None:
-        """Meets new workers, and takes their jobs from those that have gone."""
+        """Adds new workers, and takes back the jobs of those that have gone."""
         self._check_scheduler()
         found = self._workers()
         for name in [name for name in self._dask_workers if name not in found]:
@@ -292,15 +287,15 @@ class DaskWorkers(Generic[J, R]):
                 if self._alone is not None or self._number:
                     self._say(f"the worker {worker.address} has come")
             elif not isinstance(answer, OSError):
-                told = answer if isinstance(answer, str) else f"{answer!r}: install kubeskew there, too"
-                self._left_out[worker.address] = told
+                reason = answer if isinstance(answer, str) else f"{answer!r}: install kubeskew there, too"
+                self._left_out[worker.address] = reason
                 if self._number:
-                    self._say(f"the worker {worker.address} is left out: {told}")
+                    self._say(f"the worker {worker.address} is left out: {reason}")
 
     def _workers(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
-        """Returns the workers that are there, by id, each with its address.
+        """Address and description of each worker by its id.
 
-        The scheduler is asked itself: what the client keeps of it is now and then without workers. Raises
+        The scheduler is asked itself: the client's copy is now and then without workers. Raises
         EndedEarlyError if it does not answer.
         """
         scheduler: Any = self._client.scheduler
@@ -312,7 +307,6 @@ class DaskWorkers(Generic[J, R]):
         return {worker["id"]: (address, worker) for address, worker in workers.items()}
 
     def _part_with(self, worker: _DaskWorker) -> None:
-        """Takes the jobs of a worker that has gone, so that others get them."""
         for number in worker.jobs:
             given = self._given[number]
             if given.future is not None:
@@ -326,7 +320,7 @@ class DaskWorkers(Generic[J, R]):
             raise EndedEarlyError(f"the scheduler at {self._address} does not answer any more")
 
     def _check_left(self) -> None:
-        """Raises EndedEarlyError if nobody has been there for long."""
+        """Raises EndedEarlyError if there has been no worker for 15 s."""
         if self._dask_workers:
             self._alone = None
             return
@@ -337,9 +331,7 @@ class DaskWorkers(Generic[J, R]):
             raise EndedEarlyError(f"no worker is left at {self._address}")
 
     def _pause(self) -> None:
-        """Lets some time pass in which workers may come."""
         self._client.sync(asyncio.sleep, _PAUSE_SECONDS)
 
-    def _told(self, event: tuple[float, str]) -> None:
-        """Hears what a job tells."""
-        heard(event[1].encode(), self._audience.hear)
+    def _report(self, event: tuple[float, str]) -> None:
+        report_line(event[1].encode(), self._audience.on_moment)

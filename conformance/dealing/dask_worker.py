@@ -1,7 +1,6 @@
-"""Runs in a Dask worker: says which kubeskew it has, and does jobs in a process beside it.
+"""Runs in a Dask worker: identifies its kubeskew, and does jobs in a process next to it.
 
-Cells run in a process that `dask_jobs.py` is, one for each worker and run; it ends with the worker, whatever
-ends that.
+Cells run in a process of `dask_jobs.py`, one for each worker and run; it ends with the worker.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _STOP_SECONDS = 10.0
 
 
 def build() -> str:
-    """Returns which kubeskew this is, and which Python: workers and their client must have the same."""
+    """Identifies kubeskew and Python: workers and their client must have the same."""
     digest = digest_of_package().hex()[:_SHOWN]
     return (
         f"kubeskew {version('kubeskew')} build {digest} on Python {sys.version_info[0]}.{sys.version_info[1]}"
@@ -36,14 +35,14 @@ def build() -> str:
 
 
 def digests(paths: Mapping[str, str]) -> dict[str, str]:
-    """Returns the SHA-256 of files; of those that are not there it is empty."""
+    """SHA-256 by path; empty for a file that is not there."""
     return {
         path: sha256(Path(path).read_bytes()).hexdigest() if Path(path).is_file() else "" for path in paths
     }
 
 
 async def begin(name: str, wanted: str, files: Mapping[str, str], order: bytes, dask_worker: Worker) -> str:
-    """Prepares a worker for the jobs of a run; returns what keeps it from doing any, or nothing."""
+    """Prepares a worker for the jobs of a run; the text is why it cannot do any, or empty."""
     if (mine := build()) != wanted:
         return f"it has {mine}, this is {wanted}: install the same one there"
     for path, digest in digests(files).items():
@@ -61,21 +60,19 @@ async def begin(name: str, wanted: str, files: Mapping[str, str], order: bytes, 
 
 
 async def perform(name: str, number: int, job: bytes) -> Any:
-    """Does a job at a worker that was prepared, and returns what came of it."""
     plugin = get_worker().plugins.get(name)
     if not isinstance(plugin, JobProcessPlugin):
-        return DiedError("its worker was started anew")
+        return DiedError("its worker was started again")
     return await plugin.process.perform(number, job)
 
 
 async def end(name: str, dask_worker: Worker) -> None:
-    """Ends what was prepared for a run."""
     if name in dask_worker.plugins:
         await dask_worker.plugin_remove(name=name)
 
 
 class JobProcessPlugin(WorkerPlugin):
-    """Has a process for jobs for as long as the run, or the worker, lasts."""
+    """Keeps a process for jobs for as long as the run, or the worker, lasts."""
 
     def __init__(self, process: "JobProcess") -> None:
         self.process = process
@@ -85,20 +82,20 @@ class JobProcessPlugin(WorkerPlugin):
 
 
 class JobProcess:
-    """A process that does jobs beside a worker, so many at a time; `tell` hears what they do.
+    """A process next to a worker that does up to `count` jobs at a time.
 
-    It is started at the first job, and at the next one when it has ended.
+    It is started at the first job, and again at the next job after it has ended.
     """
 
-    def __init__(self, order: bytes, count: int, tell: Callable[[bytes], None]) -> None:
-        self._order, self._count, self._tell = order, count, tell
+    def __init__(self, order: bytes, count: int, report: Callable[[bytes], None]) -> None:
+        self._order, self._count, self._report = order, count, report
         self._process: asyncio.subprocess.Process | None = None
         self._connection: Connection | None = None
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._sending = asyncio.Lock()
 
     async def perform(self, number: int, job: bytes) -> Any:
-        """Returns what came of a job, which is pickled for the process: here nobody looks into it."""
+        """The result stays pickled: only the client reads it."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         async with self._sending:
             if self._connection is None:
@@ -118,17 +115,16 @@ class JobProcess:
                 start_new_session=True,  # Ctrl-C is for the worker, with which it ends
             )
         self._connection = Connection(ours.detach())
-        asyncio.get_running_loop().add_reader(self._connection.fileno(), self._hear)
+        asyncio.get_running_loop().add_reader(self._connection.fileno(), self._receive)
 
     async def _send(self, *messages: bytes) -> None:
-        """Sends messages while others are read; a process that has ended is noticed by who reads."""
+        """Sends messages while others are read; the reader notices a process that has ended."""
         for message in messages:
             if self._connection is not None:
                 with suppress(OSError):
                     await asyncio.to_thread(self._connection.send_bytes, message)
 
-    def _hear(self) -> None:
-        """Takes a message of the process."""
+    def _receive(self) -> None:
         if self._connection is None:
             return
         try:
@@ -141,14 +137,14 @@ class JobProcess:
             if not answer.done():
                 answer.set_result(content)
         else:
-            self._tell(content)
+            self._report(content)
 
     def _lose(self) -> None:
-        """Notes that the process has ended: jobs that it had are lost, the next one starts another."""
+        """Jobs of a process that has ended are lost; the next job starts another one."""
         self._disconnect()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_result(DiedError("the process beside its worker ended by itself"))
+                answer.set_result(DiedError("its worker's process for jobs ended by itself"))
         self._waiting.clear()
 
     def _disconnect(self) -> None:
@@ -158,7 +154,7 @@ class JobProcess:
             self._connection = None
 
     async def close(self) -> None:
-        """Ends the process and waits for it; jobs that it has are lost."""
+        """Ends the process and waits for it; its jobs are lost."""
         self._lose()
         if self._process is not None:
             try:

@@ -18,7 +18,7 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from kubeskew.apimachinery.clock import deadline
 from kubeskew.conformance.dealing.frozen_objects import frozen
-from kubeskew.conformance.dealing.workers import DiedError, Hear, LostError, Terms, Work
+from kubeskew.conformance.dealing.workers import DiedError, LostError, OnCellMoment, Terms, Work
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -28,7 +28,7 @@ _TERMINATED = 128 + signal.SIGTERM
 
 
 class _Worker(Generic[J, R]):
-    """One process. It does one job after the other, until it has done so many that it is replaced."""
+    """One process, replaced after it has done a number of jobs."""
 
     def __init__(self, work: Callable[[J], R], jobs: int, patience: float) -> None:
         context = multiprocessing.get_context("fork")
@@ -43,7 +43,6 @@ class _Worker(Generic[J, R]):
 
     @property
     def worn(self) -> bool:
-        """Returns whether it has done all the jobs that it may."""
         return self._left <= 0
 
     @property
@@ -56,7 +55,6 @@ class _Worker(Generic[J, R]):
         self.connection.send(job)
 
     def take(self) -> R | LostError:
-        """Returns what came of the job."""
         self.job = None
         try:
             answer: R | LostError = self.connection.recv()
@@ -78,7 +76,7 @@ class _Worker(Generic[J, R]):
 
 
 def _serve(connection: Connection, others: Connection, work: Callable[[J], R]) -> None:
-    """Does jobs until the parent ends. Its end of the pipe, `others`, was forked, too: left open, it would
+    """Serves jobs until the parent ends. Its end of the pipe, `others`, was forked, too: left open, it would
     let a process whose parent was killed wait for ever."""
     others.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
@@ -96,15 +94,15 @@ def _serve(connection: Connection, others: Connection, work: Callable[[J], R]) -
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Ends the process by way of what its job has to tidy up."""
+    """Raises SystemExit, so that the job's `finally` blocks run."""
     sys.exit(_TERMINATED)
 
 
 class ForkedWorkers(Generic[J, R]):
-    """A context with at most `count` processes that do `work`.
+    """At most `count` processes that do `work`, as a context.
 
-    `patience` is how many seconds a job may take; after `jobs` of them a process is replaced, for what runs
-    leave behind in it is not all given back.
+    `patience` is how many seconds a job may take; after `jobs` of them a process is replaced, since not all
+    memory that they use is given back.
     """
 
     def __init__(self, count: int, work: Callable[[J], R], *, patience: float, jobs: int) -> None:
@@ -116,7 +114,7 @@ class ForkedWorkers(Generic[J, R]):
 
     def __enter__(self) -> Self:
         gc.collect()
-        self._frozen.enter_context(frozen())  # what has been imported is the same in all of them
+        self._frozen.enter_context(frozen())  # imported objects are the same in all of them
         return self
 
     def __exit__(
@@ -128,12 +126,10 @@ class ForkedWorkers(Generic[J, R]):
 
     @property
     def count(self) -> int:
-        """Returns how many jobs are done at a time."""
         return self._count
 
     @property
     def free(self) -> bool:
-        """Returns whether another job could begin at once."""
         return len(self._busy) < self._count
 
     @property
@@ -141,14 +137,13 @@ class ForkedWorkers(Generic[J, R]):
         return bool(self._busy)
 
     def give(self, job: J) -> None:
-        """Begins a job; there must be a free worker."""
         worker = self._idle.pop() if self._idle else _Worker(self._work, self._jobs, self._patience)
         worker.give(job)
         self._busy.append(worker)
 
     def ended(self, seconds: float, *others: Any) -> Iterator[tuple[J, R | LostError]]:
-        """Yields the jobs that have ended, with what came of them; waits so long for the first, or until one
-        of the `others` can be read."""
+        """Waits at most `seconds` for the first job that has ended, or until one of the `others` can be
+        read."""
         ready = wait([*(worker.connection for worker in self._busy), *others], seconds)
         for worker in [*self._busy]:
             job = worker.job
@@ -172,21 +167,20 @@ class ForkedWorkers(Generic[J, R]):
 
 @dataclass(frozen=True, slots=True)
 class ForkedPool:
-    """Gives as many processes of this machine."""
+    """Workers are processes of this machine, `count` at a time."""
 
     count: int
 
     def workers(
-        self, work: Work[J, R], terms: Terms, hear: Hear, say: Callable[[str], None]
+        self, work: Work[J, R], terms: Terms, on_moment: OnCellMoment, say: Callable[[str], None]
     ) -> ForkedWorkers[J, R]:
-        """Gives processes that do this work."""
         return ForkedWorkers(
-            self.count, lambda job: work(job, hear), patience=terms.patience, jobs=terms.jobs
+            self.count, lambda job: work(job, on_moment), patience=terms.patience, jobs=terms.jobs
         )
 
 
 class HereWorkers(Generic[J, R]):
-    """A context that does jobs in this process, one at a time, when it is asked what has ended."""
+    """Does jobs in this process, one at a time, when it is asked which have ended."""
 
     def __init__(self, work: Callable[[J], R]) -> None:
         self._work = work
@@ -219,17 +213,14 @@ class HereWorkers(Generic[J, R]):
         self._jobs.append(job)
 
     def ended(self, seconds: float) -> Iterator[tuple[J, R | LostError]]:
-        """Does the job that was given, and yields it. Raises what the work raises."""
+        """Does the job that was given. Raises what the work raises."""
         while self._jobs:
             job = self._jobs.pop()
             yield job, self._work(job)
 
 
 class HerePool:
-    """Has all work done in this process."""
-
     def workers(
-        self, work: Work[J, R], terms: Terms, hear: Hear, say: Callable[[str], None]
+        self, work: Work[J, R], terms: Terms, on_moment: OnCellMoment, say: Callable[[str], None]
     ) -> HereWorkers[J, R]:
-        """Gives what does the work here."""
-        return HereWorkers(lambda job: work(job, hear))
+        return HereWorkers(lambda job: work(job, on_moment))

@@ -1,4 +1,4 @@
-"""Spares the garbage collector what was there before work began."""
+"""Exempts objects from garbage collection that were there before work began."""
 
 import gc
 from collections.abc import Iterator
@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """Exempts what there is from garbage collection, so that it is not looked through each time.
+    """Objects that exist now are exempt from garbage collection, so that it does not look through them each
+    time.
 
-    It stays exempt if something was before: the interpreter cannot give back a part. What is garbage then is
-    collected first, for it would stay, too.
+    It stays exempt if something was before: the interpreter cannot give back a part. Garbage is collected
+    first, for it would stay, too.
     """
     stays = gc.get_freeze_count() > 0
     if stays:

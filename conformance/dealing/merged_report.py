@@ -1,7 +1,7 @@
 """Merges the reports of all shards into the one that a single run would have made.
 
-What the shards are of stands in each report, as `shard`: the command of the whole, its cells, and the digests
-of what they came from. So nothing but the reports is needed, and reports of different runs are told apart.
+The whole run stands in each report, as `shard`: the command of the whole, its cells, and the digests of their
+sources. So nothing but the reports is needed, and reports of different runs are not mixed up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,6 @@ from kubeskew.conformance.scenario import Cell
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """The report of a shard, and where it is."""
-
     path: Path
     head: Head
     part: Part
@@ -33,7 +31,7 @@ class _Shard:
 
 
 def merged(reports: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Returns the report of the whole run, from those of its shards in any order.
+    """Merges reports of shards, given in any order.
 
     Raises ScenarioError if a report is of another run or of no shard, is damaged, or if a shard is missing or
     there twice.
@@ -52,16 +50,16 @@ def merged(reports: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
 
 
 def _shard(path: Path, report: Mapping[str, Any]) -> _Shard:
-    """Returns what a report says. Raises ScenarioError unless it is whole, and of a shard."""
+    """Raises ScenarioError unless the report is whole, and of a shard."""
     if report.get("shard") is None:
         raise ScenarioError(f"{path}: this is no report of a shard: name those that --shard I/N wrote")
     try:
-        told = dict(report["shard"])
-        subsets = [Subsets(**each) for each in told.pop("subsets")]
+        fields = dict(report["shard"])
+        subsets = [Subsets(**each) for each in fields.pop("subsets")]
         cells = report["cells"]
         head = Head(report["title"], report["started"], report["command"], report["seconds"])
-        shard = _Shard(path, head, Part(**told), subsets, {cell["name"]: cell for cell in cells})
-        junit.as_junit(whole(head, cells, subsets))  # what is made of cells asks for all that they must have
+        shard = _Shard(path, head, Part(**fields), subsets, {cell["name"]: cell for cell in cells})
+        junit.as_junit(whole(head, cells, subsets))  # fails if a cell lacks a field
         strange = [name for name in shard.cells if name not in shard.part.cells]
         if strange or len(shard.cells) < len(cells):
             raise ValueError(
@@ -90,12 +88,11 @@ def _check(shards: Sequence[_Shard]) -> None:
     of = first.part.of
     missing = [f"{number}/{of}" for number in range(1, of + 1) if number not in by_number]
     if missing:
-        told = f"shard {missing[0]} is" if len(missing) == 1 else f"shards {', '.join(missing)} are"
-        raise ScenarioError(f"{told} missing: name the reports of all {of}")
+        subject = f"shard {missing[0]} is" if len(missing) == 1 else f"shards {', '.join(missing)} are"
+        raise ScenarioError(f"{subject} missing: name the reports of all {of}")
 
 
 def _differences(one: Part, other: Part) -> Iterator[str]:
-    """Yields how the wholes differ that two shards are of."""
     if one.command != other.command:
         yield f"`{other.command}`, not `{one.command}`"
     if one.of != other.of:
@@ -111,7 +108,7 @@ def _differences(one: Part, other: Part) -> Iterator[str]:
 
 
 def _cells(shards: Sequence[_Shard]) -> dict[str, Mapping[str, Any]]:
-    """Returns the cells of all shards by name. Raises ScenarioError if one is missing or there twice."""
+    """Raises ScenarioError if a cell is missing or there twice."""
     found: dict[str, _Shard] = {}
     for shard in shards:
         for name in shard.cells:
@@ -138,7 +135,7 @@ def check_same(part: Part, cells: Sequence[Cell]) -> None:
 
 
 def restored_cells(cells: Sequence[Cell], values: Sequence[Mapping[str, Any]]) -> list[CellResult]:
-    """Returns the results that a report has of these cells. Raises ScenarioError if it is damaged."""
+    """Raises ScenarioError if the report is damaged."""
     by_name = {value["name"]: value for value in values}
     results = []
     for cell in cells:

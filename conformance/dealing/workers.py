@@ -14,63 +14,61 @@ J_contra = TypeVar("J_contra", contravariant=True)
 
 
 class LostError(Exception):
-    """A job has not ended as it should: the text says how."""
+    """A job has not ended as it should: the text has the reason."""
 
 
 class DiedError(LostError):
-    """Whoever did a job has ended by itself before it was done: another may still do it."""
+    """The process that did a job has ended by itself before it was done: another may still do it."""
 
 
-Hear = Callable[[str, Moment], None]  # hears what a cell, by its name, does
+OnCellMoment = Callable[[str, Moment], None]  # called with a moment of a cell, by its name
 
 
 class Work(Protocol[J_contra, R_co]):
-    """Does a job, in whatever process it is called, and tells on the way what is done."""
+    """Does a job in any process that calls it, and reports progress on the way."""
 
-    def __call__(self, job: J_contra, hear: Hear) -> R_co: ...
+    def __call__(self, job: J_contra, on_moment: OnCellMoment) -> R_co: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Silent(Generic[J, R]):
-    """Work of which nothing is told on the way."""
+    """Adapts work that reports nothing on the way."""
 
     work: Callable[[J], R]
 
-    def __call__(self, job: J, hear: Hear) -> R:
+    def __call__(self, job: J, on_moment: OnCellMoment) -> R:
         return self.work(job)
 
 
 class Workers(Protocol[J, R_co]):
-    """Does jobs side by side. Whoever gives them asks, again and again, which have ended."""
+    """Workers do jobs side by side; the caller asks, again and again, which have ended."""
 
     @property
     def count(self) -> int:
-        """Returns how many jobs are done at a time."""
+        """Jobs that can be done at a time."""
         ...
 
     @property
     def free(self) -> bool:
-        """Returns whether another job could begin at once."""
+        """Another job could begin at once."""
         ...
 
     @property
-    def busy(self) -> bool:
-        """Returns whether a job that was given has not ended."""
-        ...
+    def busy(self) -> bool: ...
 
     def give(self, job: J) -> None:
-        """Begins a job; there must be a free worker."""
+        """There must be a free worker."""
         ...
 
     def ended(self, seconds: float) -> Iterator[tuple[J, R_co | LostError]]:
-        """Yields the jobs that have ended, with what came of them; waits so long for the first."""
+        """Waits at most `seconds` for the first job that has ended; each comes with its result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Says how long a job may take, in seconds, and after how many jobs a process is replaced: what they
-    leave behind in it is not all given back. `label` names a job to people."""
+    """Limits of a job: `patience` is in seconds, and after `jobs` of them a process is replaced, since not
+    all memory that they use is given back. `label` names a job to people."""
 
     patience: float
     jobs: int
@@ -78,15 +76,15 @@ class Terms:
 
 
 class Pool(Protocol):
-    """Gives workers for one kind of work after another."""
+    """A pool has workers for one kind of work after another."""
 
     def workers(
-        self, work: Work[J, R], terms: Terms, hear: Hear, say: Callable[[str], None]
+        self, work: Work[J, R], terms: Terms, on_moment: OnCellMoment, say: Callable[[str], None]
     ) -> AbstractContextManager[Workers[J, R]]:
-        """Gives workers that do this work. `hear` is called in any of their processes, `say` in this one:
-        with what happens to workers."""
+        """`on_moment` is called in any of the workers' processes; `say` in this one, with what happens to
+        workers."""
         ...
 
 
-def unheard(_cell: str, _moment: Moment) -> Any:
-    """Hears nothing."""
+def ignore_moment(_cell: str, _moment: Moment) -> Any:
+    """Drops all moments."""

@@ -14,7 +14,8 @@ _STATUS = ("phase", "reason", "startTime", "podIP", "extendedResourceClaimStatus
 
 
 def of_pod(pod: ObjectView) -> Aspects:
-    """Returns where a pod runs, how its containers are, its conditions, and the claims made for it."""
+    """Aspects of a pod: where it runs, the state of its containers, its conditions, the claims made for
+    it."""
     status = pod.get("status") or {}
     found: Aspects = {
         "deletionTimestamp": (pod.get("metadata") or {}).get("deletionTimestamp"),
@@ -31,7 +32,7 @@ def of_pod(pod: ObjectView) -> Aspects:
 
 
 def comparable(old: Aspects, new: Aspects) -> Aspects:
-    """Returns the old aspects that have to be there still."""
+    """Leaves out conditions that have gone, unless every kubelet writes them."""
     return {
         name: value
         for name, value in old.items()
@@ -48,7 +49,6 @@ def _conditions(status: ObjectView) -> Iterator[tuple[str, str]]:
 
 
 def of_claim(claim: ObjectView, name: str, pod: ObjectView) -> Aspects:
-    """Returns which devices a claim has, and whether it is reserved for the pod."""
     devices = [
         "/".join(str(result.get(key)) for key in ("request", "driver", "pool", "device"))
         for result in results(claim)
@@ -62,20 +62,17 @@ def of_claim(claim: ObjectView, name: str, pod: ObjectView) -> Aspects:
 
 
 def results(claim: ObjectView) -> Sequence[ObjectView]:
-    """Returns the devices that a claim was given, as its status lists them."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return (allocation.get("devices") or {}).get("results") or []
 
 
 def readiness(node: ObjectView) -> Aspects:
-    """Returns whether a node is ready, and since when."""
     name = node["metadata"]["name"]
     conditions = dict(_conditions(node.get("status") or {}))
     return {f"node {name}'s condition Ready": conditions.get("condition Ready")}
 
 
 def resources(node: ObjectView, used: set[str]) -> Aspects:
-    """Returns how much a node has of some resources."""
     name, status = node["metadata"]["name"], node.get("status") or {}
     return {
         f"node {name}'s {kind} of {resource}": (status.get(kind) or {}).get(resource)
@@ -85,7 +82,7 @@ def resources(node: ObjectView, used: set[str]) -> Aspects:
 
 
 def used_resources(pod: ObjectView) -> set[str]:
-    """Returns the resources that the pod's containers ask for."""
+    """Init containers and containers count, with requests and limits."""
     spec = pod.get("spec") or {}
     containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
     wanted = [container.get("resources") or {} for container in containers]
@@ -93,18 +90,18 @@ def used_resources(pod: ObjectView) -> set[str]:
 
 
 def claim_names(pod: ObjectView) -> set[str]:
-    """Returns the claims a pod uses: named in its spec, made from templates, or for extended resources.
+    """Claims of a pod are named in its spec, made from templates, or made for extended resources.
 
     Up to 1.27 the name of a claim from a template follows from pod and entry; later the status has it.
     Up to 1.30 an entry has its claim or template in `source`.
     """
     status = pod.get("status") or {}
-    told = {
+    generated = {
         entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or []
     }
-    names = {*told.values(), (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")}
+    names = {*generated.values(), (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")}
     for entry in (pod.get("spec") or {}).get("resourceClaims") or []:
         source = entry.get("source") or entry
-        made = told.get(entry["name"], f"{pod['metadata']['name']}-{entry['name']}")
+        made = generated.get(entry["name"], f"{pod['metadata']['name']}-{entry['name']}")
         names.add(source.get("resourceClaimName") or made)
     return {name for name in names if name}

@@ -1,4 +1,4 @@
-"""Finds who wrote what a failed check found, and what components complained of meanwhile."""
+"""Attributes what a failed check found to its writers, and lists what components complained of meanwhile."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,14 +27,14 @@ _NOT_RESERVED = "not reserved for it, "
 
 
 def written(write: Write) -> str:
-    """Says who wrote something, and when; of what the scenario wrote itself, which server took it."""
+    """Names writer and revision; of a write by the scenario, the server that took it."""
     if _component(write) == _OWN_CLIENT and write.server:
         return f"written by the scenario through kube-apiserver {write.server} at revision {write.revision}"
     return f"written by {write.by} at revision {write.revision}"
 
 
 def attributed(obj: ObjectView, mismatches: Sequence[str], log: Sequence[Logged]) -> list[str]:
-    """Returns an object's mismatches, `path: expected …, found …` each, with who wrote what was found."""
+    """Each mismatch, `path: expected …, found …`, gets the writer of what was found."""
     uid = obj["metadata"].get("uid")
     history = [
         entry
@@ -45,10 +45,11 @@ def attributed(obj: ObjectView, mismatches: Sequence[str], log: Sequence[Logged]
 
 
 def _attributed(mismatch: str, history: Sequence[Write], log: Sequence[Logged]) -> str:
-    """Returns a mismatch with, in parentheses, the component at fault first, as far as the log tells.
+    """Names, in parentheses behind the mismatch, first the component at fault, as far as the log shows it.
 
-    That is who wrote the value; but of a pod that should still wait who bound it, and of a value that
-    deletions should have changed who wrote it before: an API server only adds to what is used.
+    That is usually the writer of the value. Of a pod that should still wait it is the component that bound
+    it, and of a value that deletions should have changed the writer before: an API server only adds to what
+    is used.
     """
     path, separator, wanted = mismatch.partition(": expected ")
     if not history or not separator:
@@ -71,7 +72,7 @@ def _attributed(mismatch: str, history: Sequence[Write], log: Sequence[Logged]) 
 
 
 def _earlier(changes: Sequence[Write]) -> Write | None:
-    """Returns the last change by another component than the last one, but for those of the scenario."""
+    """Skips the component that wrote last, and the scenario."""
     own = {_OWN_CLIENT, _component(changes[-1])}
     return next((write for write in reversed(changes) if _component(write) not in own), None)
 
@@ -102,7 +103,7 @@ def _component(write: Write) -> str:
 
 
 def last_written(obj: ObjectView, log: Sequence[Logged]) -> str:
-    """Says who wrote an object last, in parentheses; empty if the log does not tell."""
+    """The text, in parentheses, is empty if the log has no write of the object."""
     uid = obj["metadata"].get("uid")
     writes = [
         entry for entry in log if isinstance(entry, Write) and entry.value["metadata"].get("uid") == uid
@@ -111,8 +112,7 @@ def last_written(obj: ObjectView, log: Sequence[Logged]) -> str:
 
 
 def _meant(obj: Any, path: str) -> Any:
-    """Returns the value that a mismatch is of; of an expression the condition it picks, or what it stands
-    behind."""
+    """An expression stands for the condition that it picks, or for the value in front of it."""
     place, _, expression = path.partition("(")
     value = value_at(obj, place.rstrip(".["))
     if picked := _PICKED.match(expression):
@@ -125,7 +125,7 @@ def _meant(obj: Any, path: str) -> Any:
 
 
 def value_at(obj: Any, path: str) -> Any:
-    """Returns the value at a path such as `status.conditions[0].type`; None if there is none.
+    """Follows a path such as `status.conditions[0].type`; None if there is none.
 
     Keys may have dots in them: the longest that is there is meant.
     """
@@ -153,12 +153,12 @@ def background(
     shown: Sequence[ObjectView],
     lacking: ObjectView | None = None,
 ) -> str:
-    """Returns what led to a failed check: deletions of the kind, warnings of components, which of them have
-    failed, who placed the pods.
+    """Texts of what led to a failed check: deletions of the kind, warnings and failures of components, and
+    the placing of pods.
 
     What was written up to the revision `since` counts only for placing pods: clocks may have been set back
     since then. `shown` are the objects that were found; without any, the deletion of the object of the `name`
-    counts. Where there are more warnings than are told, those of the object that is `lacking` are.
+    counts. Where there are more warnings than can be shown, those of the object that is `lacking` are kept.
     """
     warned = warnings(log, namespace, since, lacking)
     uids = [str(obj["metadata"].get("uid")) for obj in shown if obj.get("kind") == "Pod"]
@@ -171,10 +171,10 @@ def background(
 def warnings(
     log: Sequence[Logged], namespace: str, since: int, lacking: ObjectView | None = None
 ) -> list[tuple[str, str]]:
-    """Returns the last warnings of components in a namespace after a revision, but for what is gone; those of
-    the object that is `lacking` count as the last.
+    """The last two warnings of components in a namespace after a revision, those of the object that is
+    `lacking` counted as the last; warnings of objects that are gone are left out.
 
-    Each with the UID of the object that it is about.
+    Each has the UID of its object.
     """
     alive: dict[str, bool] = {}
     found: dict[tuple[str, str], str] = {}
@@ -186,10 +186,10 @@ def warnings(
             for key, text in _warning(entry, log):
                 found.pop(key, None)
                 found[key] = text
-    told = [(uid, text) for (uid, _), text in found.items() if alive.get(uid, True)]
+    shown = [(uid, text) for (uid, _), text in found.items() if alive.get(uid, True)]
     if lacking is not None:
-        told.sort(key=lambda pair: pair[0] == lacking["metadata"].get("uid"))
-    return told[-_WARNINGS_SHOWN:]
+        shown.sort(key=lambda pair: pair[0] == lacking["metadata"].get("uid"))
+    return shown[-_WARNINGS_SHOWN:]
 
 
 def _warning(write: Write, log: Sequence[Logged]) -> Iterator[tuple[tuple[str, str], str]]:
@@ -202,7 +202,7 @@ def _warning(write: Write, log: Sequence[Logged]) -> Iterator[tuple[tuple[str, s
     drivers = _drivers(log, uid) if _UNRESOLVABLE in message else []
     named = (
         f"CDI devices of {', '.join(drivers)}, " if drivers else ""
-    )  # what these drivers should have written
+    )  # these drivers should have written them
     yield (
         (uid, str(reason)),
         f"{reason} of {about.get('kind')} {about.get('name')}: {message} ({named}{written(write)})",
@@ -210,7 +210,7 @@ def _warning(write: Write, log: Sequence[Logged]) -> Iterator[tuple[tuple[str, s
 
 
 def failures(log: Sequence[Logged]) -> list[str]:
-    """Returns which components have failed and did not start since then, each with its error."""
+    """Components that have failed and did not start since then, each with its error."""
     last: dict[str, ComponentChange] = {}
     for entry in log:
         if not isinstance(entry, ComponentChange) or entry.what.startswith(FAULT):
@@ -227,7 +227,6 @@ def failures(log: Sequence[Logged]) -> list[str]:
 
 
 def _drivers(log: Sequence[Logged], pod_uid: str) -> list[str]:
-    """Returns the drivers whose devices a pod's claims were given."""
     writes = [entry for entry in log if isinstance(entry, Write)]
     names = {
         (write.namespace, name)
@@ -242,14 +241,14 @@ def _drivers(log: Sequence[Logged], pod_uid: str) -> list[str]:
 
 
 def placing(log: Sequence[Logged], uid: str) -> str:
-    """Says who bound a pod to its node and who gave its claims their devices; empty if nobody did."""
+    """Names who bound a pod to its node and who gave its claims their devices; it is empty if nobody did."""
     writes = [entry for entry in log if isinstance(entry, Write)]
     pod = [write for write in writes if write.resource == "pods" and _uid(write) == uid]
     bound = _binding(pod)
     if bound is None:
         return ""
     metadata = bound.value["metadata"]
-    told = [f"Pod {metadata['name']} {_bound(bound)}"]
+    parts = [f"Pod {metadata['name']} {_bound(bound)}"]
     for name in sorted(claim_names(pod[-1].value)):
         place = (_CLAIMS, metadata["namespace"], name)
         claim = [write for write in writes if (write.resource, write.namespace, write.name) == place]
@@ -258,17 +257,19 @@ def placing(log: Sequence[Logged], uid: str) -> str:
             first = next(write for write in given if results(write.value) == results(claim[-1].value))
             reserved = reservation(claim[-1].value, pod[-1].value, groups=True)
             devices = ", ".join(result["device"] for result in results(first.value))
-            told.append(
+            parts.append(
                 f"its claim {name} {'' if reserved else _NOT_RESERVED}given {devices} by {_who(first)}"
                 f"{_tainted(first, writes)}"
             )
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
 def _tainted(claim: Write, writes: Sequence[Write]) -> str:
-    """Says who had tainted a device before a claim was given it, and how long before; empty if nobody had.
+    """Names who had tainted a device before a claim was given it, and how long before; it is empty if nobody
+    had.
 
-    A scheduler knows what its watch has told it: what was tainted just before it gives as if it were not.
+    A scheduler knows only what its watch has delivered: a device that was tainted just before, it gives as if
+    it were not.
     """
     for result in results(claim.value):
         last: Write | None = None
@@ -284,7 +285,7 @@ def _tainted(claim: Write, writes: Sequence[Write]) -> str:
 
 
 def _taints(published: ObjectView, result: ObjectView) -> Sequence[Any] | None:
-    """Returns the taints that a slice has of the device of a result; None if the device is not in it."""
+    """None if the device is not in the slice."""
     spec = published.get("spec") or {}
     if (spec.get("driver"), (spec.get("pool") or {}).get("name")) != (
         result.get("driver"),
@@ -298,24 +299,26 @@ def _taints(published: ObjectView, result: ObjectView) -> Sequence[Any] | None:
 
 
 def running(log: Sequence[Logged], records: NodeRecords, namespace: str, name: str) -> str:
-    """Says who runs a pod, placed it and gave its claims their devices; empty if the log does not tell.
+    """Names who runs a pod, placed it and gave its claims their devices; it is empty if the log does not show
+    it.
 
     First comes who put something else into its containers than its claims were allocated, by the records of
-    its node: a driver or the kubelet. What is in a container is otherwise for who runs it to answer for; but
-    that comes last if the pod has a claim that is not reserved for it.
+    its node: a driver or the kubelet. Otherwise who runs the pod answers for the contents of its containers;
+    but that comes last if the pod has a claim that is not reserved for it.
     """
     writes = [entry for entry in log if isinstance(entry, Write) and entry.resource == "pods"]
     pod = [write for write in writes if (write.namespace, write.name) == (namespace, name)]
     if not pod:
         return ""
-    told = [write for write in pod if _uid(write) == _uid(pod[-1]) and _component(write).startswith(KUBELET)]
-    ran, placed = f"run by {told[-1].by}" if told else "", placing(log, _uid(pod[-1]))
+    by_kubelet = [
+        write for write in pod if _uid(write) == _uid(pod[-1]) and _component(write).startswith(KUBELET)
+    ]
+    ran, placed = f"run by {by_kubelet[-1].by}" if by_kubelet else "", placing(log, _uid(pod[-1]))
     wrong = list(dict.fromkeys(_wrong_inside(log, records, _uid(pod[-1]))))
     return ", ".join(filter(None, (placed, ran) if _NOT_RESERVED in placed else (*wrong, ran, placed)))
 
 
 def _wrong_inside(log: Sequence[Logged], records: NodeRecords, pod_uid: str) -> Iterator[str]:
-    """Yields what a pod's containers had inside otherwise than allocated, with who is at fault."""
     inside, changes = DevicesInside(), [entry for entry in log if isinstance(entry, ComponentChange)]
     for entry in log:
         if isinstance(entry, Write):
@@ -323,11 +326,11 @@ def _wrong_inside(log: Sequence[Logged], records: NodeRecords, pod_uid: str) -> 
     containers = [event for event in records.containers if event.pod_uid == pod_uid]
     for found in inside.disagreements(NodeRecords(records.calls, containers), drivers_of(changes)):
         if found.uid == pod_uid:
-            yield found.told(version_at(changes, found.component, found.time))
+            yield found.with_author(version_at(changes, found.component, found.time))
 
 
 def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since: int) -> list[str]:
-    """Returns who had objects of a kind deleted: the one of a name, or the last ones after a revision."""
+    """With a name, its deletion counts; otherwise the last ones after a revision."""
     marked: dict[str, Write] = {}
     found = []
     for entry in log:

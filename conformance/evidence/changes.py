@@ -16,7 +16,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field that was added, removed or replaced; items of lists are named by their key."""
+    """A field was added, removed or replaced; items of lists are named by their key."""
 
     op: str  # add, remove, replace
     path: str  # status.conditions.Ready.status
@@ -34,18 +34,18 @@ class FieldChange:
 
 
 def patch(before: ObjectView | None, after: ObjectView | None) -> list[dict[str, Any]]:
-    """Returns the JSON patch (RFC 6902) between two states of an object; bookkeeping is left out."""
+    """The JSON patch (RFC 6902) leaves out bookkeeping: managed fields and resource versions."""
     operations: list[dict[str, Any]] = jsonpatch.make_patch(_plain(before), _plain(after)).patch
     return operations
 
 
 def changes(before: ObjectView | None, after: ObjectView | None) -> list[FieldChange]:
-    """Returns what differs, field by field, in the order of their paths; bookkeeping is left out."""
+    """Changes come in the order of their paths; bookkeeping is left out."""
     return [*_changes(_plain(before), _plain(after), "")]
 
 
 def value_changes(before: Any, after: Any) -> list[FieldChange]:
-    """Returns what differs between two values that are no objects, as `changes` does."""
+    """Compares values that are no objects, as `changes` does."""
     return [*_changes(before, after, "")]
 
 
@@ -67,7 +67,7 @@ def _changes(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
 
 
 def _by_key(items: list[Any]) -> Any:
-    """Returns a list as a mapping by what its items are known by; as it is, if there is no such key."""
+    """A list whose items have no common key stays a list."""
     for key in _KEYS:
         names = [item.get(key) if isinstance(item, Mapping) else None for item in items]
         if None not in names and len(set(map(str, names))) == len(names):
@@ -76,7 +76,6 @@ def _by_key(items: list[Any]) -> Any:
 
 
 def _plain(obj: ObjectView | None) -> Any:
-    """Returns the object without what every write changes."""
     if obj is None:
         return {}
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _BOOKKEEPING}

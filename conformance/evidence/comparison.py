@@ -1,11 +1,11 @@
-"""Compares runs, and the branches of a forked cluster, by what became of their objects.
+"""Compares runs, and the branches of a forked cluster, by their objects.
 
-What differs from run to run whatever happens is taken out of objects first.
+Times, generated names and other values that differ in every run are taken out of objects first.
 
-Writes are compared by what they brought about, not one by one: which of two components is first, or whether
-a status comes in one write or two, is chance. At the end of each step, what holds in one run must have been
-seen in the other at some time. The first step where that fails is where they parted, and there the first
-write that brought what the other never had. Of branches, the objects of each are compared as they are now.
+Writes are compared by their effects, not one by one: which of two components is first, or whether a status
+comes in one write or two, is chance. At the end of each step, every fact of one run must have been seen in
+the other at some time. The first step where that fails is where they parted, and there the first write with a
+fact that the other never had. Of branches, the objects of each are compared as they are now.
 """
 
 import re
@@ -29,12 +29,12 @@ _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
 _TOKEN_VOLUME = re.compile(r"(?<=kube-api-access-)[a-z0-9]{5}\b")  # admission draws it
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _CHANCE = ((_PEM, "<PEM>"), (_UUID, "<uid>"), (_MOMENT, "<time>"), (_TOKEN_VOLUME, "#"))
-_KEYS = ("name", "type", "containerName", "device", "key", "uid")  # what tells items of a list apart
+_KEYS = ("name", "type", "containerName", "device", "key", "uid")  # keys that identify items of a list
 
 Fact = tuple[str, str]  # path, value
-# Renewed or repeated whatever happens; their writes tell nothing of a feature.
+# Renewed or repeated in any case; their writes show nothing of a feature.
 _IGNORED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
-# Deleted and published anew whenever a kubelet or a driver restarts: no news of its version or gates.
+# Deleted and published again whenever a kubelet or a driver restarts: no news of its version or gates.
 _REPUBLISHED = frozenset({"resourceslices.resource.k8s.io"})
 # The API server's own address, another one in every run.
 _SERVER = ("default", "kubernetes")
@@ -49,7 +49,8 @@ Fields = Mapping[tuple[str, str], Mapping[str, str]]  # (resource, name) → pat
 
 
 class GeneratedNames:
-    """Generated names, by what they would be in every run: the prefix, and which of its objects it is."""
+    """Replaces generated names by what they would be in every run: the prefix, and a number among the objects
+    of this prefix."""
 
     def __init__(self) -> None:
         self._canonical: dict[str, str] = {}
@@ -73,7 +74,8 @@ class GeneratedNames:
         return self._counts[kind]
 
     def release(self, write: Write) -> None:
-        """The object is gone, and whoever publishes it anew gets its name: it is the same thing again."""
+        """An object that is published again after its deletion gets the number that is free now: it is the
+        same thing."""
         prefix, _, number = self._canonical.get(write.name, "").rpartition("#")
         if prefix:
             self._free.setdefault((write.resource, prefix), []).append(int(number))
@@ -94,7 +96,7 @@ class GeneratedNames:
 
 
 def facts(value: Mapping[str, Any], names: GeneratedNames) -> list[Fact]:
-    """Returns the leaves of an object: what another run of the same kind would have too."""
+    """Facts are the leaves of an object that another run of the same kind would have too."""
     found: list[Fact] = []
     _add_leaves("", value, names, found)
     return found
@@ -119,7 +121,7 @@ def _is_volatile(name: str) -> bool:
 
 
 def _label(item: Any, names: GeneratedNames) -> str:
-    """Returns the name of an item; never its position, which others that come before it change."""
+    """Items are never labelled by position, which others that come before them change."""
     if not isinstance(item, dict):
         return ""
     for key in _KEYS:
@@ -140,7 +142,8 @@ class FirstWrite:
 
 @dataclass(slots=True)
 class Record:
-    """All facts ever seen, and the state at the end of every step; `ends` are the revisions of these.
+    """All facts that were ever seen, and the state at the end of every step; `ends` are the revisions of
+    these states.
 
     `digest` is of the whole log in its order, after scrubbing: two runs that did the same in the same order
     have the same one. Processes run side by side, so that their order, and with it the digest, may differ.
@@ -153,7 +156,7 @@ class Record:
 
 
 def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
-    """From a log in order; `ends` are the revisions at which the steps ended, in order."""
+    """The log is in order; `ends` are the revisions at which the steps ended, in order."""
     found, names = Record(ends), GeneratedNames()
     current: dict[Subject, frozenset[Fact]] = {}
     waiting = list(ends)
@@ -220,7 +223,7 @@ class Divergence:
 
 
 def diverged(run: Record, other: Record, baseline: str, steps: Sequence[str]) -> Divergence | None:
-    """Finds how `run` differs from `other`, the baseline; None if it does not in the steps both have."""
+    """`other` is the baseline; None if the runs do not differ in the steps that both have."""
     for index, step in enumerate(steps[: min(len(run.states), len(other.states))]):
         missing = [(each, MISSING, other) for each in sorted(other.states[index] - run.seen.keys())]
         extra = [(each, EXTRA, run) for each in sorted(run.states[index] - other.seen.keys())]
@@ -233,7 +236,7 @@ def diverged(run: Record, other: Record, baseline: str, steps: Sequence[str]) ->
 def _differences(
     found: Sequence[tuple[tuple[Subject, Fact], str, Record]], step: int
 ) -> Iterator[tuple[int, Difference]]:
-    """Each with how many revisions after the step's beginning, in its own run, it was written."""
+    """Each difference has the number of revisions from the step's beginning to its write, in its own run."""
     for (subject, fact), kind, owner in found:
         sighting = owner.seen[subject, fact]
         began = owner.ends[step - 1] if step else 0
@@ -248,22 +251,22 @@ def _differences(
 
 @dataclass(frozen=True, slots=True)
 class BranchDifference:
-    """A field of an object that is not the same in all branches; the path is empty of an object that only
-    some have."""
+    """A field of an object differs between branches; the path is empty of an object that only some branches
+    have."""
 
     object: str  # pods/web-0
     path: str
     values: Mapping[str, str]  # by branch
 
     def __str__(self) -> str:
-        told = ", ".join(f"{branch} {value}" for branch, value in self.values.items())
-        return f"{self.object}: {f'{self.path}: ' if self.path else ''}{told}"
+        values = ", ".join(f"{branch} {value}" for branch, value in self.values.items())
+        return f"{self.object}: {f'{self.path}: ' if self.path else ''}{values}"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedDifference:
-    """A difference that a scenario names. In object and path `*` stands for any text; values of branches need
-    not be said."""
+    """A scenario names the difference. In object and path `*` stands for any text; values of branches may be
+    left out."""
 
     object: str
     path: str
@@ -285,8 +288,8 @@ def _fits(text: str, pattern: str) -> bool:
 
 
 def fields(log: Iterable[Logged], namespace: str, resources: Collection[str]) -> Fields:
-    """Returns the fields of the objects as a log leaves them: those of a namespace or, of the `resources` if
-    there are any, also those without one. Names are as they would be in every run."""
+    """The objects are as the log leaves them: those of a namespace or, of the `resources` if there are any,
+    also those without one. Names are as they would be in every run."""
     state = record(_until_end(log), [_LAST]).states[-1]
     found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for (resource, place, name), fact in sorted(state):
@@ -306,7 +309,7 @@ def _until_end(log: Iterable[Logged]) -> Iterable[Logged]:
 
 
 def differences(branches: Mapping[str, Fields]) -> list[BranchDifference]:
-    """Returns what is not the same in all branches, in the order of objects and paths."""
+    """Differences come in the order of objects and paths."""
     found = []
     for key in sorted({key for each in branches.values() for key in each}):
         resource, name = key
@@ -324,7 +327,7 @@ def differences(branches: Mapping[str, Fields]) -> list[BranchDifference]:
 def unexpected(
     found: Sequence[BranchDifference], expected: Sequence[ExpectedDifference]
 ) -> tuple[list[BranchDifference], list[ExpectedDifference]]:
-    """Returns the differences that nothing names, and the names of differences that are none."""
+    """Differences that no entry names come first, then the entries that no difference fits."""
     extra = [each for each in found if not any(entry.matches(each) for entry in expected)]
     missing = [entry for entry in expected if not any(map(entry.matches, found))]
     return extra, missing

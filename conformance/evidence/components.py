@@ -1,7 +1,7 @@
 """The runs of components: the times in which each had one version and one set of gates, and its faults.
 
 The changes between runs are the transitions of a cell. Faults have the moments at which they were set, fired
-and were cleared, and what died of them.
+and were cleared, and the crashes that they caused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,8 @@ Sides = Sequence[bool]
 
 @dataclass(slots=True)
 class ComponentRun:
-    """A component at one version and gate set; `until` is empty while it runs, `ended` says how it ended."""
+    """A component at one version and gate set; `until` is empty while it runs, `ended` is the manner of its
+    end."""
 
     component: str
     version: str
@@ -35,7 +36,7 @@ class ComponentRun:
 
 
 def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
-    """Returns the runs of components, in the order in which they began."""
+    """Runs come in the order in which they began; a fork or rewind of the log ends them all."""
     found: list[ComponentRun] = []
     running: dict[str, ComponentRun] = {}
     for entry in log:
@@ -56,15 +57,14 @@ def component_runs(log: Iterable[Logged]) -> list[ComponentRun]:
 
 
 def drivers_of(changes: Iterable[ComponentChange]) -> set[str]:
-    """Returns the drivers of kubeskew's that ran on nodes."""
     started = [change.component for change in changes if change.what == STARTED]
     return {component.partition("/")[2] for component in started if kind_of(component) == DRIVER}
 
 
 def version_at(changes: Iterable[ComponentChange], component: str, time: str) -> str:
-    """Returns the version at which a component ran at a time, RFC 3339; empty if it never started.
+    """The time is RFC 3339; the version is empty if the component never started.
 
-    A node's clock may be behind the log's: what it dates before the first start was of the first version.
+    A node's clock may be behind the log's: times before the first start are of the first version.
     """
     moment = datetime.fromisoformat(time)
     starts = [each for each in changes if (each.component, each.what) == (component, STARTED)]
@@ -73,7 +73,7 @@ def version_at(changes: Iterable[ComponentChange], component: str, time: str) ->
 
 
 def with_version(log: Iterable[Logged], component: str) -> str:
-    """Returns a component's name with the version that it last ran at, as far as the log tells."""
+    """Adds the version that a component last ran at, if the log has one."""
     versions = [run.version for run in component_runs(log) if run.component == component]
     return f"{component} {versions[-1]}" if versions else component
 
@@ -90,7 +90,6 @@ class FaultMoment:
 
 
 def fault_moments(log: Iterable[Logged]) -> list[FaultMoment]:
-    """Returns the moments in the order of the log."""
     return [
         FaultMoment(entry.revision, entry.time, entry.component, entry.what.removeprefix(FAULT), entry.detail)
         for entry in log
@@ -124,15 +123,14 @@ class Transitions:
 
 
 def gates_by_hand(runs: Iterable[ComponentRun]) -> list[str]:
-    """Returns the gates that were set by hand in any of the runs, sorted."""
     return sorted({name for run in runs for name in parse_overrides(run.gates)})
 
 
 def component_paths(runs: Iterable[ComponentRun], named: Iterable[str] = ()) -> list[ComponentPath]:
-    """Returns the way of each component in the order of upgrades, without those that have no version.
+    """Paths come in the order of upgrades, without components that have no version.
 
     Gates are those that were set by hand in any of the runs, and of those that are `named` the ones that
-    changed; where one was not set, its default counts.
+    changed; a gate that was not set has its default.
     """
     by_component: dict[str, list[ComponentRun]] = {}
     for run in runs:
@@ -162,7 +160,6 @@ def component_paths(runs: Iterable[ComponentRun], named: Iterable[str] = ()) -> 
 
 
 def transitions(paths: Sequence[ComponentPath]) -> Transitions:
-    """Returns the kinds of changes on these ways."""
     ways = [[*_directions(path.versions)] for path in paths]
     gates = [sides for path in paths for sides in path.gates.values()]
     return Transitions(
@@ -177,13 +174,13 @@ def transitions(paths: Sequence[ComponentPath]) -> Transitions:
 
 
 def _directions(versions: Sequence[str]) -> Iterator[bool]:
-    """Yields of each change of the version whether it is an upgrade."""
+    """Upgrades are true, downgrades false."""
     for before, after in pairwise(map(Version.parse, versions)):
         yield before < after
 
 
 def _has(sides: Sides, wanted: Sides) -> bool:
-    """Returns whether the wanted sides come in this order, whatever is between them."""
+    """Other sides may stand between the wanted ones."""
     rest = iter(sides)
     return all(side in rest for side in wanted)
 

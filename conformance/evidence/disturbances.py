@@ -1,8 +1,8 @@
-"""Finds how pods that were to live on were disturbed: what changed, from what to what, when and by whom.
+"""Finds disturbances of pods that were to live on: the values before and after, the time and the writer.
 
 Compared are the pod, its claims and its node as they were noted before the first change, with every write of
-the log since then, so that what went and came back is found, too; and what drivers and the runtime recorded.
-A repeated NodePrepareResources is no disturbance, a NodeUnprepareResources is.
+the log since then, so that changes that were undone are found, too; and the records of drivers and the
+runtime. A repeated NodePrepareResources is no disturbance, a NodeUnprepareResources is.
 """
 
 import json
@@ -23,8 +23,9 @@ _CLAIMS = "resourceclaims.resource.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class PodSnapshot:
-    """A pod as it was before the first change; `prepared` are those of its claims that its node held so, and
-    `records` what nodes had recorded until then. (Their clocks may be wrong, so that times do not tell.)"""
+    """A pod as it was before the first change; `prepared` are those of its claims that its node held
+    prepared, and `records` the nodes' records until then. (Their clocks may be wrong, so that times cannot
+    decide.)"""
 
     pod: ObjectView
     node: ObjectView | None
@@ -47,13 +48,12 @@ class ClusterSnapshot:
     records: NodeRecords
 
     def writes(self, resource: str, uids: set[str]) -> Iterator[Write]:
-        """Yields the writes of the objects of these UIDs."""
         for entry in self.log:
             if isinstance(entry, Write) and entry.resource == resource and _uid(entry.value) in uids:
                 yield entry
 
     def revision_at(self, time: str) -> int:
-        """Returns the revision of the last write before a moment."""
+        """Zero before the first write."""
         at = bisect_left(self.log, time, key=lambda entry: entry.time)
         return self.log[at - 1].revision if at else 0
 
@@ -88,7 +88,7 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A disturbance that nodes recorded, after the write of some revision."""
+    """Nodes recorded this disturbance after the write of some revision."""
 
     revision: float
     text: str
@@ -98,7 +98,6 @@ class Incident:
 
 
 def disturbances(noted: PodSnapshot, pod: ObjectView, seen: ClusterSnapshot) -> list[str]:
-    """Lists how a pod that is still there was disturbed, in the order in which it happened."""
     noted = _as_it_ran(noted, seen)
     claims = _claims(noted, seen)
     history = _since(noted, seen, "pods", noted.pod)
@@ -113,8 +112,7 @@ def disturbances(noted: PodSnapshot, pod: ObjectView, seen: ClusterSnapshot) -> 
 
 
 def _as_it_ran(noted: PodSnapshot, seen: ClusterSnapshot) -> PodSnapshot:
-    """Returns the pod as it was when it began to run, if that came after it was noted: to start is no
-    disturbance."""
+    """A pod that began to run after it was noted counts as it was then: to start is no disturbance."""
     if _phase(noted.pod) != "Pending":
         return noted
     history = _since(noted, seen, "pods", noted.pod)
@@ -133,7 +131,6 @@ def _as_it_ran(noted: PodSnapshot, seen: ClusterSnapshot) -> PodSnapshot:
 
 
 def ending(noted: PodSnapshot, seen: ClusterSnapshot) -> str:
-    """Says how a pod that is not there any more ended."""
     history = _since(noted, seen, "pods", noted.pod)
     marked = next((write for write in history if write.value["metadata"].get("deletionTimestamp")), None)
     deleted = next((write for write in history if write.verb == "delete"), None)
@@ -148,7 +145,7 @@ def _since(noted: PodSnapshot, seen: ClusterSnapshot, resource: str, obj: Object
 
 
 def _compared(before: ObjectView, now: ObjectView, history: Sequence[Write], of: Any) -> Iterator[Change]:
-    """Yields what differs now, and what differed in between."""
+    """Changes that were undone are marked as `returned`."""
     old, new = of(before), of(now)
     between: list[tuple[Write, Aspects]] = [
         (write, of({} if write.verb == "delete" else write.value)) for write in history
@@ -164,7 +161,7 @@ def _compared(before: ObjectView, now: ObjectView, history: Sequence[Write], of:
 
 
 def _claims(noted: PodSnapshot, seen: ClusterSnapshot) -> dict[str, ObjectView]:
-    """Returns the claims that the pod used when it was noted, as they were then, by UID."""
+    """Claims are as they were when the pod was noted, by UID."""
     names, namespace = aspects.claim_names(noted.pod), noted.pod["metadata"]["namespace"]
     found: dict[str, ObjectView] = {}
     for entry in seen.log:
@@ -191,7 +188,7 @@ def _claim_changes(noted: PodSnapshot, seen: ClusterSnapshot, uid: str) -> Itera
 
 
 def _node_changes(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change]:
-    """Yields how often the node was not Ready, and what it lacks now of what the pod uses."""
+    """A node that was deleted, or made again under its name, is one change."""
     if noted.node is None:
         return
     name, used = noted.node_name, aspects.used_resources(noted.pod)
@@ -207,7 +204,7 @@ def _node_changes(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change]
 
 
 def _unprepared(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | Incident]:
-    """Yields claims that the pod's node held prepared and does not hold now, or with other devices."""
+    """Claims that the pod's node held prepared and does not hold now, or with other devices, are reported."""
     if noted.node_name not in seen.prepared:
         return
     held = {(claim.driver, claim.uid): claim for claim in seen.prepared[noted.node_name]}

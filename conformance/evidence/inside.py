@@ -2,10 +2,10 @@
 
 Which devices each container should have is read from pods and claims, without the help of the components.
 
-Between the three stand a driver, which answers the kubelet and writes CDI specs, and a kubelet, which gives a
-container the CDI devices of its requests. A device of kubeskew's drivers shows in a container as a variable,
-`<driver>_<request>=<device>,…` (kubelet/drivers/claims.py), or for named resources `<driver>=<device>,…`; its
-pool does not show. Of drivers that somebody else wrote nothing is known.
+Two components stand between the three: a driver, which answers the kubelet and writes CDI specs, and a
+kubelet, which gives a container the CDI devices of its requests. A device of kubeskew's drivers shows in a
+container as a variable, `<driver>_<request>=<device>,…` (kubelet/drivers/claims.py), or for named resources
+`<driver>=<device>,…`; its pool does not show. Of drivers that somebody else wrote nothing is known.
 """
 
 from collections import defaultdict
@@ -26,30 +26,32 @@ CLAIMS = "resourceclaims.resource.k8s.io"
 _NOW = timedelta(0)
 
 T = TypeVar("T")
-Past = list[tuple[datetime, T]]  # what held from a time on
+Past = list[tuple[datetime, T]]  # values, each valid from its time on
 
 
 def named_by_status(pod: ObjectView) -> Any:
-    """Returns what of a pod's status says which claims its containers use."""
+    """Picks the parts of a pod's status that name the claims of its containers."""
     status = pod.get("status") or {}
     return status.get("resourceClaimStatuses"), status.get("extendedResourceClaimStatus")
 
 
 def container_requests(pod: ObjectView, container: str) -> Iterator[tuple[str, str]]:
-    """Yields claim and request for all that a container should have; an empty request is the whole claim.
+    """An empty request stands for the whole claim.
 
     Up to 1.27 the name of a claim from a template follows from pod and entry; later the status has it. Up to
     1.30 an entry has its claim or template in `source`. KEP-3063 as drafted has containers list bare names.
     """
     status = pod.get("status") or {}
-    told = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or []}
+    generated = {
+        each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or []
+    }
     entries = {each["name"]: each for each in (pod.get("spec") or {}).get("resourceClaims") or []}
     for use in (_container(pod, container).get("resources") or {}).get("claims") or []:
         name, request = (use, "") if isinstance(use, str) else (use["name"], use.get("request") or "")
         entry = entries.get(name)
         if entry is None:
             continue
-        made = told.get(name, f"{pod['metadata']['name']}-{name}")
+        made = generated.get(name, f"{pod['metadata']['name']}-{name}")
         claim = (entry.get("source") or entry).get("resourceClaimName") or made
         if claim:  # the status may say that none is needed
             yield claim, request
@@ -60,7 +62,6 @@ def container_requests(pod: ObjectView, container: str) -> Iterator[tuple[str, s
 
 
 def own_variables(pod: ObjectView, container: str) -> set[str]:
-    """Returns the variables that the container's spec sets."""
     return {each["name"] for each in _container(pod, container).get("env") or []}
 
 
@@ -71,7 +72,7 @@ def _container(pod: ObjectView, name: str) -> ObjectView:
 
 
 def allocation_of(status: ObjectView) -> Any:
-    """Returns the allocation in a claim's status; of KEP-3063 as drafted what is written in its phases."""
+    """The draft of KEP-3063 has the allocation in the phases of the status."""
     drafted = {"attributes": status.get("attributes")} if status.get("phase") in _DRAFTED else None
     return status.get("allocation") or drafted
 
@@ -81,7 +82,7 @@ def _results(status: ObjectView) -> list[ObjectView]:
 
 
 def _handles(status: ObjectView) -> list[ObjectView]:
-    """Returns the handles of classic DRA, up to 1.31: one without content where a claim has none."""
+    """Handles are of classic DRA, up to 1.31; a claim without any gets one without content."""
     allocation = allocation_of(status) or {}
     if handles := allocation.get("resourceHandles"):
         return [*handles]
@@ -89,7 +90,6 @@ def _handles(status: ObjectView) -> list[ObjectView]:
 
 
 def preparing_drivers(status: ObjectView) -> list[str]:
-    """Returns the drivers that have to be called before a container starts, for a claim's status."""
     by_driver: dict[str, bool] = {}
     for result in _results(status):
         calls = not _SKIPS & {*(result.get("skipNodeOperations") or ())}
@@ -100,7 +100,7 @@ def preparing_drivers(status: ObjectView) -> list[str]:
 
 
 def devices(status: ObjectView, driver: str) -> list[tuple[str, str, str]]:
-    """Returns request, pool and device of all that a claim is allocated of a driver, sorted."""
+    """Each result is request, pool and device; results are sorted."""
     return sorted(
         (_request(result), result["pool"], result["device"])
         for result in _results(status)
@@ -109,9 +109,9 @@ def devices(status: ObjectView, driver: str) -> list[tuple[str, str, str]]:
 
 
 def device_names(status: ObjectView, driver: str, request: str) -> list[str] | None:
-    """Returns the devices of a driver in a claim's request, of the whole claim if that is empty, sorted.
+    """Devices are sorted; an empty request stands for the whole claim.
 
-    None if the allocation says nothing of devices: a classic driver's controller has written it.
+    None if the allocation has no devices: a classic driver's controller has written it.
     """
     names = [
         each["namedResources"]["name"]
@@ -128,15 +128,15 @@ def device_names(status: ObjectView, driver: str, request: str) -> list[str] | N
 
 
 def _request(result: ObjectView) -> str:
-    """Returns the request without its subrequest: containers and drivers name requests only."""
+    """Containers and drivers name requests without their subrequests."""
     return str(result["request"]).partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One thing that is not as what comes before it has it.
+    """A stage has other devices than the stage before it.
 
-    `driver` prepared it wrongly; if that is empty, the kubelet of `node` put it wrongly into a container.
+    `driver` prepared wrong devices; if that is empty, the kubelet of `node` gave a container wrong devices.
     `uid` is of the pod, or of the claim.
     """
 
@@ -148,25 +148,23 @@ class Disagreement:
 
     @property
     def component(self) -> str:
-        """Returns who is at fault, as the log names components."""
+        """The component at fault, as the log names components."""
         return f"driver/{self.driver}" if self.driver else f"{KUBELET}{self.node}"
 
-    def told(self, version: str) -> str:
-        """Returns the text, and in parentheses who is at fault, at which version."""
+    def with_author(self, version: str) -> str:
+        """The text has the component at fault and its version in parentheses."""
         did, who = ("prepared", self.driver) if self.driver else ("injected", self.component)
         return f"{self.text} ({did} by {' '.join(filter(None, (who, version)))})"
 
 
 class _Answer(NamedTuple):
-    """Holds a call that a driver answered for a claim, and when."""
+    """A driver's answer to a call for one claim, with its time."""
 
     time: datetime
     call: DriverCall
 
 
 class _Answers:
-    """Holds what the drivers of all nodes have prepared."""
-
     def __init__(self, drivers: Iterable[str]) -> None:
         self.drivers = {*drivers}
         self._of_claims: defaultdict[tuple[str, str, str], list[_Answer]] = defaultdict(list)
@@ -178,21 +176,22 @@ class _Answers:
         self._of_claims[call.node, call.driver, call.uid].append(_Answer(_moment(call.time), call))
 
     def moments(self, node: str, since: datetime, until: datetime) -> list[datetime]:
-        """Returns when drivers of a node answered in a time, and its end."""
+        """Times at which drivers of a node answered, and the end of the span."""
         found = {each.time for (at, _, _), own in self._of_claims.items() if at == node for each in own}
         return [*sorted(time for time in found if since <= time < until), until]
 
     def of_claim(self, node: str, driver: str, uid: str, until: datetime) -> _Answer | None:
-        """Returns the last answer of a driver for a claim; None if it gave none until then."""
+        """None if the driver gave no answer until then."""
         found = [each for each in self._of_claims.get((node, driver, uid)) or () if each.time <= until]
         return found[-1] if found else None
 
 
 class DevicesInside:
-    """Follows pods and claims through a log (`see` each write), then judges the records of nodes by them."""
+    """Follows pods and claims through a log (`see` each write), then `disagreements` judges the records of
+    nodes by them."""
 
     def __init__(self, skew: timedelta = _NOW, lag: timedelta = _NOW) -> None:
-        """Times of different machines may differ by `skew`; a driver may have read a claim `lag` ago."""
+        """Clocks of different machines may differ by `skew`; a driver may have read a claim `lag` ago."""
         self._skew, self._lag = skew, lag
         self._pods: defaultdict[str, Past[ObjectView]] = defaultdict(list)  # by UID
         self._statuses: defaultdict[str, Past[ObjectView]] = defaultdict(list)  # of claims, by UID
@@ -212,7 +211,7 @@ class DevicesInside:
             _note(self._statuses[uid], write, write.value.get("status") or {}, allocation_of)
 
     def disagreements(self, records: NodeRecords, drivers: Iterable[str] = ()) -> Iterator[Disagreement]:
-        """Yields what drivers prepared otherwise than allocated, then what containers had otherwise inside.
+        """Wrong answers of drivers come first, then wrong contents of containers.
 
         `drivers` are those of kubeskew that ran; those that were called are known.
         """
@@ -227,7 +226,7 @@ class DevicesInside:
     # -- what drivers answered
 
     def _of_call(self, call: DriverCall) -> Iterator[Disagreement]:
-        """Yields an answer with other devices than the claim had; classic drivers name none."""
+        """Classic drivers name no devices, so that their answers are not judged."""
         if call.unprepares or call.error or not all(device["device"] for device in call.devices):
             return
         now = _moment(call.time)
@@ -249,13 +248,14 @@ class DevicesInside:
         return now + self._skew
 
     def _status(self, uid: str, since: datetime, until: datetime) -> list[ObjectView]:
-        """Returns what a driver may have seen of a claim's status in a time."""
+        """A driver may have seen any of these states of a claim's status."""
         return _within(self._statuses.get(uid, ()), since - self._lag - self._skew, until)
 
     # -- what containers had
 
     def _of_start(self, event: ContainerEvent, answers: _Answers) -> Iterator[Disagreement]:
-        """Yields what is wrong in a container by its pod, as it was then, whichever answers came first."""
+        """A container is judged by its pod as it was then, and by each order in which the answers may have
+        come."""
         now = _moment(event.time)
         since, until = now - self._skew, self._until(now)
         pods = _within(self._pods.get(event.pod_uid, ()), since, until)
@@ -267,7 +267,7 @@ class DevicesInside:
     def _of_container(
         self, pod: ObjectView, event: ContainerEvent, answers: _Answers, at: datetime
     ) -> Iterator[Disagreement]:
-        """Yields what is wrong if drivers had answered what they had until `at`."""
+        """Only answers until `at` count."""
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         place = f"container {event.container} of Pod {namespace}/{name}"
         uses: list[tuple[str, _Answer]] = []
@@ -296,11 +296,11 @@ class DevicesInside:
     def _answers_for(
         self, event: ContainerEvent, claim: tuple[str, str], answers: _Answers, at: datetime
     ) -> dict[str, _Answer | None] | None:
-        """Returns by driver what prepared a claim for a container; None if the log begins later than that.
+        """Answers by driver; None if the log begins later than they do.
 
-        Of claims that had the name one after the other it is one that was reserved for the pod. The claim
-        may have been taken away by the time that another clock shows: what all drivers have answered for
-        goes before what came later.
+        Of claims that had the name one after the other it is one that was reserved for the pod. The claim may
+        have been taken away by the time that another clock shows: a claim that all drivers have answered for
+        goes before later ones.
         """
         now = _moment(event.time)
         until = self._until(now)
@@ -319,7 +319,8 @@ class DevicesInside:
     def _contents(
         self, event: ContainerEvent, uses: Iterable[tuple[str, _Answer]]
     ) -> Iterator[tuple[str, str]]:
-        """Yields the driver whose CDI devices held for a request other devices than allocated, and a text.
+        """Each pair has the driver whose CDI devices held other devices for a request than allocated, and a
+        text.
 
         `uses` are the requests, empty for a whole claim, with the answer for the claim. A request that lacks
         one of its CDI devices is left out: the kubelet has not asked for it.
@@ -345,13 +346,13 @@ class DevicesInside:
 
 
 def _note(past: Past[T], write: Write, value: T, matters: Callable[[T], Any]) -> None:
-    """Appends a value if it differs in what matters."""
+    """Appends a value only if `matters` of it differs from the last one."""
     if not past or matters(past[-1][1]) != matters(value):
         past.append((_moment(write.time), value))
 
 
 def _within(past: Iterable[tuple[datetime, T]], since: datetime, until: datetime) -> list[T]:
-    """Returns what held at any moment of a time, oldest first."""
+    """Values that held at any moment of the span, oldest first."""
     before: list[T] = []
     found: list[T] = []
     for time, value in past:
@@ -367,7 +368,7 @@ def _moment(time: str) -> datetime:
 
 
 def _cdi_ids(call: DriverCall, request: str) -> set[str]:
-    """Returns the CDI devices that a driver answered for a request; for all if it is empty."""
+    """An empty request stands for all."""
     return {
         cdi_id
         for device in call.devices
@@ -377,24 +378,23 @@ def _cdi_ids(call: DriverCall, request: str) -> set[str]:
 
 
 def _driver_of(cdi_id: str) -> str:
-    """Returns the vendor of a CDI device, which for kubeskew's drivers is the driver."""
+    """Vendors of kubeskew's CDI devices are the names of drivers."""
     return cdi_id.partition("/")[0]
 
 
 def _is_devices(name: str, drivers: Collection[str]) -> bool:
-    """Returns whether a variable lists devices of one of the drivers."""
     return any(name == prefix or name.startswith(f"{prefix}_") for prefix in map(variable, drivers))
 
 
 def _devices_in(env: Mapping[str, str], driver: str) -> Iterator[str]:
-    """Yields the devices that a CDI device's variables list."""
     for name, value in env.items():
         if _is_devices(name, (driver,)):
             yield from value.split(",")
 
 
 def _strange_variables(event: ContainerEvent, drivers: Collection[str], pod: ObjectView) -> Iterator[str]:
-    """Yields variables that list devices as none of the container's CDI devices sets them, and lost ones."""
+    """Reports variables that list devices which none of the container's CDI devices sets, and variables that
+    are lost."""
     own = own_variables(pod, event.container)
     given: defaultdict[str, set[str]] = defaultdict(set)
     for injected in event.injected:

@@ -1,4 +1,4 @@
-"""The lives of pods and other objects: when each came, what became of it, and when it went."""
+"""Lives of pods and other objects: their creation, their events and their end."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import results
 from kubeskew.conformance.evidence.log import Logged, Write
 
-# Pods have lives of their own; the others come with every cluster, or tell nothing of what was tried in it.
+# Pods have lives of their own; the others come with every cluster, or show nothing of the scenario.
 _LEFT_OUT = frozenset(
     {
         *("pods", "events", "events.events.k8s.io", "leases.coordination.k8s.io", "namespaces"),
@@ -29,7 +29,7 @@ _SERVER = ("services", "default", "kubernetes")
 
 @dataclass(frozen=True, slots=True)
 class LifeEvent:
-    """One thing that happened to a pod, and who wrote it."""
+    """One event in the life of an object, and its writer."""
 
     revision: int
     time: str
@@ -49,7 +49,7 @@ class PodLife:
 
 
 def pod_lives(log: Iterable[Logged]) -> list[PodLife]:
-    """In the order in which they were created."""
+    """Lives come in the order of creation."""
     lives: dict[str, PodLife] = {}
     last: dict[str, ObjectView] = {}
     for entry in log:
@@ -96,7 +96,6 @@ def _unschedulable(status: ObjectView) -> str:
 
 
 def _containers(status: ObjectView, old_status: ObjectView) -> Iterator[str]:
-    """Restarts, and what keeps containers waiting."""
     old = {each["name"]: each for each in _statuses(old_status)}
     for each in _statuses(status):
         before = old.get(each["name"], {})
@@ -127,7 +126,7 @@ class ObjectLife:
 
 
 def object_lives(log: Iterable[Logged]) -> list[ObjectLife]:
-    """Returns them in the order in which they were created."""
+    """Lives come in the order of creation."""
     lives: dict[str, ObjectLife] = {}
     last: dict[str, ObjectView] = {}
     for entry in log:

@@ -1,4 +1,4 @@
-"""The log as evidence: plain values that whoever controls the cluster reads for us."""
+"""The log as evidence: plain values that the cluster's control reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

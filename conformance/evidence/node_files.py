@@ -1,4 +1,4 @@
-"""Reads what drivers and runtimes of a cluster's nodes recorded, from files: they may be dead."""
+"""Reads the records of drivers and runtimes from files of the cluster: the processes may be dead."""
 
 from collections.abc import Iterator
 from heapq import merge
@@ -14,7 +14,7 @@ from kubeskew.kubelet.node.config import NodeLayout
 
 
 def node_records(directory: StateDir) -> NodeRecords:
-    """Returns the records of all nodes, also of those that are gone, oldest first."""
+    """Nodes that are gone count, too; records come oldest first."""
     root = directory.kubelet_root()
     nodes = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     calls = [_calls(node, driver, path) for node in nodes for driver, path in _call_logs(root, node)]
@@ -28,7 +28,6 @@ def _time(entry: DriverCall | ContainerEvent) -> str:
 
 
 def _call_logs(root: Path, node: str) -> list[tuple[str, Path]]:
-    """Returns the drivers of a node, each with the file of its calls."""
     plugins = NodeLayout.under(root, node).plugin("")
     paths = sorted(plugins.rglob(claims.CALL_LOG))
     return [(str(path.parent.relative_to(plugins)), path) for path in paths]

@@ -1,4 +1,4 @@
-"""The evidence that nodes give beside the API: what drivers were asked for, and what ran in the runtime."""
+"""Evidence of nodes besides the API: calls of drivers, and containers of the runtime."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,6 @@ class PreparedClaim:
 
     @property
     def cdi_ids(self) -> list[str]:
-        """Returns each CDI device ID once."""
         return sorted({cdi_id for device in self.devices for cdi_id in device.get("cdiIDs") or ()})
 
     def __str__(self) -> str:
@@ -39,8 +38,8 @@ class PreparedClaim:
 class DriverCall:
     """A kubelet's call of a driver for one claim, as the driver's own log has it.
 
-    `error` is the answer for the claim, or why the call failed as a whole. `devices` are those of the answer,
-    `{pool, device, requests, cdiIDs, shareID}` each; up to 1.30 their `cdiIDs` alone.
+    `error` is that of the claim, or of the call as a whole. `devices` are those of the answer, `{pool,
+    device, requests, cdiIDs, shareID}` each; up to 1.30 their `cdiIDs` alone.
     """
 
     time: str  # RFC 3339 with microseconds
@@ -55,7 +54,6 @@ class DriverCall:
 
     @property
     def unprepares(self) -> bool:
-        """Returns whether the devices were to be given back."""
         return self.call.startswith(_UNPREPARE)
 
 
@@ -71,8 +69,8 @@ class InjectedDevice:
 class ContainerEvent:
     """A container that the runtime of a node started, stopped or saw exit.
 
-    `cdi_devices` are those that the kubelet asked for. A start has `injected`, what was put in for them, and
-    `env`, the variables of its program.
+    `cdi_devices` are those that the kubelet asked for. A start has `injected`, the devices put in for them,
+    and `env`, the variables of its program.
     """
 
     time: str
@@ -88,7 +86,7 @@ class ContainerEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecords:
-    """Everything that drivers and runtimes have recorded, in the order of time."""
+    """Records of drivers and runtimes, in the order of time."""
 
     calls: Sequence[DriverCall] = field(default_factory=tuple)
     containers: Sequence[ContainerEvent] = field(default_factory=tuple)

@@ -1,4 +1,4 @@
-"""Turns the moments of a log into what scenarios judge and what people read: flat rows, oldest first."""
+"""Turns the moments of a log into flat rows, oldest first, for scenarios and for people."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
 from datetime import datetime
@@ -18,7 +18,6 @@ _NODE_USER = "system:node:"
 
 
 async def rows(moments: AsyncIterator[Moment]) -> AsyncGenerator[Row, None]:
-    """Yields who wrote what at which version."""
     async for moment in moments:
         yield _component_row(moment) if isinstance(moment, ComponentEvent) else _row(moment)
 
@@ -26,16 +25,16 @@ async def rows(moments: AsyncIterator[Moment]) -> AsyncGenerator[Row, None]:
 async def evidence(
     moments: AsyncIterator[Moment], known: MutableMapping[int, Write] | None = None
 ) -> list[Logged]:
-    """Returns moments with their objects, as scenarios judge them. Raises DamageError if one is damaged.
+    """Reads moments with their objects, as scenarios judge them. Raises DamageError if one is damaged.
 
-    `known` keeps the writes by their revisions, for whoever reads one log again and again.
+    `known` keeps the writes by their revisions, for a caller that reads one log again and again.
     """
     writes = {} if known is None else known
     return [_logged(moment, writes) async for moment in moments]
 
 
 async def logged(moments: AsyncIterator[Moment]) -> AsyncGenerator[Logged, None]:
-    """Yields moments with their objects, as they come. Raises DamageError if one is damaged."""
+    """Moments get their objects as they come. Raises DamageError if one is damaged."""
     async for moment in moments:
         yield _logged(moment, {})
 
@@ -58,7 +57,7 @@ def _logged(moment: Moment, known: MutableMapping[int, Write]) -> Logged:
 
 
 def _value(event: Event) -> Object:
-    """Returns the object that an event wrote. Raises DamageError if its bytes hold none."""
+    """Raises DamageError if the bytes hold no object."""
     try:
         value: object = orjson.loads(event.value)
     except orjson.JSONDecodeError:
@@ -71,7 +70,7 @@ def _value(event: Event) -> Object:
 
 
 def _writer(event: Event) -> str:
-    """Returns component and version; of a kubelet, for which node it wrote: `kubelet/node-1 1.35`."""
+    """Names component and version; of a kubelet also the node: `kubelet/node-1 1.35`."""
     author = event.author
     node = author.user.removeprefix(_NODE_USER) if author.user.startswith(_NODE_USER) else ""
     component = f"kubelet/{node}" if node and author.component == "kubelet" else author.component

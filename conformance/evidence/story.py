@@ -1,8 +1,9 @@
-"""The story of one object in sentences: which component did what to it, and because of which event.
+"""The story of one object in sentences: each names the component that acted, its action and the event that
+led to it.
 
-For a waiting pod, it says which writes may have had the scheduler try it again. Upstream's scheduler asks its
-plugins that of each event (QueueingHints). Here only what an object says that plugins look at is compared,
-whatever kept the pod from its place: which event it was is said, not proven.
+For a waiting pod, it names writes that may have had the scheduler try it again. Upstream's scheduler asks its
+plugins about each event (QueueingHints). Here only the fields of objects that plugins look at are compared,
+without the reason that kept the pod from its place: the event is a guess, not proven.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,8 +45,7 @@ _CONTROL_PLANE = frozenset({"apiserver", "scheduler", "controller-manager"})
 
 
 def wakes(write: Write, before: ObjectView | None, pod: str, claims: Collection[str], namespace: str) -> bool:
-    """Returns whether a write may let a pod find a place: not the scheduler's own, nor one that only says
-    again what was there.
+    """A write may let a pod find a place unless it is the scheduler's own, or repeats the state before.
 
     `before` is the object as it was; `claims` are the names of the pod's claims in its `namespace`.
     """
@@ -64,7 +64,7 @@ def wakes(write: Write, before: ObjectView | None, pod: str, claims: Collection[
 
 
 def _offered(node: ObjectView) -> Mapping[str, Any]:
-    """Returns what plugins look at of a node: not when its conditions were reported last."""
+    """Plugins look at these fields of a node; the times of its conditions are not among them."""
     metadata, status = node["metadata"], node.get("status") or {}
     conditions = {each["type"]: each.get("status") for each in status.get("conditions") or []}
     offered = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
@@ -78,7 +78,7 @@ def _offered(node: ObjectView) -> Mapping[str, Any]:
 
 
 def _makes_room(write: Write, before: ObjectView | None) -> bool:
-    """Returns whether another pod has ended, is gone, or asks for something else."""
+    """Another pod has ended, is gone, or asks for something else."""
     if before is None or not (before.get("spec") or {}).get("nodeName"):
         return False
     was = (before.get("status") or {}).get("phase")
@@ -87,7 +87,7 @@ def _makes_room(write: Write, before: ObjectView | None) -> bool:
 
 
 def _given_back(write: Write, before: ObjectView | None) -> bool:
-    """Returns whether devices of another claim are free again."""
+    """Devices of another claim are free again."""
     had = before is not None and bool((before.get("status") or {}).get("allocation"))
     has = write.verb != "delete" and bool((write.value.get("status") or {}).get("allocation"))
     return had and not has
@@ -95,9 +95,10 @@ def _given_back(write: Write, before: ObjectView | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One thing that happened. `because` names what led to it; empty where the log does not tell.
+    """One event of a story. `because` names its cause; it is empty where the log does not show one.
 
-    `waits` says that the pod found no place: who has the objects of then can ask the scheduler's plugins why.
+    `waits` marks a pod that found no place: a caller that has the objects of that revision can ask the
+    scheduler's plugins why.
     """
 
     revision: int
@@ -110,9 +111,9 @@ class Sentence:
 def story(
     log: Sequence[Logged], records: NodeRecords, resource: str, namespace: str, name: str
 ) -> list[Sentence]:
-    """Returns what happened to an object, and to the claims of a pod, in the order of time.
+    """Sentences come in the order of time; the claims of a pod are part of its story.
 
-    Objects of the same name that came before it are told, too.
+    Objects of the same name that came before it are part of it, too.
     """
     tale = _Tale(log, resource, namespace, name)
     sentences = [*tale.sentences(), *_calls(records, tale.claim_uids)]
@@ -151,7 +152,6 @@ class _Tale:
             self.last[_place(entry)] = entry
 
     def _find_claims(self) -> None:
-        """Notes the claims that the pod ever used; of a claim, itself."""
         for entry in self.log:
             if isinstance(entry, Write) and _place(entry) == (self.resource, self.namespace, self.name):
                 if self.resource == "pods":
@@ -160,8 +160,8 @@ class _Tale:
                     self.claim_uids.add(_uid(entry.value))
 
     def _note_waking(self, write: Write, before: Write | None) -> None:
-        """Notes the write if the scheduler may have tried the pod anew for it; what comes once it has
-        decided is no cause."""
+        """Keeps a write that may have made the scheduler try the pod again; writes after its decision are no
+        cause."""
         if write.by.startswith(_SCHEDULER) and write.resource == CLAIMS and write.name in self.claims:
             self.decided |= self.name in _consumers(write.value)
         old = before.value if before is not None and before.verb != "delete" else None
@@ -169,7 +169,7 @@ class _Tale:
             self.woken = write
 
     def _component(self, change: ComponentChange) -> Iterator[Sentence]:
-        """Yields what happened to the components that the object depends on, once it is there."""
+        """Only components that the object depends on count, and only once it is there."""
         ours = kind_of(change.component) in _CONTROL_PLANE or change.component == f"kubelet/{self.node}"
         if self.begun and change.what in BRANCHED:
             yield Sentence(change.revision, change.time, f"the cluster was {change.what} {change.detail}.")
@@ -183,13 +183,13 @@ class _Tale:
         self.begun = True
         if write.resource == "pods":
             self.node = (write.value.get("spec") or {}).get("nodeName") or self.node
-        for text, because in self._told(write, old):
+        for text, because in self._actions(write, old):
             if text.startswith(_NO_PLACE):
                 self.woken, self.decided = None, False
-            told = f"{_who(write)} {text.rstrip('.')}."
-            yield Sentence(write.revision, write.time, told, because, waits=text.startswith(_NO_PLACE))
+            sentence = f"{_who(write)} {text.rstrip('.')}."
+            yield Sentence(write.revision, write.time, sentence, because, waits=text.startswith(_NO_PLACE))
 
-    def _told(self, write: Write, old: ObjectView | None) -> Iterator[tuple[str, str]]:
+    def _actions(self, write: Write, old: ObjectView | None) -> Iterator[tuple[str, str]]:
         what = f"{write.value.get('kind')} {write.name}"
         if write.verb == "delete":
             yield f"removed {what}", self._deletion(write)
@@ -200,24 +200,24 @@ class _Tale:
         if old is None:
             yield f"created {what}{_for(write.value)}", self._creation(write)
             return
-        told = [*_pod_news(what, write.value, old, self), *_claim_news(what, write.value, old, self)]
+        actions = [*_pod_news(what, write.value, old, self), *_claim_news(what, write.value, old, self)]
         if write.value["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp"):
-            told.append((f"asked for {what} to be deleted", self._deletion(write)))
-        if not told:
+            actions.append((f"asked for {what} to be deleted", self._deletion(write)))
+        if not actions:
             listed = [str(change) for change in changes(old, write.value)]
             more = f" and {len(listed) - _MOST_CHANGES} more" if len(listed) > _MOST_CHANGES else ""
-            told = [(f"changed {what}: {', '.join(listed[:_MOST_CHANGES])}{more}", "")] if listed else []
-        yield from told
+            actions = [(f"changed {what}: {', '.join(listed[:_MOST_CHANGES])}{more}", "")] if listed else []
+        yield from actions
 
     def _creation(self, write: Write) -> str:
-        """Returns the write of the owner that made its controller act."""
+        """A creation's cause is the last write of the owner."""
         owner = self._owner(write.value)
         return (
             f"{owner.value.get('kind')} {owner.name} was written by {owner.by}" + _at(owner) if owner else ""
         )
 
     def _deletion(self, write: Write) -> str:
-        """Returns what happened last to the owner, or to the pod's node."""
+        """A deletion's cause is the last event of the owner, or of the pod's node."""
         condition = _condition(write.value, "DisruptionTarget")
         if condition:
             return f"{condition.get('reason')}: {condition.get('message') or 'the pod is disrupted'}"
@@ -236,7 +236,6 @@ class _Tale:
         return ""
 
     def _owner(self, obj: ObjectView) -> Write | None:
-        """Returns the last write of the object's controller."""
         reference = controller_of(obj) or {}
         for write in reversed(self.last.values()):
             if reference and _uid(write.value) == reference.get("uid"):
@@ -244,8 +243,8 @@ class _Tale:
         return None
 
     def trigger(self) -> str:
-        """Returns what had the scheduler try the pod anew since it found no place; empty if the log does not
-        tell."""
+        """Names the write for which the scheduler may have tried the pod again; it is empty if the log has
+        none."""
         if self.woken is None:
             return ""
         verb = {"create": "created", "update": "written", "delete": "removed"}[self.woken.verb]
@@ -253,7 +252,6 @@ class _Tale:
         return f"{kind} {self.woken.name} was {verb} by {self.woken.by}{_at(self.woken)}"
 
     def _event(self, write: Write) -> Iterator[Sentence]:
-        """Yields what a component said in an Event about the object."""
         event = write.value
         about = event.get("involvedObject") or event.get("regarding") or {}
         mine = (about.get("namespace") or "", about.get("name")) == (self.namespace, self.name)
@@ -279,7 +277,10 @@ def _pod_news(what: str, pod: ObjectView, old: ObjectView, tale: _Tale) -> Itera
         yield f"gave {what} the claim {mapped} for its extended resources", ""
     for entry in status.get("resourceClaimStatuses") or []:
         if entry not in (old_status.get("resourceClaimStatuses") or []):
-            yield f"told {what} that its claim {entry['name']} is {entry.get('resourceClaimName')}", ""
+            yield (
+                f"recorded for {what} that its claim {entry['name']} is {entry.get('resourceClaimName')}",
+                "",
+            )
     if status.get("phase") != old_status.get("phase"):
         reason = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
         yield f"reported {what} {status.get('phase')}{f' ({reason})' if reason else ''}", ""
@@ -295,7 +296,7 @@ def _pod_news(what: str, pod: ObjectView, old: ObjectView, tale: _Tale) -> Itera
 
 
 def _scheduling_cause(old: ObjectView, tale: _Tale) -> str:
-    """Returns what a waiting pod had waited for: the newest write that could make it fit."""
+    """A pod that waited was bound because of the newest write that could make it fit."""
     waited = _condition(old, "PodScheduled").get("status") == "False"
     return tale.trigger() if waited else ""
 

@@ -59,7 +59,7 @@ def _is_built_in(api_version: str, kind: str) -> bool:
 
 
 def unreadable(version: str, obj: ObjectView) -> str:
-    """Returns why a server of the version cannot decode an object, as upstream says it; empty if it can."""
+    """Gives upstream's message if a server of the version cannot decode an object; empty if it can."""
     api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
     if _schema(version, api_version, kind) is not None or not _is_built_in(api_version, kind):
         return ""
@@ -67,7 +67,7 @@ def unreadable(version: str, obj: ObjectView) -> str:
 
 
 def unknown_fields(version: str, obj: ObjectView) -> list[Path]:
-    """Returns the paths of the fields of an object that a release does not know; of custom resources none."""
+    """Custom resources have no unknown fields."""
     schema = _schema(version, str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
     if schema is None or known_fields(obj, schema) is obj:  # finding the paths takes five times as long
         return []
@@ -75,7 +75,7 @@ def unknown_fields(version: str, obj: ObjectView) -> list[Path]:
 
 
 def _unknown(value: ObjectView | list[Any], schema: Schema) -> list[Path]:
-    """Returns the paths, from the value on, of what the schema does not have."""
+    """Paths start at the value."""
     below: list[tuple[str, Any, Schema]] = []
     found: list[Path] = []
     if isinstance(value, list):
@@ -102,7 +102,7 @@ def _step(index: int, entry: Any) -> str:
 
 
 def value_at(obj: Any, path: Path) -> Any:
-    """Returns the value at a path; None if there is none, `MISSING` if a list on the way lacks the item."""
+    """None if there is no value; `MISSING` if a list on the way lacks the item."""
     for step in path:
         if isinstance(obj, list):
             key, equal, name = step.partition("=")
@@ -270,7 +270,8 @@ class QuotaExact:
     name = "quota-exact"
 
     def __init__(self, measure: Measure | None = None) -> None:
-        """`measure` is of the version and gates of the quota controller; without it sums are not checked."""
+        """The measure is of the version and gates of the quota controller; without it sums are not
+        checked."""
         self._measure = measure
         self._charges: dict[Place, str] = {}  # by quota: the last charge, unless it was counted since
         self._charged: list[Place] = []  # quotas that were charged, and nothing was created since
@@ -292,8 +293,8 @@ class QuotaExact:
                 yield f"{change.text} admits {admitted} of {name}, and allows {allowed}"
 
     def _note(self, change: Change) -> None:
-        """Notes who charged quotas, and what was created then: admission charges before an object is
-        stored."""
+        """Admission charges a quota before the object is stored, so that charges are noted with later
+        creations."""
         write = change.write
         if write.resource == QUOTAS and change.now is not None and change.before is not None:
             place = place_of(change.now)
@@ -319,10 +320,10 @@ class QuotaExact:
             used = _used(quota)
             for name, quantity in sorted(self._measure(dict(quota), listing).items()):
                 if used.get(name) != quantity:
-                    told = used[name].canonical() if name in used else "nothing"
+                    recorded = used[name].canonical() if name in used else "nothing"
                     charge = self._charges.get(place_of(quota), "")
                     yield (
-                        f"{named(quota)} says that {told} of {name} is used;"
+                        f"{named(quota)} says that {recorded} of {name} is used;"
                         f" it is {quantity.canonical()}{charge}"
                     )
 

@@ -1,4 +1,4 @@
-"""Lists the invariants, and makes them for a run."""
+"""Lists the invariants, and creates them for a run."""
 
 import functools
 
@@ -45,7 +45,7 @@ _DEVICE_CLASSES = GroupResource("resource.k8s.io", "deviceclasses")
 
 
 def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) -> list[Invariant]:
-    """Returns all invariants, fresh for one run, in the order of their codes."""
+    """Instances are new, for one run, in the order of their codes."""
     found: list[Invariant] = [
         DeviceOnce(),
         ClaimReleased(),
@@ -77,7 +77,7 @@ def invariants(measured: Measure | None = None, tolerance: Tolerance = USUAL) ->
 
 
 def measuring(gates: FeatureGates, clock: Clock) -> Measure:
-    """Returns how a quota controller with these gates measures, which has seen all that there is."""
+    """Measures as a quota controller with these gates does that has seen all objects."""
 
     def measured(quota: Object, listing: Listing) -> dict[str, Quantity]:
         @functools.cache

@@ -1,4 +1,4 @@
-"""Keeps the state of a cluster as its log tells it, one write after the other."""
+"""The state of a cluster by its log, one write after the other."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -23,18 +23,17 @@ class Change:
 
     @property
     def now(self) -> ObjectView | None:
-        """Returns the object after the write; None where it was deleted."""
+        """None where the object was deleted."""
         return None if self.write.verb == "delete" else self.write.value
 
     @property
     def text(self) -> str:
-        """Names object, writer and revision, for messages."""
         by = self.write.by or "an unknown client"
         return f"{named(self.write.value)} (written by {by} at revision {self.write.revision})"
 
 
 class Cluster:
-    """Holds every object as it was last written, and the components as they were last said to be."""
+    """Holds every object as it was last written, and every component in its last logged state."""
 
     def __init__(self) -> None:
         self.objects: defaultdict[str, dict[Place, ObjectView]] = defaultdict(dict)
@@ -45,7 +44,7 @@ class Cluster:
         self.time = ""
 
     def apply(self, entry: Logged) -> Change | None:
-        """Takes the next entry of the log; returns the change of an object, None for a component's."""
+        """Takes the next entry of the log; None for a change of a component."""
         self.revision, self.time = max(entry.revision, self.revision), entry.time
         if isinstance(entry, ComponentChange):
             if entry.what in BRANCHED:
@@ -64,7 +63,7 @@ class Cluster:
         return Change(entry, before)
 
     def all(self, resource: str) -> Iterator[ObjectView]:
-        """Yields the objects of a resource in the order of their names."""
+        """Objects come in the order of their names."""
         found = self.objects.get(resource) or {}
         for place in sorted(found):
             yield found[place]
@@ -73,8 +72,8 @@ class Cluster:
         return (self.objects.get(resource) or {}).get((namespace, name))
 
     def running(self, *kinds: str) -> bool:
-        """Returns whether of each kind of component (`scheduler`, `kubelet`) at least one runs and none is
-        down. Of a kind that the log never named, nothing is known, and it counts as not running."""
+        """Returns True if of each kind of component (`scheduler`, `kubelet`) at least one runs and none is
+        down. A kind that the log never named counts as not running."""
         for kind in kinds:
             found = [each for name, each in sorted(self.components.items()) if kind_of(name) == kind]
             if not found or any(each.what != STARTED for each in found):
@@ -95,7 +94,7 @@ def place_of(obj: ObjectView) -> Place:
 
 
 def named(obj: Mapping[str, Any]) -> str:
-    """Returns `Pod default/web` for messages."""
+    """The text is `Pod default/web`."""
     namespace, name = place_of(obj)
     return f"{obj.get('kind') or 'object'} {namespace}/{name}" if namespace else f"{obj.get('kind')} {name}"
 
@@ -113,12 +112,12 @@ def is_deleting(obj: ObjectView) -> bool:
 
 
 def controller(obj: ObjectView) -> Mapping[str, Any]:
-    """Returns the owner reference of the controller; empty if there is none."""
+    """The mapping is empty if there is no controller."""
     references = obj["metadata"].get("ownerReferences") or []
     return next((reference for reference in references if reference.get("controller")), {})
 
 
 def condition(obj: ObjectView, kind: str) -> Mapping[str, Any]:
-    """Returns the condition of a type; empty if there is none."""
+    """The mapping is empty if there is no condition of this type."""
     found = (obj.get("status") or {}).get("conditions") or []
     return next((each for each in found if each.get("type") == kind), {})

@@ -8,7 +8,7 @@ from kubeskew.conformance.invariants.invariant import USUAL, Evidence, LivenessI
 
 LEASES = "leases.coordination.k8s.io"
 # The leases of components, and what holds them.
-_PEOPLE = ("kubeskew", "kubectl")  # who write a lease by hand take it from nobody by mistake
+_PEOPLE = ("kubeskew", "kubectl")  # a lease that is written by hand is taken on purpose
 _ELECTIONS = {"kube-scheduler": "scheduler", "kube-controller-manager": "controller-manager"}
 
 

@@ -31,7 +31,7 @@ DAEMON_SETS = "daemonsets.apps"
 JOBS = "jobs.batch"
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 _ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")  # conditions of Jobs
-# Renewed for ever, whatever happens.
+# Renewed for ever.
 _HEARTBEATS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
 _COMPONENTS = ("kube-", "kubelet/", "kubelet ")
 # So often an object may come back to a state that it had, or be written without anything from outside.
@@ -85,7 +85,7 @@ class ReplicaBounds:
                 yield from _twice_on_node(change, cluster.get(DAEMON_SETS, namespace, name), cluster)
 
     def _too_many(self, change: Change, owner: ObjectView | None, cluster: Cluster) -> Iterator[str]:
-        """Yields a pod beyond what was asked for since the generation that the controller has seen."""
+        """A pod is too many beyond what was asked for since the generation that the controller has seen."""
         if owner is None or uid_of(owner) != controller(change.write.value).get("uid"):
             return
         seen = int((owner.get("status") or {}).get("observedGeneration") or 0)
@@ -130,7 +130,7 @@ def _seconds(earlier: str, later: str) -> int:
 
 
 def _active(owner: ObjectView, cluster: Cluster) -> list[ObjectView]:
-    """Returns the owner's active pods: those of its namespace that name it with its UID."""
+    """Active pods of an owner are in its namespace and name it with its UID."""
     uid, (namespace, name) = uid_of(owner), place_of(owner)
     return [
         pod
@@ -144,7 +144,7 @@ def _active(owner: ObjectView, cluster: Cluster) -> list[ObjectView]:
 
 
 def _ordered_wait(owner: ObjectView, pods: list[ObjectView]) -> bool:
-    """Returns whether an ordered set waits for a pod that is not ready, or for a volume claim."""
+    """An ordered set waits for a pod that is not ready, or for a volume claim."""
     parallel = (owner.get("spec") or {}).get("podManagementPolicy") == "Parallel"
     return not parallel and any(condition(pod, "Ready").get("status") != "True" for pod in pods)
 
@@ -176,7 +176,6 @@ def _twice_on_node(change: Change, owner: ObjectView | None, cluster: Cluster) -
 
 
 def _daemon_node(pod: ObjectView) -> str:
-    """Returns the node that a daemon set's pod is for, bound or not."""
     spec = pod.get("spec") or {}
     if spec.get("nodeName"):
         return str(spec["nodeName"])
@@ -224,9 +223,9 @@ class CountedOnce:
         if not at_rest or not cluster.running("controller-manager"):
             return
         for owner in cluster.all(REPLICA_SETS):
-            told, pods = int((owner.get("status") or {}).get("replicas") or 0), _active(owner, cluster)
-            if told != len(pods) and not is_deleting(owner):
-                yield f"{named(owner)} counts {told} pods, and has {len(pods)}"
+            counted, pods = int((owner.get("status") or {}).get("replicas") or 0), _active(owner, cluster)
+            if counted != len(pods) and not is_deleting(owner):
+                yield f"{named(owner)} counts {counted} pods, and has {len(pods)}"
         for cron_job in cluster.all("cronjobs.batch"):
             for reference in (cron_job.get("status") or {}).get("active") or []:
                 namespace = cron_job["metadata"]["namespace"]
@@ -240,7 +239,7 @@ class CountedOnce:
 
 
 def _released_uncounted(change: Change, cluster: Cluster) -> Iterator[str]:
-    """Yields a pod that succeeded and loses the finalizer of its Job, whose status does not have it yet.
+    """Reports a pod that succeeded and loses the finalizer of its Job, whose status does not have it yet.
 
     If the controller dies then, the pod is never counted. A Job that ends releases pods without counting
     them. Of failed pods policies decide which count, and which pod of an index does; these are not judged.
@@ -266,21 +265,20 @@ def _is_tracked(pod: ObjectView) -> bool:
 
 
 def _cron_job_of(job: ObjectView, cluster: Cluster) -> ObjectView | None:
-    """Returns the cron job that controls a job."""
     owner = controller(job)
     found = cluster.get("cronjobs.batch", job["metadata"]["namespace"], str(owner.get("name")))
     return found if found is not None and uid_of(found) == owner.get("uid") else None
 
 
 def _is_counted(job: ObjectView, cron_job: ObjectView) -> bool:
-    """Returns whether a job need not be among the active ones of its cron job, or is."""
+    """A job that has ended or is being deleted need not be among the active ones of its cron job."""
     ended = any(condition(job, kind).get("status") == "True" for kind in ("Complete", "Failed"))
     active = (cron_job.get("status") or {}).get("active") or []
     return ended or is_deleting(job) or uid_of(job) in [reference.get("uid") for reference in active]
 
 
 def _made_twice(change: Change, cluster: Cluster) -> Iterator[str]:
-    """Yields the second claim that is made from one template for one pod."""
+    """Reports the second claim that is made from one template for one pod."""
     claim = change.write.value
     for other in cluster.all(CLAIMS):
         same = controller(other).get("uid") == controller(claim).get("uid") and _entry(other) == _entry(claim)
@@ -289,7 +287,7 @@ def _made_twice(change: Change, cluster: Cluster) -> Iterator[str]:
 
 
 def _entry(claim: ObjectView) -> object:
-    """Returns the name that a pod has for a claim which was made for it; older claims are named after it."""
+    """The annotation has the name that a pod uses for its claim; older claims are named after it."""
     metadata = claim["metadata"]
     return (metadata.get("annotations") or {}).get("resource.kubernetes.io/pod-claim-name", metadata["name"])
 
@@ -335,9 +333,9 @@ class ControllersSettle:
             yield f"{change.text} was written {_WRITES} times, with no input from outside"
 
     def _has_come_back(self, key: tuple[str, Place]) -> bool:
-        """Returns whether an object has just come back to a state once too often, by way of others."""
+        """States count only if others came between them."""
         if key not in self._states and len(self._values[key]) <= _RETURNS + 1:
-            return False  # so many writes are of one state, or none has come back as often
+            return False  # with that few writes no state can have come back as often
         states, state = self._states[key], b""
         for value in self._values.pop(key):
             state = sha256(orjson.dumps(_settled(value), option=orjson.OPT_SORT_KEYS)).digest()
@@ -349,13 +347,13 @@ class ControllersSettle:
 
 
 def is_heartbeat(write: Write) -> bool:
-    """Returns whether a write is one of those that go on for ever: leases, events, the status of nodes."""
+    """Heartbeats go on for ever: leases, events, the status of nodes."""
     by_kubelet = write.resource == "nodes" and write.by.startswith("kubelet")
     return by_kubelet or write.resource in _HEARTBEATS
 
 
 def _settled(obj: Any) -> Any:
-    """Returns an object without what grows with every write: times, versions, managed fields."""
+    """Leaves out fields that change with every write: times, versions, managed fields."""
     if isinstance(obj, Mapping):
         return {
             key: _settled(value)
@@ -407,7 +405,7 @@ class OwnNamespace(SafetyInvariant):
                 yield f"{change.text} {what} {text}, which is in another namespace"
 
     def _deleted(self, change: Change, uid: str, account: str) -> Iterator[str]:
-        """Yields an object that was deleted, and none of whose controllers, ever, was in its namespace."""
+        """Reports an object that was deleted, and none of whose controllers, ever, was in its namespace."""
         had = self._controllers.get(uid, set()) - {""}
         places = [self._places[each] for each in sorted(had) if each in self._places]
         if len(places) < len(had) or any(namespace == change.write.namespace for namespace, _ in places):
@@ -419,7 +417,6 @@ class OwnNamespace(SafetyInvariant):
 
 
 def _owners(obj: Mapping[str, object]) -> dict[str, str]:
-    """Returns the names of the owners by uid."""
     metadata = obj["metadata"]
     references = metadata.get("ownerReferences") if isinstance(metadata, Mapping) else None
     return {str(each.get("uid")): str(each.get("name")) for each in references or ()}

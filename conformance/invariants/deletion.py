@@ -40,7 +40,7 @@ class DeletionCompletes(LivenessInvariant):
 
 
 def _stuck(resource: str, obj: ObjectView, cluster: Cluster) -> str:
-    """Returns why nothing holds an object any more that is still there; empty if something may hold it."""
+    """Gives the reason that nothing holds the object any more; it is empty if something may hold it."""
     finalizers = obj["metadata"].get("finalizers") or []
     name = obj["metadata"]["name"]
     if resource == "pods" and not finalizers:
@@ -61,7 +61,8 @@ def _stuck(resource: str, obj: ObjectView, cluster: Cluster) -> str:
 
 
 def _unused(resource: str, finalizer: str, obj: ObjectView, cluster: Cluster) -> str:
-    """Returns why a finalizer of Kubernetes should be gone; empty if it is another's, or still needed."""
+    """Gives the reason that a finalizer of Kubernetes should be gone; it is empty if it is another's, or
+    still needed."""
     namespace, name = obj["metadata"].get("namespace") or "", obj["metadata"]["name"]
     pods = [pod for pod in cluster.all("pods") if pod["metadata"].get("namespace") == namespace]
     if resource == CLAIMS and finalizer == _CLAIM_PROTECTION and not reserved_for(obj):
@@ -135,7 +136,7 @@ class UidNotName(LivenessInvariant):
     name = "uid-not-name"
 
     def see(self, change: Change, cluster: Cluster) -> Iterable[str]:
-        """Yields pods for which a claim was taken that was made for a pod of the same name before."""
+        """Reports pods that took a claim which was made for an earlier pod of the same name."""
         if change.write.resource != "pods" or change.now is None:
             return
         pod, namespace = change.now, change.write.namespace
@@ -159,7 +160,7 @@ class UidNotName(LivenessInvariant):
 
 
 def _bound_to_former(cluster: Cluster) -> Iterator[str]:
-    """Yields volumes that are bound to a claim that is gone, whose name another one has."""
+    """Reports volumes that are bound to a claim that is gone, whose name another one has."""
     for volume in cluster.all("persistentvolumes"):
         reference = (volume.get("spec") or {}).get("claimRef") or {}
         place = reference.get("namespace") or "", reference.get("name") or ""

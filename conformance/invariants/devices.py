@@ -1,6 +1,6 @@
 """Judges the devices of claims: I01 device-once, I02 claim-released, and of our own I23 device-inside.
 
-By the log, it keeps when pods came and went, and what the ResourceSlices of pools offer: capacities of
+It keeps, by the log, the creation and end of pods and the contents of pools' ResourceSlices: capacities of
 devices, and counters that they share.
 """
 
@@ -34,7 +34,7 @@ _SEMANTIC = "semantic.dra.k8s.io/delete-protection"
 
 
 class PodLives:
-    """Holds how long pods were there, and when the last one of a name went."""
+    """Times of pods: how long each was there, and the end of the last one of a name."""
 
     def __init__(self) -> None:
         self._came: dict[str, datetime] = {}
@@ -52,12 +52,13 @@ class PodLives:
             self._left[write.namespace, write.name] = time
 
     def lasted(self, uid: str) -> str:
-        """Says how long a pod was there that has gone: `, 0.1 s after it was created`; nothing of others."""
+        """The text reads `, 0.1 s after it was created`; it is empty unless the pod is gone."""
         seconds = self._lasted.get(uid)
         return "" if seconds is None else f", {seconds:.1f} s after it was created"
 
     def former(self, pod: ObjectView, time: str) -> str:
-        """Says how long before a time a former pod of the same name went; nothing if there was none."""
+        """Gives the seconds since a former pod of the same name was removed; it is empty if there was
+        none."""
         metadata = pod["metadata"]
         left = self._left.get((metadata.get("namespace") or "", metadata["name"]))
         if left is None:
@@ -67,8 +68,6 @@ class PodLives:
 
 
 class Device(NamedTuple):
-    """Identifies a device in the cluster."""
-
     driver: str
     pool: str
     device: str
@@ -78,7 +77,7 @@ class Device(NamedTuple):
 
 
 def device_of(result: Mapping[str, Any]) -> Device | None:
-    """Returns the device of an allocation result; None if it names none."""
+    """None if the result names no device."""
     parts = (result.get("driver"), result.get("pool"), result.get("device"))
     return Device(*map(str, parts)) if all(parts) else None
 
@@ -90,14 +89,13 @@ class PoolDevices:
         self._slices: defaultdict[Pool, dict[str, Mapping[str, Any]]] = defaultdict(dict)
 
     def change(self, before: ObjectView | None, now: ObjectView | None) -> None:
-        """Takes a slice that was written."""
         for entry in filter(None, (before,)):
             self._slices[_pool(entry)].pop(entry["metadata"]["name"], None)
         if now is not None:
             self._slices[_pool(now)][now["metadata"]["name"]] = now.get("spec") or {}
 
     def capacity(self, device: Device) -> dict[str, Quantity]:
-        """Returns the capacity of a device; empty if it is not offered any more."""
+        """Capacities are empty of a device that is not offered any more."""
         found = self._device(device)
         return {
             name: Quantity.of(value.get("value") if isinstance(value, Mapping) else value)
@@ -105,7 +103,7 @@ class PoolDevices:
         }
 
     def overdrawn(self, pool: Pool, devices: Iterable[Device]) -> Iterator[tuple[str, Quantity, Quantity]]:
-        """Yields name, use and limit of the counters that these devices of a pool consume too much of."""
+        """Each entry has name, use and limit of a counter that these devices of a pool overdraw."""
         used: defaultdict[str, Quantity] = defaultdict(lambda: ZERO)
         for device in devices:
             for name, value in _counters(self._device(device).get("consumesCounters"), "counterSet"):
@@ -142,7 +140,7 @@ def _generation(spec: Mapping[str, Any]) -> int:
 
 
 def _counters(sets: Any, key: str) -> Iterator[tuple[str, Quantity]]:
-    """Yields `set/counter` and its value."""
+    """Names are `set/counter`."""
     for each in sets or []:
         for name, counter in (each.get("counters") or {}).items():
             yield f"{each.get(key)}/{name}", Quantity.of(counter.get("value") or "0")
@@ -183,7 +181,7 @@ class DeviceOnce:
                 yield f"{device} is allocated to {change.text}, and still to {named(self._claims[other])}"
 
     def _overdrawn(self, new: Mapping[Device, Mapping[str, Any]], change: Change) -> Iterator[str]:
-        """Yields the capacities and counters of which more is allocated than there is."""
+        """Reports capacities and counters of which more is allocated than there is."""
         for device in sorted(new):
             for name, limit in sorted(self._pools.capacity(device).items()):
                 shares = [_consumed(held, name) for held in self._users[device].values() if _is_share(held)]
@@ -206,7 +204,7 @@ class DeviceOnce:
         return {device: result for result in _held(claim) if (device := device_of(result)) is not None}
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
-        """Yields devices that a node's driver prepared for two claims at once."""
+        """Reports devices that a node's driver prepared for two claims at once."""
         prepared: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         for call in evidence.records.calls:
             uids = prepared[call.node, call.driver]
@@ -225,7 +223,7 @@ class DeviceOnce:
             uids.add(call.uid)
 
     def _both(self, call: DriverCall, other: str) -> set[Device]:
-        """Returns the devices, of those that cannot be shared, that both claims were last given."""
+        """Only devices that cannot be shared count."""
         mine, theirs = (self._taken(self._claims.get(uid) or {}) for uid in (call.uid, other))
         return {
             device
@@ -235,7 +233,7 @@ class DeviceOnce:
 
 
 def _held(claim: ObjectView) -> Iterator[Mapping[str, Any]]:
-    """Yields what a claim holds for itself alone: results without administrator's access, named resources."""
+    """Results with administrator's access are left out; named resources count."""
     yield from (result for result in results(claim) if not result.get("adminAccess"))
     allocation = (claim.get("status") or {}).get("allocation") or {}
     for handle in allocation.get("resourceHandles") or []:
@@ -256,7 +254,7 @@ def _consumed(result: Mapping[str, Any], name: str) -> Quantity:
 
 
 def _semantic_allocations(claim: ObjectView) -> Iterator[tuple[tuple[str, str, str, str], int]]:
-    """Yields (driver, node, resource, counter) and the amount of allocations with semantic parameters."""
+    """The key is (driver, node, resource, counter), of allocations with semantic parameters."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     for handle in allocation.get("resourceHandles") or []:
         data = handle.get("semanticData") or {}
@@ -269,7 +267,7 @@ def _semantic_allocations(claim: ObjectView) -> Iterator[tuple[tuple[str, str, s
 
 
 def _semantic_overdraft(change: Change, cluster: Cluster) -> Iterator[str]:
-    """Yields counters of semantic resources (KEP-4381's draft) of which more is allocated than there is."""
+    """Reports counters of semantic resources (KEP-4381's draft) of which more is allocated than there is."""
     old = {key for key, _ in _semantic_allocations(change.before or {})}
     new = {key for key, _ in _semantic_allocations(change.now or {})} - old
     if not new:
@@ -346,8 +344,8 @@ class ClaimReleased:
 
 
 def _is_freed_by_kubernetes(claim: ObjectView) -> bool:
-    """Returns whether the claim controller frees the claim by itself: no driver's controller has to, and it
-    was not asked for at once and for good."""
+    """The claim controller frees a claim by itself unless a driver's controller has to, or it was asked for
+    at once and for good."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     if (claim.get("spec") or {}).get("allocationMode") == "Immediate":
         return False
@@ -401,4 +399,5 @@ class DeviceInside:
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
         for found in self._inside.disagreements(evidence.records, drivers_of(cluster.starts)):
-            yield f"{found.told(version_at(cluster.starts, found.component, found.time))}, at {found.time}"
+            version = version_at(cluster.starts, found.component, found.time)
+            yield f"{found.with_author(version)}, at {found.time}"

@@ -1,4 +1,4 @@
-"""Reads what is known of failures: `conformance/findings.yaml`, or a file of the user's.
+"""Reads known findings: `conformance/findings.yaml`, or a file of the user's.
 
     findings:
     - id: quota-from-stale-cache       names the entry
@@ -16,7 +16,7 @@
                                      follows from it; optional
 
 Explored runs are classed by it (simulation/explore/classes.py), where the last three keys count. A mark of a
-scenario names an entry instead of a reason and a source: it then tells of failures that the entry tells of.
+scenario names an entry instead of a reason and a source: it then fits the same failures as the entry.
 """
 
 import re
@@ -45,7 +45,7 @@ _RANGE = re.compile(r"(1\.\d+)(?:\.\.(1\.\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class KnownFinding:
-    """One kind of finding that is known, and why it comes about."""
+    """A known kind of finding, and its cause."""
 
     id: str
     invariant: str
@@ -55,10 +55,10 @@ class KnownFinding:
     source: str
     faults: tuple[str, ...] = ()
     minors: tuple[int, int] | None = None
-    beside: tuple[str, ...] = ()  # ids of entries
+    companions: tuple[str, ...] = ()  # ids of entries
 
-    def tells_of(self, failure: str) -> bool:
-        """Returns whether what a step found is of this kind: `I05 bound-is-admitted: …` of an invariant."""
+    def fits(self, failure: str) -> bool:
+        """The failure reads `I05 bound-is-admitted: …` if it is of an invariant."""
         if self.invariant == ASSERTION:
             return bool(self.message.search(failure))
         title, _, message = failure.partition(": ")
@@ -67,12 +67,11 @@ class KnownFinding:
 
 @cache
 def known_findings() -> Mapping[str, KnownFinding]:
-    """Returns the entries of the file that comes along, by their ids."""
     return {each.id: each for each in read_findings()}
 
 
 def read_findings(path: Path = FINDINGS) -> list[KnownFinding]:
-    """Returns the entries of a file, in its order. Raises ScenarioError that says what is wrong with it."""
+    """Entries keep the file's order. Raises ScenarioError with the place of a mistake."""
     documents = grammar.read(path)
     if len(documents) != 1:
         raise ScenarioError(f"{path}: expected one document, found {len(documents)}")
@@ -84,7 +83,7 @@ def read_findings(path: Path = FINDINGS) -> list[KnownFinding]:
     if twice := sorted({name for name in ids if ids.count(name) > 1}):
         raise ScenarioError(f"{path}: two findings have the id {twice[0]}")
     for entry in entries:
-        for name in entry.beside:
+        for name in entry.companions:
             if name not in ids:
                 raise ScenarioError(
                     f"{path}: {entry.id}: with: no finding has the id {name}{did_you_mean(name, ids)}"

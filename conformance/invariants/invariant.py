@@ -14,7 +14,7 @@ from kubeskew.conformance.invariants.cluster import Change, Cluster
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Tells that an invariant did not hold, from which revision on; the message names objects and writers."""
+    """An invariant did not hold, from this revision on; the message names objects and writers."""
 
     code: str  # I01 … I25
     name: str  # device-once …
@@ -24,7 +24,7 @@ class Violation:
 
     @property
     def title(self) -> str:
-        """Returns what marks of scenarios are searched in: code, name and message."""
+        """Marks of scenarios are searched in code, name and message."""
         return f"{self.code} {self.name}: {self.message}"
 
     def __str__(self) -> str:
@@ -33,10 +33,10 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Holds what is no fault of a component's in a run.
+    """Differences that a run does not count against its components.
 
-    `clock_skew`: times of different machines that are closer than that say nothing about an order.
-    `cache_lag`: what a component decides may be right for the state of so long ago.
+    `clock_skew`: times of different machines that are closer than that have no order. `cache_lag`: a
+    component may decide by a state of that age.
     """
 
     clock_skew: timedelta = timedelta(0)
@@ -48,7 +48,7 @@ USUAL = Tolerance()
 
 @dataclass(frozen=True, slots=True)
 class ComponentFailure:
-    """A component that should run and does not: it never began to, or ended by itself."""
+    """A component should run and does not: it never began to, or ended by itself."""
 
     component: str
     message: str
@@ -57,14 +57,14 @@ class ComponentFailure:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Holds what is known beside the log when a run is judged at its end."""
+    """Evidence besides the log, for the judgement of a run at its end."""
 
     records: NodeRecords = field(default_factory=NodeRecords)
     failures: Sequence[ComponentFailure] = ()
     refusals: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by component: what was forbidden
     feasible: Mapping[str, str] = field(default_factory=dict)  # by uid of a pending pod: a node that it fits
-    unready: str = ""  # what all schedulers lack to be ready, if none is
-    rereads: Sequence[str] = ()  # objects that an API server reads otherwise once it has started anew
+    unready: str = ""  # missing for all schedulers to be ready, if none is
+    rereads: Sequence[str] = ()  # objects that an API server reads otherwise once it has started again
 
 
 class Invariant(Protocol):
@@ -77,24 +77,24 @@ class Invariant(Protocol):
     def name(self) -> str: ...
 
     def see(self, change: Change, cluster: Cluster) -> Iterable[str]:
-        """Yields what a write broke; `cluster` has the write already."""
+        """`cluster` has the write already."""
         ...
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterable[str]:
-        """Yields what does not hold at the end of the log. `at_rest` says that faults have ended and nothing
-        moves any more: only then what should have come about is missed."""
+        """`at_rest` is set when faults have ended and nothing moves any more: only then missing results count
+        as violations."""
         ...
 
 
 class SafetyInvariant:
-    """Gives an invariant that is judged at writes alone its end."""
+    """Base of invariants that are judged at writes alone."""
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterable[str]:
         return ()
 
 
 class LivenessInvariant:
-    """Gives an invariant that is judged at the end alone its look at writes."""
+    """Base of invariants that are judged at the end alone."""
 
     def see(self, change: Change, cluster: Cluster) -> Iterable[str]:
         return ()

@@ -1,6 +1,6 @@
-"""The judgement of a run of kubeskew's own cluster: its log, and what its processes and files say at the end.
+"""Judges a run of kubeskew's own cluster by its log, and by its processes and files at the end.
 
-Invariants are checked over the log. What the authorizer refused a component is found in the component's log.
+Invariants are checked over the log. Requests that the authorizer refused are found in the component's log.
 """
 
 import re
@@ -36,7 +36,7 @@ from kubeskew.scheduler.autoscaling.snapshot import SimulationError
 
 Span = tuple[datetime, datetime]
 
-_SETTLING = timedelta(seconds=10)  # how long it may take until roles that are written have effect
+_SETTLING = timedelta(seconds=10)  # until written roles have effect
 _SERVER = "system:apiserver"
 _RBAC = ".rbac.authorization.k8s.io"
 # The authorizer's words, not those of admission. Names of objects may be drawn, and are left out.
@@ -51,10 +51,10 @@ _UNRELATED = re.compile(r"no relationship found between node '(\S+)' and this ob
 
 
 def refused(text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Span]]) -> list[str]:
-    """Returns what a component's log says was forbidden, each once and sorted: `User "…" cannot list …`.
+    """Texts `User "…" cannot list …` of a component's log, each once and sorted.
 
-    What was refused while an API server was `starting` is left out: the default roles were on their way. So
-    is what was of the node, or of one of its pods, and has just `ended`: its kubelet did not know yet.
+    Refusals while an API server was `starting` are left out: the default roles were on their way. So are
+    those of the node, or of one of its pods, that had just `ended`: its kubelet did not know yet.
     """
     found: set[str] = set()
     for line in text.splitlines():
@@ -70,10 +70,10 @@ def refused(text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Sp
 
 
 def starts_of_servers(log: Sequence[Logged]) -> list[Span]:
-    """Returns, of each start of an API server, from when to when the default roles may not be there yet.
+    """Spans from each start of an API server in which the default roles may not be there yet.
 
-    It says that it has started when it is ready, so that some come before; on a slow machine its last role
-    is written long after.
+    A server reports its start when it is ready, so that some refusals come before; on a slow machine its last
+    role is written long after.
     """
     found: list[Span] = []
     for entry in log:
@@ -87,8 +87,8 @@ def starts_of_servers(log: Sequence[Logged]) -> list[Span]:
 
 
 def ends_on_nodes(log: Sequence[Logged]) -> dict[str, list[Span]]:
-    """Returns by node, for each of its pods and resource slices that was deleted, from when to when its
-    kubelet may not know."""
+    """Spans by node, one for each deleted pod and resource slice, in which the kubelet may not know of the
+    deletion."""
     found: dict[str, list[Span]] = {}
     for entry in log:
         if isinstance(entry, Write) and entry.verb == "delete" and entry.resource in _OF_NODES:
@@ -111,14 +111,13 @@ def _is_default_role(entry: Logged) -> bool:
 
 
 class Checker:
-    """Judges a run as its log grows: `see` each entry, then `finish` once."""
+    """Judges a run as its log grows: `see` takes each entry, `finish` is called once."""
 
     def __init__(self, invariants: Sequence[Invariant]) -> None:
         self.cluster = Cluster()
         self._invariants = invariants
 
     def see(self, entry: Logged) -> Iterator[Violation]:
-        """Yields what an entry of the log broke."""
         change = self.cluster.apply(entry)
         if change is None or not isinstance(entry, Write):
             return
@@ -127,7 +126,6 @@ class Checker:
                 yield Violation(invariant.code, invariant.name, message, entry.revision, entry.time)
 
     def finish(self, evidence: Evidence, *, at_rest: bool) -> Iterator[Violation]:
-        """Yields what does not hold at the end."""
         for invariant in self._invariants:
             for message in invariant.at_end(self.cluster, evidence, at_rest=at_rest):
                 yield Violation(
@@ -139,14 +137,14 @@ class Checker:
 def check(
     log: Iterable[Logged], invariants: Sequence[Invariant], evidence: Evidence, *, at_rest: bool
 ) -> list[Violation]:
-    """Returns every violation in a log, in the order in which it came about."""
+    """Violations come in the order in which they came about."""
     checker = Checker(invariants)
     found = [violation for entry in log for violation in checker.see(entry)]
     return [*found, *checker.finish(evidence, at_rest=at_rest)]
 
 
 def last_change(log: Iterable[Logged]) -> str:
-    """Returns the time of the last write that is no heartbeat; empty if there is none."""
+    """Heartbeats do not count; the time is empty if there is no write."""
     time = ""
     for entry in log:
         if isinstance(entry, Write) and not is_heartbeat(entry):
@@ -155,7 +153,7 @@ def last_change(log: Iterable[Logged]) -> str:
 
 
 def is_at_rest(log: Iterable[Logged], now: datetime, seconds: float) -> bool:
-    """Returns whether nothing but heartbeats has been written for so long."""
+    """Heartbeats do not count; nothing else was written for these seconds."""
     last = last_change(log)
     return not last or now - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
 
@@ -170,10 +168,10 @@ async def judge(
     tolerance: Tolerance = USUAL,
     rereads: Sequence[str] = (),
 ) -> list[Violation]:
-    """Returns what was broken. `note` is called with what could not be judged.
+    """`note` is called with each judgement that could not be made.
 
-    Only `at_rest` is what should have come about missed. `rereads` are objects that read otherwise from a
-    server that has just started.
+    Only `at_rest` are missing results violations. `rereads` are objects that read otherwise from a server
+    that has just started.
     """
     state = directory.load()
     managers = state.of_kind("controller-manager")
@@ -197,7 +195,7 @@ def _is_pending(pod: ObjectView) -> bool:
 
 
 async def _hosted(directory: StateDir, platform: Platform, state: State) -> dict[str, str]:
-    """Returns why nodes do not run that a living kubelet process hosts."""
+    """Gives by node the reason that it does not run, though its kubelet process lives."""
     living = [each for each in state.of_kind("kubelet") if _lives(platform.processes, each)]
     async with Probes(platform.connect(directory), platform.processes) as probes:
         hosted = [await probes.hosted(process) for process in living]
@@ -208,7 +206,7 @@ async def _hosted(directory: StateDir, platform: Platform, state: State) -> dict
 
 
 async def _unready(directory: StateDir, platform: Platform, state: State) -> str:
-    """Returns what the schedulers that live lack to be ready; empty if one is."""
+    """Gives what the living schedulers lack to be ready; it is empty if one is ready."""
     living = [each for each in state.of_kind("scheduler") if _lives(platform.processes, each)]
     async with Probes(platform.connect(directory), platform.processes) as probes:
         missing = [await probes.missing(process) for process in living]
@@ -216,7 +214,7 @@ async def _unready(directory: StateDir, platform: Platform, state: State) -> str
 
 
 def _failures(state: State, processes: Processes, nodes: Mapping[str, str]) -> list[ComponentFailure]:
-    """Returns the nodes that do not start, and the components whose process ended by itself."""
+    """A node that does not start fails, and so does a component whose process ended by itself."""
     found = [ComponentFailure(name, message, at_start=True) for name, message in sorted(nodes.items())]
     wanted = [each for each in state.processes.values() if each.wanted and each.pid]
     gone = [each.name for each in wanted if not _lives(processes, each)]
@@ -224,8 +222,8 @@ def _failures(state: State, processes: Processes, nodes: Mapping[str, str]) -> l
 
 
 async def _feasible(directory: StateDir, platform: Platform, note: Callable[[str], None]) -> dict[str, str]:
-    """Returns the nodes that pending pods fit, as the plugins see it; none if nobody can be asked, or if the
-    plugins panic, as the scheduler does (which I14 tells of)."""
+    """Gives a feasible node by pending pod, as the plugins see it; it is empty if no scheduler can be asked,
+    or if the plugins panic, as the scheduler does (I14 reports that)."""
     source = source_of_cluster(directory, platform.dial)
     try:
         return await feasible(replace(source, clock=platform.clock, entropy=SeededEntropy(0)))
@@ -239,7 +237,6 @@ def _lives(processes: Processes, process: Process) -> bool:
 
 
 def _refusals(directory: StateDir, state: State, log: Sequence[Logged]) -> dict[str, list[str]]:
-    """Returns by component what its log says was forbidden."""
     starting, ended = starts_of_servers(log), ends_on_nodes(log)
     logs = {name: directory.log(name) for name, each in state.processes.items() if each.kind != "apiserver"}
     return {

@@ -1,4 +1,4 @@
-"""Judges where pods are placed: I04 schedulable-is-scheduled, I05 bound-is-admitted, I21 preemption-contract,
+"""Judges the placing of pods: I04 schedulable-is-scheduled, I05 bound-is-admitted, I21 preemption-contract,
 I22 declared-effect."""
 
 from collections import defaultdict
@@ -60,7 +60,7 @@ class SchedulableIsScheduled(LivenessInvariant):
 class BoundIsAdmitted(SafetyInvariant):
     """I05: what the scheduler bound is admitted by the kubelet of the node, unless the node changed since.
 
-    A pod that ran was admitted. If a kubelet that starts anew refuses it then, that is I06's.
+    A pod that ran was admitted. If a kubelet that starts again refuses it then, that is I06's.
     """
 
     code = "I05"
@@ -96,7 +96,6 @@ class BoundIsAdmitted(SafetyInvariant):
 
 
 def _offers(node: ObjectView | None) -> tuple[object, ...]:
-    """Returns what of a node decides about its pods."""
     if node is None:
         return ()
     return (
@@ -137,7 +136,7 @@ class PreemptionContract(LivenessInvariant):
             yield f"{change.text} was preempted, and no pod of a higher priority waits{went}"
 
     def _last_waiting(self, priority: int, time: str) -> str:
-        """Says how long before a time the last pod of a higher priority went that was on no node."""
+        """Gives the seconds since the last pod of a higher priority was removed that was on no node."""
         for moment, its_priority, text in reversed(self._went):
             if its_priority > priority:
                 return f"; {text}, which did, went {(_moment(time) - moment).total_seconds():.1f} s before"
@@ -190,14 +189,14 @@ class DeclaredEffect:
             yield f"{change.text} was bound to node {name}, which {reasons[-1]}"
 
     def _lately(self, name: str, now: datetime) -> Sequence[ObjectView | None]:
-        """Returns the node as it was within the lag that a scheduler's cache may have."""
+        """A scheduler's cache may show any of these states of the node."""
         history = self._nodes.get(name) or []
         recent = [node for time, node in history if time >= now - self._lag]
         older = [node for time, node in history if time < now - self._lag]
         return [*older[-1:], *recent]
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
-        """Yields pods that a NoExecute taint should have evicted."""
+        """Reports pods that a NoExecute taint should have evicted."""
         if not at_rest or not cluster.running("controller-manager"):
             return
         for pod in cluster.all("pods"):
@@ -218,7 +217,7 @@ def _rules(node: ObjectView | None) -> tuple[object, ...]:
 
 
 def _repels(pod: ObjectView, node: ObjectView | None) -> str:
-    """Returns why a pod must not go to a node; empty if it may."""
+    """Gives the reason that a pod must not go to a node; it is empty if it may."""
     if node is None:
         return "did not exist"
     for taint in (node.get("spec") or {}).get("taints") or []:

@@ -1,6 +1,7 @@
 """Judges running pods: I06 running-undisturbed.
 
-When containers ran is compared with when drivers had their claims prepared, as both have recorded it.
+The times of containers are compared with the times in which drivers had their claims prepared, by the records
+of both.
 """
 
 from collections import defaultdict
@@ -34,19 +35,17 @@ _PROBES = ("livenessProbe", "startupProbe", "lifecycle")
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A claim that was reserved for a pod, and a driver of its devices."""
-
     claim: str  # namespace and name
     uid: str
     driver: str
 
 
 class PreparedWhileUsed:
-    """Says which containers ran while a claim of their pod was not prepared on their node.
+    """Finds containers that ran while a claim of their pod was not prepared on their node.
 
-    Which claims a pod has is what they were reserved for; of drivers that have recorded nothing on a node, or
-    that need no call for a claim, nothing is said; nor of times that are closer than the clocks of drivers
-    and kubelets may differ.
+    Claims of a pod are those that were reserved for it. Drivers that have recorded nothing on a node, or need
+    no call for a claim, are not judged; nor are times that are closer than the clocks of drivers and kubelets
+    may differ.
     """
 
     def __init__(self, clock_skew: timedelta) -> None:
@@ -54,7 +53,6 @@ class PreparedWhileUsed:
         self._uses: defaultdict[str, dict[_Use, None]] = defaultdict(dict)  # by pod's uid
 
     def see(self, claim: ObjectView) -> None:
-        """Takes note of a claim as it was written."""
         namespace, name = place_of(claim)
         for consumer in reserved_for(claim):
             for result in results(claim):
@@ -62,7 +60,7 @@ class PreparedWhileUsed:
                 self._uses[str(consumer.get("uid"))][use] = None
 
     def disturbances(self, records: NodeRecords, names: Mapping[str, str]) -> Iterator[str]:
-        """Yields what containers were without, each claim of a container once; `names` are pods' by uid."""
+        """Each claim of a container is reported once; `names` are pods' by uid."""
         calls: defaultdict[tuple[str, str, str], list[DriverCall]] = defaultdict(list)
         for call in records.calls:
             if not call.error:
@@ -72,18 +70,18 @@ class PreparedWhileUsed:
             if event.what != "started":
                 continue
             for use in self._uses.get(event.pod_uid) or ():
-                told = calls[event.node, use.driver, use.claim]
-                if wrong := self._wrong(use, told, event.time, ends.get(event.id, "")):
+                named_calls = calls[event.node, use.driver, use.claim]
+                if wrong := self._wrong(use, named_calls, event.time, ends.get(event.id, "")):
                     place = f"container {event.container} of {names.get(event.pod_uid, event.pod_uid)}"
                     yield f"{place}, on node {event.node} since {event.time}, {wrong}"
 
-    def _wrong(self, use: _Use, told: list[DriverCall], begin: str, end: str) -> str:
-        """Returns what was wrong with a claim of a container that ran so long, given the calls for claims of
-        its name; empty if it may have been prepared all the time."""
-        mine, claim = [call for call in told if call.uid == use.uid], f"ResourceClaim {use.claim}"
+    def _wrong(self, use: _Use, calls: list[DriverCall], begin: str, end: str) -> str:
+        """The calls are those for claims of this name; the text is empty if the claim may have been prepared
+        all the time."""
+        mine, claim = [call for call in calls if call.uid == use.uid], f"ResourceClaim {use.claim}"
         early, late = self._moved(begin, -1), self._moved(begin, 1)  # the bounds of when it began
         before = [call for call in mine if call.time <= late]
-        if told and told[0].time <= early and not before:
+        if calls and calls[0].time <= early and not before:
             return f"was started when driver {use.driver} had prepared a former {claim} only"
         if before and before[-1].unprepares and before[-1].time <= early:
             return f"was started when driver {use.driver} had unprepared {claim}, at {before[-1].time}"
@@ -92,7 +90,7 @@ class PreparedWhileUsed:
         return lost and f"ran when driver {use.driver} unprepared {claim}, at {lost}"
 
     def _moved(self, time: str, direction: int) -> str:
-        """Returns a time as it may have been by another clock."""
+        """The clock of another machine may have shown this time."""
         if not self._skew:
             return time
         return micro_timestamp(datetime.fromisoformat(time) + direction * self._skew)
@@ -100,14 +98,14 @@ class PreparedWhileUsed:
 
 @dataclass(slots=True)
 class _Life:
-    """Holds what is known of a pod that was seen; times are RFC 3339."""
+    """Facts of a pod that was seen; times are RFC 3339."""
 
     name: str
     spec: Mapping[str, object]
     owner_generation: object = None
     may_stop_since: str = ""  # deleted, finished or changed from then on
-    deadline: str = ""  # its kubelet stops it then, and tells so only when its containers have ended
-    is_told: bool = False  # its kubelet failed it while it ran; then its containers stop
+    deadline: str = ""  # its kubelet stops it then, and reports it only when its containers have ended
+    is_reported: bool = False  # its kubelet failed it while it ran; then its containers stop
     probed: set[str] = field(default_factory=set)
 
 
@@ -154,11 +152,11 @@ class RunningUndisturbed:
         if _running(before) and _failed_by_kubelet(pod) and not is_deleting(before):
             status = pod.get("status") or {}
             why = f"{status['reason']}: {status.get('message')}"
-            life.is_told = True
+            life.is_reported = True
             yield f"{change.text} ran and was failed by its kubelet: {why}"
 
     def _replaced(self, change: Change, before: ObjectView, life: _Life, cluster: Cluster) -> Iterator[str]:
-        """Yields a running pod that its workload deletes without a change of the workload."""
+        """Reports a running pod that its workload deletes without a change of the workload."""
         if not change.write.by.startswith("kube-controller-manager") or not _running(before):
             return
         if condition(before, "DisruptionTarget") or condition(change.write.value, "DisruptionTarget"):
@@ -178,17 +176,17 @@ class RunningUndisturbed:
             yield f"{change.text} ran and is deleted, although its {named(owner)} was not changed"
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
-        """Yields containers that a kubelet stopped although nothing asked for it, and those that ran without
-        a claim of theirs.
+        """Reports containers that a kubelet stopped without a request, and those that ran without a claim of
+        theirs.
 
-        How the containers ended of a pod that it has failed is not told again.
+        The ends of containers of a pod that it has failed are not reported again.
         """
         last = {(event.pod_uid, event.container): event for event in evidence.records.containers}
         for event in evidence.records.containers:
             life = self._lives.get(event.pod_uid)
             if event.what != "stopped" or life is None or event.container in life.probed:
                 continue
-            if life.is_told and event is last[event.pod_uid, event.container]:
+            if life.is_reported and event is last[event.pod_uid, event.container]:
                 continue
             reasons = filter(None, (life.may_stop_since, life.deadline))
             if all(self._is_before(event.time, since) for since in reasons):
@@ -197,7 +195,7 @@ class RunningUndisturbed:
         yield from self._prepared.disturbances(evidence.records, pods)
 
     def _is_before(self, time: str, since: str) -> bool:
-        """Returns whether a time of a node is before one of an API server, whose clocks may differ."""
+        """The clocks of a node and of an API server may differ."""
         return datetime.fromisoformat(time) + self._skew < datetime.fromisoformat(since)
 
 
@@ -219,14 +217,14 @@ def _life(pod: ObjectView, cluster: Cluster) -> _Life:
 
 
 def _meant(spec: Mapping[str, object]) -> Mapping[str, object]:
-    """Returns what of a pod's specification makes containers start anew where it changes."""
+    """Containers are started again when one of these fields changes."""
     containers = spec.get("containers")
     listed = containers if isinstance(containers, list) else []
     return {each["name"]: (each.get("image"), each.get("resources")) for each in listed}
 
 
 def _deadline(pod: ObjectView) -> str:
-    """Returns the time at which a pod has been active for as long as it may; empty if it has no such time."""
+    """The pod has then been active for as long as it may; it is empty if there is no limit."""
     seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     started = (pod.get("status") or {}).get("startTime")
     return timestamp(parse_timestamp(started) + timedelta(seconds=seconds)) if seconds and started else ""
@@ -242,7 +240,6 @@ def _owner(pod: ObjectView, cluster: Cluster) -> ObjectView | None:
 
 
 def _siblings(owner: ObjectView, cluster: Cluster) -> int:
-    """Returns how many pods the workload has that are not being deleted."""
     uid = uid_of(owner)
     pods = cluster.all("pods")
     return sum(
@@ -259,7 +256,7 @@ def _phase(pod: ObjectView) -> str:
 
 
 def _taken_off(change: Change, cluster: Cluster, pods: PodLives) -> Iterator[str]:
-    """Yields pods that lose a claim which a component takes from them while they have a node."""
+    """Reports pods that lose a claim which a component takes from them while they have a node."""
     if change.now is None or not change.write.by.startswith("kube-"):
         return
     left = {consumer.get("uid") for consumer in reserved_for(change.now)}
@@ -275,7 +272,7 @@ def _taken_off(change: Change, cluster: Cluster, pods: PodLives) -> Iterator[str
 
 
 def _failed_by_kubelet(pod: ObjectView) -> bool:
-    """Returns whether a pod failed for a reason of its own; containers that fail give none."""
+    """A pod fails for a reason of its own; containers that fail give none."""
     status = pod.get("status") or {}
     return (
         status.get("phase") == "Failed"

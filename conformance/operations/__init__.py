@@ -1,1 +1,1 @@
-"""The operations of a `try` list, by what they act on."""
+"""Operations of a `try` list, by what they act on."""

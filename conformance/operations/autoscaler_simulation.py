@@ -55,7 +55,7 @@ async def _answer(ctx: CellContext, operation: Operation, body: Mapping[str, Any
 
 
 async def _source(ctx: CellContext) -> Source:
-    """Returns the cell's cluster with version and gates of its scheduler."""
+    """Version and gates are those of the cell's scheduler."""
     changes = [
         entry
         for entry in await ctx.control.log()

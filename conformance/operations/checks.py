@@ -54,7 +54,7 @@ async def _until(ctx: CellContext, operation: Operation, kind: str, *, wanted: b
 
 
 def _hold(ctx: CellContext, operation: Operation, expected: Object, *, wanted: bool) -> None:
-    """Hold what expressions give against what they are to give: it does not change by waiting."""
+    """Compares values of expressions, which do not change by waiting."""
     differing = "; ".join(mismatches(expected, {}, ctx.bindings))
     if bool(differing) == wanted:
         raise StepError("the values as asserted" if wanted else "other values", differing or "just these")
@@ -80,7 +80,7 @@ async def _until_found(
         kind_name = str(expected.get("kind"))
         what = f"a {kind_name} as asserted" if wanted else f"no {kind_name} of this kind"
         log = await ctx.control.log()
-        if matching or closest:  # what was found, with who wrote it; else the server does not answer
+        if matching or closest:  # otherwise the server does not answer
             left = _found(kind_name, matching, closest, log, count)
         shown = matching or ([closest[0]] if closest else [])
         name = bind((expected.get("metadata") or {}).get("name", ""), ctx.bindings)
@@ -96,8 +96,8 @@ async def _until_found(
 def _found(
     kind: str, matching: list[Object], closest: Closest, log: Sequence[Logged], count: int | None
 ) -> str:
-    """Says which objects matched, what the closest of the others lacks where that is too few, and who wrote
-    that as far as the log tells."""
+    """Lists the objects that matched, what the closest other lacks where that is too few, and the writers as
+    far as the log shows them."""
     lacking = []
     if closest is not None:
         obj, lacks = closest
@@ -116,7 +116,6 @@ def _are_too_few(matching: list[Object], count: int | None) -> bool:
 
 
 def _selection(ctx: CellContext, expected: Object) -> Selection:
-    """Returns the objects that an assertion is of, as far as its metadata says."""
     metadata = expected.get("metadata") or {}
     labels = metadata.get("labels") or {}
     plain = {key: value for key, value in labels.items() if isinstance(value, str) and _names_a_label(key)}
@@ -136,7 +135,7 @@ def _names_a_label(key: str) -> bool:
 
 
 def _matching(ctx: CellContext, expected: Object, candidates: list[Object]) -> tuple[list[Object], Closest]:
-    """The objects that match; of the others the closest and what it lacks."""
+    """Of the objects that do not match, the closest comes with what it lacks."""
     differing = [(list(mismatches(expected, obj, ctx.bindings)), obj) for obj in candidates]
     matching = [obj for missing, obj in differing if not missing]
     missing, closest = min(
@@ -181,7 +180,7 @@ def _wanted(condition: Any, body: Object) -> str:
 
 
 def _waiting_for(condition: Any, found: list[Object], kind: str) -> str:
-    """Returns what keeps the wait from ending; empty if nothing."""
+    """The text is empty once the wait may end."""
     if "deletion" in condition:
         return ", ".join(describe(obj) for obj in found)
     if not found:
@@ -201,7 +200,7 @@ def _waiting_for(condition: Any, found: list[Object], kind: str) -> str:
 
 
 def _lacking_at(wanted: Mapping[str, Any], found: list[Object]) -> str:
-    """Returns which object has not the value at a path that is wanted; without a value, any will do."""
+    """Without a value, any value at the path will do."""
     path, value = json_path(wanted["path"]), wanted.get("value")
     for obj in found:
         there = None if path is None else evaluate(path, {}, obj)
@@ -211,7 +210,7 @@ def _lacking_at(wanted: Mapping[str, Any], found: list[Object]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Returns a value as a JSON path prints it."""
+    """JSON paths print lists, objects and booleans as JSON."""
     return json.dumps(value) if isinstance(value, bool | dict | list) else str(value)
 
 
@@ -223,8 +222,8 @@ def _seconds(ctx: CellContext, operation: Operation, kind: str) -> float:
 async def undisturbed(ctx: CellContext, operation: Operation) -> None:
     """The pods of a name or labels live on as before the first change: containers, devices, claims, node.
 
-    One that was Pending then counts from when it began to run. conformance/evidence/aspects.py lists what has
-    to stay. With `count`, so many pods are from before.
+    A pod that was Pending then counts from when it began to run. conformance/evidence/aspects.py lists the
+    fields that must stay. With `count`, that many pods must be from before.
     """
     body = bind(dict(operation.body), ctx.bindings)
     chosen = Selection(
@@ -270,9 +269,9 @@ async def prepared(ctx: CellContext, operation: Operation) -> None:
     """Wait until claims are prepared, or are not: `prepared: {node: n, claim: c, devices: [gpu-0]}`.
 
     The claims are chosen by `claim` (a name or several), `labels` or the `pod` that uses them, else all are
-    meant; `node` and `driver` narrow it down. Each chosen claim is to be prepared, with just these `devices`
-    and `cdiDeviceIDs` where they are given; with `count` just so many are, with `absent: true` none.
-    `outputs` bind the list of what is prepared, each `{node, driver, namespace, name, uid, devices}`.
+    meant; `node` and `driver` narrow it down. Each chosen claim must be prepared, with exactly these
+    `devices` and `cdiDeviceIDs` where they are given; with `count` exactly that many are, with `absent: true`
+    none. `outputs` bind the list of prepared claims, each `{node, driver, namespace, name, uid, devices}`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     if not body.keys() & set(_CHOOSING):
@@ -298,7 +297,7 @@ async def prepared(ctx: CellContext, operation: Operation) -> None:
 
 
 async def _chosen(ctx: CellContext, body: Mapping[str, Any]) -> tuple[set[str] | None, str]:
-    """The names of the claims that are chosen, None for all; and why they are not known yet."""
+    """None stands for all claims; the text is why the names are not known yet."""
     namespace = body.get("namespace", ctx.namespace)
     if "claim" in body:
         claims = body["claim"]
@@ -323,7 +322,6 @@ def _held(
     names: set[str] | None,
     namespace: str,
 ) -> Iterator[PreparedClaim]:
-    """Yields the chosen claims that are prepared."""
     for node in sorted(prepared):
         for claim in prepared[node]:
             placed = body.get("node", node) == node and body.get("driver", claim.driver) == claim.driver
@@ -335,7 +333,7 @@ def _held(
 
 
 def _lacking(held: Sequence[PreparedClaim], body: Mapping[str, Any], names: set[str] | None) -> str:
-    """Returns what differs from what is wanted; empty if nothing does."""
+    """The text is empty if nothing differs."""
     shown = ", ".join(map(str, held)) or "none"
     if body.get("absent"):
         return shown if held else ""

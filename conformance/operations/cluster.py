@@ -91,8 +91,8 @@ async def kill(ctx: CellContext, operation: Operation) -> None:
 async def driver(ctx: CellContext, operation: Operation) -> None:
     """Have a driver misbehave, or behave again: `driver: {name: …, nodes: […], refusePrepare: true, …}`.
 
-    Without `nodes` (or `node`), on all of its nodes. A switch that is null is taken back. Which switches
-    there are stands in kubelet/drivers/switches.py.
+    Without `nodes` (or `node`), it does on all of its nodes. A switch that is null is taken back. The
+    switches are listed in kubelet/drivers/switches.py.
     """
     body = bind(dict(operation.body), ctx.bindings)
     await ctx.remember_pods()
@@ -116,7 +116,7 @@ def _components(body: dict[str, Any]) -> Sequence[str]:
 async def kubelet(ctx: CellContext, operation: Operation) -> None:
     """Remove files of a kubelet, or set its policies: `kubelet: {node: a, removeFiles: [cpu_manager_state]}`.
 
-    `set: {cpuManagerPolicy: none}` holds from the kubelet's next start. With `file`, wait until that file
+    `set: {cpuManagerPolicy: none}` holds from the kubelet's next start. With `file`, it waits until that file
     `matches` a pattern, or with `absent: true` is not there; `outputs` bind its text, as `(@)`. Files are
     named by their path below the kubelet's root directory.
     """
@@ -136,7 +136,7 @@ async def kubelet(ctx: CellContext, operation: Operation) -> None:
 
 
 async def _awaited(ctx: CellContext, node: str, body: Mapping[str, Any], where: str) -> str:
-    """Returns the file's text once it is as wanted."""
+    """Waits until the file's text matches, or until the file is absent, and returns the text."""
     pattern = _pattern(body.get("matches", ""), where)
     limit = seconds(body["timeout"], where) if "timeout" in body else ctx.timeout("assert")
     deadline = ctx.clock.monotonic() + limit
@@ -184,8 +184,8 @@ async def compare(ctx: CellContext, operation: Operation) -> None:
     lines += _outcomes(ctx, names, body.get("outcomes") or [])
     if lines:
         more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        told = "; ".join(map(str, expected)) or "nothing"
-        raise StepError(f"the branches to differ in {told}", "; ".join([*lines[:_SHOWN], *more]))
+        wanted = "; ".join(map(str, expected)) or "nothing"
+        raise StepError(f"the branches to differ in {wanted}", "; ".join([*lines[:_SHOWN], *more]))
 
 
 async def _found(ctx: CellContext, names: Sequence[str], body: Mapping[str, Any]) -> list[BranchDifference]:
@@ -200,13 +200,12 @@ def _expected(entry: Mapping[str, Any]) -> ExpectedDifference:
 
 
 def _text(value: Any) -> str:
-    """Returns a value as the fields of objects have it."""
     return str(value)
 
 
 def _outcomes(ctx: CellContext, names: Sequence[str], expected: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the steps since the last comparison that came out otherwise in some branches, where that is not
-    expected, and those that did not though it is."""
+    """Lists steps since the last comparison with other outcomes in some branches, unless these are expected,
+    and expected ones without a difference."""
     came: dict[str, dict[str, str]] = {}
     for step, result in ctx.done:
         if step.compares:
@@ -217,14 +216,16 @@ def _outcomes(ctx: CellContext, names: Sequence[str], expected: Sequence[Mapping
     named = {entry["step"]: dict(entry.get("values") or {}) for entry in expected}
     found = []
     for name, outcomes in came.items():
-        told = f"the step {name!r}: {', '.join(f'{branch} {each}' for branch, each in outcomes.items())}"
+        description = (
+            f"the step {name!r}: {', '.join(f'{branch} {each}' for branch, each in outcomes.items())}"
+        )
         differs = len({*outcomes.values()}) > 1
         wanted = named.pop(name, None)
         as_wanted = not differs
         if wanted is not None:
             as_wanted = differs and all(outcomes.get(branch) == each for branch, each in wanted.items())
         if not as_wanted:
-            found.append(told)
+            found.append(description)
     return [*found, *(f"there is no step {name!r}" for name in named)]
 
 
@@ -255,7 +256,7 @@ async def migrate(ctx: CellContext, operation: Operation) -> None:
     found = await migration.migrate(ctx.client, resources, lambda _: None)
     failed = [failure for each in found for failure in each.failed]
     if failed:
-        raise StepError("all objects to be written anew", "; ".join(failed))
+        raise StepError("all objects to be written again", "; ".join(failed))
     bind_outputs(ctx, operation, {each.resource: each.rewritten for each in found})
 
 
@@ -286,7 +287,7 @@ def _kubelets(changes: Iterable[ComponentChange]) -> Kubelets:
 
 
 def _lines(found: Sequence[StepFinding], wanted: Sequence[str] | None) -> list[str]:
-    """Returns a line for each finding of the wanted resources (plural or plural.group)."""
+    """Resources are wanted by plural or by plural.group; each finding is a line."""
     lines = []
     for step in found:
         key = step.found.key

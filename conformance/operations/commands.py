@@ -33,7 +33,7 @@ _SHOWN = 2000  # characters of what a command has written
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a program: what it wrote, and its status."""
+    """The end of a program: its output and its status."""
 
     stdout: str
     stderr: str
@@ -41,7 +41,7 @@ class Ended:
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """The names that checks and outputs can use; `$error` is null if it ended well."""
+        """Checks and outputs can use these names; `$error` is null if the program ended well."""
         error = f"exit status {self.status}" if self.status else None
         return {"stdout": self.stdout, "stderr": self.stderr, "error": error}
 
@@ -53,7 +53,7 @@ class Ended:
 async def script(ctx: CellContext, operation: Operation) -> None:
     """Run a shell script against the cluster: KUBECONFIG and NAMESPACE are set, bindings by `env`.
 
-    Its directory is the scenario's. It has to end with 0, or as `check` says of $stdout, $stderr and $error;
+    Its directory is the scenario's. It must exit with 0, or satisfy `check` by $stdout, $stderr and $error;
     with a header its first command that fails ends it, without one it goes on, as Chainsaw's do.
     """
     body = _body(ctx, operation)
@@ -100,13 +100,13 @@ async def _run(ctx: CellContext, operation: Operation, body: Mapping[str, Any], 
     if check is None and ended.status != 0:
         raise StepError(f"{what} to exit 0", f"exit {ended.status}: {ended.written}")
     if check is not None and (wrong := [*mismatches(check, {}, {**ctx.bindings, **ended.results})]):
-        told = f"; exit {ended.status}: {ended.written}" if ended.written else f"; exit {ended.status}"
-        raise StepError(f"{what} to end as checked", "; ".join(wrong) + told)
+        output = f"; exit {ended.status}: {ended.written}" if ended.written else f"; exit {ended.status}"
+        raise StepError(f"{what} to end as checked", "; ".join(wrong) + output)
     bind_outputs(ctx, operation, None, ended.results)
 
 
 def _directory(operation: Operation, body: Mapping[str, Any]) -> Path | None:
-    """Returns where a program runs; the current directory for a scenario that is in no file."""
+    """A scenario that is in no file runs its programs in the current directory."""
     folder = folder_of(operation.where)
     path = folder / str(body.get("workDir") or ".")
     if body.get("workDir") and not path.is_dir():
@@ -148,7 +148,7 @@ async def sleep(ctx: CellContext, operation: Operation) -> None:
 
 @dataclass(slots=True)
 class Execution:
-    """Holds what a command wrote and how it ended; without an exit code, `failure` says why it has none."""
+    """Holds the output and the end of a command; without an exit code, `failure` is the reason."""
 
     output: dict[int, bytearray] = field(default_factory=lambda: {_STDOUT: bytearray(), _STDERR: bytearray()})
     exit_code: int | None = None
@@ -158,7 +158,6 @@ class Execution:
         return b"".join(self.output[channel] for channel in channels).decode(errors="replace")
 
     def end(self, status: Mapping[str, Any]) -> None:
-        """Takes note of the Status that ends an execution."""
         if status.get("status") == "Success":
             self.exit_code = 0
             return
@@ -171,8 +170,8 @@ class Execution:
 async def exec_(ctx: CellContext, operation: Operation) -> None:
     """Run a command in a pod once: `exec: {name: a, command: [cat, /etc/hostname], matches: ^a$}`.
 
-    `container` where there are several. It has to end with the `exitCode` (0), and a line of what it writes
-    has to match `matches`. `outputs` bind `{stdout, stderr, exitCode}`.
+    `container` where there are several. It must end with the `exitCode` (0), and a line of its output must
+    match `matches`. `outputs` bind `{stdout, stderr, exitCode}`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     command = body["command"]

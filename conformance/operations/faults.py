@@ -1,12 +1,12 @@
-"""`fault`: has something go wrong in a component, and wants it to have gone wrong.
+"""`fault` injects a fault into a component, and requires that it fires.
 
     fault: {component: scheduler, verb: update, resource: resourceclaims/status, nth: 1, answer: 409}
     fault: {await: scheduler-update-resourceclaims-status-409, timeout: 10s}
     fault: {expectFired: ID}        at once
     fault: {clear: ID}              or all
 
-A fault that never fired has shown nothing: unless it is `optional`, the step that set it fails at the end of
-the cell. The keys of a fault stand in apimachinery/faults/syntax.py.
+A fault that never fired is no evidence: unless it is `optional`, the step that set it fails at the end of the
+cell. The keys of a fault stand in apimachinery/faults/syntax.py.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ TIMEOUT = "timeout"
 def check(body: Mapping[str, Any], where: str) -> None:
     """Checks a `fault` before anything is started. Raises ScenarioError.
 
-    What depends on the cell's parameters is checked when they are known.
+    Values that depend on the cell's parameters are checked when these are known.
     """
     verbs = [key for key in (CLEAR, AWAIT, EXPECT) if key in body]
     try:
@@ -47,13 +47,13 @@ def check(body: Mapping[str, Any], where: str) -> None:
 def _check_reference(body: Mapping[str, Any], verbs: list[str]) -> None:
     known = [verbs[0], TIMEOUT] if verbs[0] == AWAIT else [verbs[0]]
     if unknown := [key for key in body if key not in known]:
-        raise FaultError(f"{unknown[0]}: cannot stand beside {verbs[0]}{did_you_mean(unknown[0], known)}")
+        raise FaultError(f"{unknown[0]}: cannot be combined with {verbs[0]}{did_you_mean(unknown[0], known)}")
     if not isinstance(body[verbs[0]], str):
         raise FaultError(f"{verbs[0]}: expected the id of a fault, found {body[verbs[0]]!r}")
 
 
 def _is_open(value: Any) -> bool:
-    """Decides whether a value has an expression in it."""
+    """Open values have an expression in them."""
     if isinstance(value, Mapping):
         return any(map(_is_open, value.values()))
     if isinstance(value, list):
@@ -85,7 +85,7 @@ async def fault(ctx: CellContext, operation: Operation) -> None:
 
 
 async def unfired(ctx: CellContext) -> list[FaultReport]:
-    """Returns the faults of the cell that have not fired though they should have."""
+    """Optional faults are left out."""
     if not ctx.faults:
         return []
     return [
@@ -94,7 +94,7 @@ async def unfired(ctx: CellContext) -> list[FaultReport]:
 
 
 def failure(report: FaultReport) -> OperationResult:
-    """Returns what the step that set a fault has to say if it never fired."""
+    """A step whose fault never fired gets this failure."""
     name = report.fault.id
     outcome = OperationResult(f"fault {name} fired", "fault", 0.0, block="end", about=report.fault.component)
     outcome.expected, outcome.found = f"fault {name} to fire", report.missing()

@@ -1,4 +1,4 @@
-"""`get`, `describe`, `events` and `podLogs`: what the report shows of objects, if there are any."""
+"""`get`, `describe`, `events` and `podLogs` show objects and logs in the report, if there are any."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ async def events(ctx: CellContext, operation: Operation) -> None:
 
 
 async def pod_logs(ctx: CellContext, body: Mapping[str, Any]) -> None:
-    """Show the logs of pods, by `selector` or of all in the namespace; of one `container`, or of each."""
+    """Shows the logs of pods, by `selector` or of all in the namespace; of one `container`, or of each."""
     shown = []
     for pod in await _found(ctx, body, _POD):
         containers = [each["name"] for each in pod["spec"]["containers"]]
@@ -84,7 +84,6 @@ def _text(objects: Sequence[Object], body: Mapping[str, Any]) -> str:
 
 
 def _line(event: Object) -> str:
-    """Returns an event in a line, as kubectl lists them."""
     about = event["involvedObject"]
     when = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
     what = f"{about.get('kind', '').lower()}/{about.get('name', '')}"

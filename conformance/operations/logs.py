@@ -1,4 +1,4 @@
-"""`podLogs` and `logs`: what containers and components wrote."""
+"""`podLogs` and `logs` check the logs of containers and of components."""
 
 import math
 import re
@@ -26,10 +26,10 @@ _SHOWN_POD_LINES = 40  # more than a container's environment has
 async def pod_logs(ctx: CellContext, operation: Operation) -> None:
     """Wait until a pod's log has a line that matches, or has none: `podLogs: {name: a, matches: ^GPU=}`.
 
-    `container` where there are several; `lacks` instead of `matches` for what must not be there (now); with
-    `since: step` only what was written since the step began counts; `outputs` bind the whole text, as `(@)`.
-    Without anything to match, the report shows the log, its last `tail` lines; without a `name`, those of the
-    pods that the `selector` selects.
+    `container` is needed where there are several; `lacks`, instead of `matches`, is a pattern that no line
+    may match (now); with `since: step` only lines from the step's beginning on count; `outputs` bind the
+    whole text, as `(@)`. Without a pattern, the report shows the log, its last `tail` lines; without a
+    `name`, those of the pods that the `selector` selects.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     if not body.get("name"):
@@ -44,7 +44,8 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
         text, failure = await _read(ctx, body)
         if not failure and "lacks" in body and (found := _line(body["lacks"], text)):
             raise StepError(
-                f"no line of {body['name']}'s log to match {body['lacks']}", await _told(ctx, body, found)
+                f"no line of {body['name']}'s log to match {body['lacks']}",
+                await _with_authors(ctx, body, found),
             )
         if not failure and ("matches" not in body or _line(body["matches"], text)):
             if "matches" not in body and "lacks" not in body:
@@ -52,23 +53,27 @@ async def pod_logs(ctx: CellContext, operation: Operation) -> None:
             bind_outputs(ctx, operation, text)
             return
         if ctx.clock.monotonic() > deadline:
-            found = await _told(ctx, body, failure or _end_of(text) or "an empty log", is_silent=not text)
+            found = await _with_authors(
+                ctx, body, failure or _end_of(text) or "an empty log", is_silent=not text
+            )
             raise StepError(f"{body['name']}'s log with {body.get('matches', 'anything')}", found)
         await ctx.clock.sleep(POLL_SECONDS)
 
 
 def _end_of(text: str) -> str:
-    """Returns the last lines of a pod's log, behind the number of those before: a failure goes into reports,
-    and a container that prints what it has again and again writes megabytes in a minute."""
+    """Keeps the last 40 lines, behind the number of those before: a failure goes into reports, and a
+    container that prints the same again and again writes megabytes in a minute."""
     lines = text.splitlines()
     if len(lines) <= _SHOWN_POD_LINES:
         return text
     return "\n".join([f"… {len(lines) - _SHOWN_POD_LINES} lines", *lines[-_SHOWN_POD_LINES:]])
 
 
-async def _told(ctx: CellContext, body: Mapping[str, Any], found: str, *, is_silent: bool = False) -> str:
-    """Returns what was found, and on a line of its own who placed the pod and who runs it; of a pod that said
-    nothing, what warnings there are."""
+async def _with_authors(
+    ctx: CellContext, body: Mapping[str, Any], found: str, *, is_silent: bool = False
+) -> str:
+    """Adds, on a line of its own, who placed the pod and who runs it; of a pod without output, also its
+    warnings."""
     log, records = await ctx.control.log(), await ctx.control.node_records()
     namespace = body.get("namespace", ctx.namespace)
     who = running(log, records, namespace, body["name"])
@@ -78,7 +83,7 @@ async def _told(ctx: CellContext, body: Mapping[str, Any], found: str, *, is_sil
 
 
 async def _read(ctx: CellContext, body: dict[str, str]) -> tuple[str, str]:
-    """The log, or why it cannot be had."""
+    """Without the text, the second one is the reason."""
     path = f"/api/v1/namespaces/{body.get('namespace', ctx.namespace)}/pods/{body['name']}/log"
     since = f"{ctx.step_began}Z" if body.get("since") == "step" else ""
     query = {"container": body.get("container", ""), "sinceTime": since}
@@ -94,10 +99,10 @@ async def _read(ctx: CellContext, body: dict[str, str]) -> tuple[str, str]:
 async def logs(ctx: CellContext, operation: Operation) -> None:
     """Wait until a component's log has lines: `logs: {component: scheduler, match: "unable to schedule"}`.
 
-    With `count`, so many lines match; `absent` is a pattern that no line may match (now, or until what is
-    awaited is there). One that an expression makes null counts as left out. Lines from before the step do not
-    count, unless with `since: start`. Nodes that share a kubelet process share its log; a driver with a
-    controller has two. `outputs` bind the lines that match as `(@)`.
+    With `count`, exactly that many lines match; `absent` is a pattern that no line may match (now, or until
+    the awaited lines are there). A pattern that an expression makes null counts as left out. Lines from
+    before the step do not count, unless with `since: start`. Nodes that share a kubelet process share its
+    log; a driver with a controller has two. `outputs` bind the lines that match as `(@)`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     match, absent = (_pattern(body, name, operation) for name in ("match", "absent"))
@@ -132,7 +137,7 @@ async def _read_on(
     logged: dict[str, Sequence[str]],
     since: str,
 ) -> bool:
-    """Adds what a component's processes have logged meanwhile; returns whether there was anything."""
+    """Adds new lines of a component's processes; False if there are none."""
     grown = False
     for process, (text, offset) in (await ctx.control.component_logs(component, offsets)).items():
         offsets[process] = offset
@@ -159,7 +164,7 @@ def _pattern(body: Mapping[str, Any], name: str, operation: Operation) -> re.Pat
 
 
 def _lines_since(lines: Sequence[str], time: str) -> Sequence[str]:
-    """Returns the lines logged at or after a time; those without one go with the line before them."""
+    """Lines without a time go with the line before them."""
     for position, line in enumerate(lines):
         if TIMED_LINE.match(line) and line[: len(time)] >= time:
             return lines[position:]

@@ -1,7 +1,6 @@
-"""`metric` and `observe`: whether the metrics of components have certain values, and values to note.
+"""`metric` waits until metrics of components have certain values, and `observe` notes values for the report.
 
-Metrics are read in Prometheus' text format: values, and histograms with count, sum and buckets. What
-`observe` notes is for the report.
+Metrics are read in Prometheus' text format: values, and histograms with count, sum and buckets.
 """
 
 import math
@@ -23,28 +22,28 @@ _CUMULATIVE = frozenset({"counter", "histogram", "summary"})
 _BOUNDS = ("value", "atLeast", "atMost")
 _PARTS = ("count", "sum", "buckets", "quantiles")
 
-Wanted = list[tuple[str, Mapping[str, float]]]  # what, and its bounds
+Wanted = list[tuple[str, Mapping[str, float]]]  # name of a part, and its bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Holds the observations of a histogram: how many, their sum, how many up to each bound."""
+    """Holds the observations of a histogram: their number, their sum, and the number up to each bound."""
 
     count: float = 0.0
     sum: float = 0.0
     buckets: Mapping[float, float] = field(default_factory=dict)  # cumulative, by upper bound
 
     def since(self, before: "Histogram") -> "Histogram":
-        """Returns what was observed after `before`; all of it if the component began anew since."""
+        """A component that was started again counts from zero: then all observations are new."""
         if before.count > self.count:
             return self
         buckets = {bound: count - before.buckets.get(bound, 0.0) for bound, count in self.buckets.items()}
         return Histogram(self.count - before.count, self.sum - before.sum, buckets)
 
     def quantile(self, share: float) -> float:
-        """Returns the estimate that Prometheus' histogram_quantile gives: linear within a bucket.
+        """Estimates as Prometheus' histogram_quantile does: linearly within a bucket.
 
-        NaN without observations; the highest finite bound for what lies above it.
+        It is NaN without observations; above the highest finite bound, it is that bound.
         """
         bounds = sorted(self.buckets)
         if not self.count or not bounds:
@@ -60,20 +59,19 @@ class Histogram:
         return start
 
     def as_json(self) -> dict[str, Any]:
-        """Returns it for expressions: `{count, sum, buckets: {bound: count}}`."""
+        """Expressions read `{count, sum, buckets: {bound: count}}`."""
         buckets = {_bound_text(bound): count for bound, count in sorted(self.buckets.items())}
         return {"count": self.count, "sum": self.sum, "buckets": buckets}
 
 
 def histogram_of(value: Mapping[str, Any]) -> Histogram:
-    """Reads what `as_json` gave."""
     buckets = {float(bound): count for bound, count in value["buckets"].items()}
     return Histogram(value["count"], value["sum"], buckets)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Holds what the series of a metric that have some labels come to, added up."""
+    """Sums over the series of a metric that have some labels."""
 
     known: bool = False  # a component knows the metric, even if it has no series
     kind: str = ""  # gauge, counter, histogram, summary or unknown
@@ -82,7 +80,7 @@ class Measured:
     histogram: Histogram | None = None  # only for the name of the family itself
 
     def since(self, before: float | Histogram) -> "Measured":
-        """Returns the change after an earlier reading; of a counter that began anew, all of it."""
+        """A counter that was started again counts from zero: then all of it is the change."""
         if self.histogram is not None and isinstance(before, Histogram):
             return replace(self, histogram=self.histogram.since(before))
         if isinstance(before, Histogram):
@@ -92,7 +90,7 @@ class Measured:
 
 
 def measure(texts: Iterable[str], name: str, labels: Mapping[str, str]) -> Measured:
-    """Returns what the components' metrics say of `name`, as a sample or as a histogram's family."""
+    """`name` is that of a sample or of a histogram's family."""
     known, kind, series, value = False, "", 0, 0.0
     total: Histogram | None = None
     about = ("\n".join([*_lines_about(name, text), ""]) for text in texts)
@@ -118,7 +116,7 @@ def measure(texts: Iterable[str], name: str, labels: Mapping[str, str]) -> Measu
 
 
 def _lines_about(name: str, text: str) -> Iterator[str]:
-    """Yields the samples whose names begin with `name`, and what is said of families that may have them.
+    """Picks the samples whose names begin with `name`, and the comments of families that may have them.
 
     To read all of a component's metrics takes far longer.
     """
@@ -150,10 +148,10 @@ async def metric(ctx: CellContext, operation: Operation) -> None:
 
     `metric: {component: scheduler, name: scheduler_pending_pods, labels: {queue: active}, value: 0}`; instead
     of `value`, `atLeast` and `atMost` bound it. Series with the labels are added up; none is 0 as long as the
-    component knows the metric at all, and `absent: true` wants none. Of a histogram `count`, `sum`,
-    `buckets: {"0.5": …}` and `quantiles: {"0.99": …}` are bound, by a number or by `{atLeast, atMost}`.
-    `outputs` bind what was read as `(@)`: a number, or `{count, sum, buckets}`; `since: ($name)` compares the
-    change from such a reading. `path` is `/metrics` unless given.
+    component knows the metric at all, and `absent: true` wants none. Of a histogram `count`, `sum`, `buckets:
+    {"0.5": …}` and `quantiles: {"0.99": …}` are bound, by a number or by `{atLeast, atMost}`. `outputs` bind
+    the value as `(@)`: a number, or `{count, sum, buckets}`; `since: ($name)` compares the change from such a
+    reading. `path` is `/metrics` unless given.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     wanted = [*_wanted(body, f"{operation.where}.metric")]
@@ -182,7 +180,7 @@ def _components(body: Mapping[str, Any]) -> list[str]:
 
 
 async def _read(ctx: CellContext, body: Mapping[str, Any]) -> tuple[Measured, str]:
-    """Returns what is measured, or what keeps us from having it."""
+    """The text is the reason that nothing could be read, or empty."""
     try:
         texts = await ctx.control.metrics(_components(body), body.get("path", "/metrics"))
     except CONNECTION_ERRORS as error:
@@ -194,7 +192,7 @@ async def _read(ctx: CellContext, body: Mapping[str, Any]) -> tuple[Measured, st
 
 
 def _wanted(body: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Yields what is bound: nothing for the value itself, else a part of the histogram."""
+    """An empty name bounds the value itself, others a part of the histogram."""
     value = {key: body[key] for key in _BOUNDS if key in body}
     if value:
         yield "", _bounds(value, where)
@@ -237,7 +235,7 @@ def _misfit(measured: Measured, body: Mapping[str, Any], operation: Operation) -
 
 
 def _out_of_bounds(measured: Measured, wanted: Wanted, *, absent: bool) -> str:
-    """Returns what differs from what is wanted; empty if nothing does."""
+    """The text is empty if nothing differs."""
     if absent:
         return f"{measured.series} series, {measured.value:g} together" if measured.series else ""
     found = []

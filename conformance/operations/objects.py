@@ -2,7 +2,7 @@
 
 The objects of an operation are those of its `resource`, or of the files that it names. A scenario may expect
 an answer of a write. `request` gives the whole answer: its status, its warnings and its body. On a cluster
-that is not ours, what a scenario made is removed, the last first, as Chainsaw does.
+that is not ours, the objects of a scenario are removed, the last first, as Chainsaw does.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def documents(ctx: CellContext, operation: Operation) -> Iterator[Any]:
-    """Yields `resource`, or each document of the files that `file` names, with the expressions in them.
+    """Expressions stay in `resource`, or in each document of the files that `file` names.
 
-    Of a List, its items. Raises ScenarioError for a file that cannot be read.
+    A List stands for its items. Raises ScenarioError for a file that cannot be read.
     """
     body = operation.body
     if "resource" in body:
@@ -49,7 +49,6 @@ def documents(ctx: CellContext, operation: Operation) -> Iterator[Any]:
 
 
 def resources(ctx: CellContext, operation: Operation) -> Iterator[Object]:
-    """Yields the objects of the operation with the cell's values in them."""
     for document in documents(ctx, operation):
         yield bind(document, ctx.bindings)
 
@@ -64,9 +63,9 @@ def _items(document: Any) -> Iterator[Any]:
 async def write(
     ctx: CellContext, operation: Operation, obj: Object, send: Callable[[], Awaitable[Object]], what: str
 ) -> bool:
-    """Send it; without `expect` it has to succeed. Returns whether it did.
+    """Sends the object; False if an expected refusal came. Without `expect` it must succeed.
 
-    `expect: [{match: {kind: Pod}, check: {($error != null): true}}]` holds the answer against the checks
+    `expect: [{match: {kind: Pod}, check: {($error != null): true}}]` compares the answer with the checks
     whose `match` fits the object: in them `$error` is the message of a refusal, or null. Raises StepError.
     """
     error: str | None = None
@@ -108,7 +107,7 @@ def _hold(check: Any, answer: Object, bindings: Object, refusal: str, what: str)
 
 
 def placed(ctx: CellContext, ref: Ref, obj: Object) -> Object:
-    """The object in the scenario's namespace, unless it says another or has none."""
+    """An object without a namespace gets the scenario's, if its kind has one."""
     metadata = dict(obj.get("metadata") or {})
     if ref.namespaced:
         metadata.setdefault("namespace", ctx.namespace)
@@ -131,7 +130,8 @@ async def apply(ctx: CellContext, operation: Operation) -> None:
 
 
 async def _apply(ctx: CellContext, operation: Operation) -> None:
-    """Create the object, or merge it into the one that is there; the server does for a field manager."""
+    """Creates the object, or merges it into the one that is there; with a field manager the server merges
+    it."""
     manager = operation.body.get("fieldManager", "")
     for ref, obj in await _placed(ctx, operation):
 
@@ -184,7 +184,6 @@ async def patch(ctx: CellContext, operation: Operation) -> None:
 
 
 async def _placed(ctx: CellContext, operation: Operation) -> list[tuple[Ref, Object]]:
-    """The operation's objects where they belong, each with its resource."""
     found = []
     for resource in resources(ctx, operation):
         ref = await ctx.kinds.ref(resource["apiVersion"], resource["kind"])
@@ -266,7 +265,8 @@ async def _delete(ctx: CellContext, operation: Operation, target: Object, *, wai
 async def _delete_expecting(
     ctx: CellContext, operation: Operation, ref: Ref, obj: Object, name: str, namespace: str
 ) -> bool:
-    """Delete one object; one that has gone meanwhile is no failure. Returns whether it is to go."""
+    """Deletes one object; one that has gone meanwhile is no failure. Returns False if its refusal was
+    expected."""
     propagation = bind(operation.body.get("deletionPropagationPolicy", "Background"), ctx.bindings)
 
     async def send() -> Object:
@@ -287,7 +287,7 @@ async def _delete_expecting(
 
 
 async def _delete_unread(ctx: CellContext, ref: Ref, namespace: str, name: str) -> None:
-    """Delete an object that the server cannot read, whatever it may be; nobody looks at it before."""
+    """Deletes an object that the server cannot read, without a read before."""
     options = {"apiVersion": "v1", "kind": "DeleteOptions", IGNORES_READ_ERRORS: True}
     await ctx.client.request("DELETE", ref.path(namespace, name), body=options)
     try:
@@ -300,13 +300,12 @@ async def _delete_unread(ctx: CellContext, ref: Ref, namespace: str, name: str) 
 
 
 def _held(obj: Object) -> str:
-    """Says which finalizers keep an object that is being deleted."""
     finalizers = obj["metadata"].get("finalizers") or ()
     return f" held by {', '.join(finalizers)}" if finalizers else ""
 
 
 def describe(obj: Mapping[str, Any]) -> str:
-    """`Pod scenario/demo-1`."""
+    """The text reads `Pod scenario/demo-1`."""
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName", "")
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
@@ -340,8 +339,8 @@ async def request(ctx: CellContext, operation: Operation) -> None:
     found = _answer(status, headers, content)
     if wrong := [*mismatches(operation.body.get("answer") or {"status": 200}, found, ctx.bindings)]:
         said = found["body"].get("message", "") if isinstance(found["body"], dict) else ""
-        told = f" ({status} {said})" if status >= 400 else ""
-        raise StepError(f"{method} {path} to be answered as the file says", "; ".join(wrong) + told)
+        status_text = f" ({status} {said})" if status >= 400 else ""
+        raise StepError(f"{method} {path} to be answered as the file says", "; ".join(wrong) + status_text)
     bind_outputs(ctx, operation, found)
 
 
@@ -355,7 +354,8 @@ def _answer(status: int, headers: Mapping[str, str], content: bytes) -> Object:
 
 
 async def remove(ctx: CellContext, made: Sequence[Made]) -> Sequence[OperationResult]:
-    """Delete each, wait until it is gone, and return the failures: what stays until the timeout `cleanup`."""
+    """Deletes the objects, the last first, and waits until each is gone; those that stay until the timeout
+    `cleanup` are failures."""
     failures = []
     for ref, namespace, name in reversed(made):
         started = ctx.clock.monotonic()
@@ -369,7 +369,7 @@ async def remove(ctx: CellContext, made: Sequence[Made]) -> Sequence[OperationRe
 
 
 async def _remove(ctx: CellContext, ref: Ref, namespace: str, name: str) -> str:
-    """Returns why an object is not gone, empty if it is."""
+    """The text is the reason that the object is not gone, or empty."""
     deadline = ctx.clock.monotonic() + ctx.timeout("cleanup")
     try:
         await ctx.client.delete(ref, name, namespace, propagation="Background")

@@ -22,13 +22,13 @@ _UNWATCHED_SECONDS = 1.0  # until what cannot be watched is read again, such as 
 EVERYWHERE = "*"  # a namespace, which stands for all
 _EVENTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
-# Tells what keeps a wait from ending; empty if nothing.
+# Returns what keeps a wait from ending; empty if nothing.
 Lacking = Callable[[list[Object]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The objects of a kind that are meant: the one of a name, or all with the labels."""
+    """A selection is the object of a name, or all objects of the kind with the labels."""
 
     api_version: str
     kind: str
@@ -38,7 +38,7 @@ class Selection:
 
     @property
     def label_selector(self) -> str:
-        """Returns the labels for the server; a name finds its object whatever its labels are."""
+        """With a name, labels are not needed: the name finds its object."""
         return "" if self.name else ",".join(f"{key}={value}" for key, value in self.labels.items())
 
     @property
@@ -47,7 +47,7 @@ class Selection:
 
 
 def label_mapping(selector: str) -> dict[str, str]:
-    """Returns the labels of a selector of equalities, `app=web,tier==front`. Raises ScenarioError."""
+    """Selectors have equalities only, `app=web,tier==front`. Raises ScenarioError."""
     labels = {}
     for pair in filter(None, (part.strip() for part in selector.split(","))):
         key, found, value = pair.replace("==", "=").partition("=")
@@ -58,11 +58,11 @@ def label_mapping(selector: str) -> dict[str, str]:
 
 
 async def until(ctx: CellContext, selection: Selection, lacking: Lacking, limit: float) -> str:
-    """Returns "" once nothing is lacking, after `limit` seconds what is.
+    """Waits until nothing is lacking; after `limit` seconds the text lists what is.
 
-    While no API server answers, it may be starting again: what it would say is not known. A kind that is not
-    served may be defined any moment. Raises StatusError for any other refusal to read, UnservedKindError for
-    a kind that is not served at the end.
+    While no API server answers, it may be starting again. A kind that is not served may be defined any
+    moment. Raises StatusError for any other refusal to read, UnservedKindError for a kind that is not served
+    at the end.
     """
     deadline = ctx.clock.monotonic() + limit
     while True:
@@ -80,7 +80,7 @@ async def until(ctx: CellContext, selection: Selection, lacking: Lacking, limit:
 
 
 async def _judged(ctx: CellContext, selection: Selection, lacking: Lacking, deadline: float) -> str:
-    """Reads once; if that is not enough, follows the objects by a watch until it ends or time is over."""
+    """Reads once; if something is lacking, follows the objects by a watch until it ends or time is over."""
     ref = await ctx.kinds.ref(selection.api_version, selection.kind)
     left = lacking(await find(ctx, ref, selection))
     if left and ctx.clock.monotonic() < deadline:
@@ -115,7 +115,6 @@ async def _followed(
 async def _until_deadline(
     ctx: CellContext, events: AsyncGenerator[tuple[str, Object], None], deadline: float
 ) -> AsyncGenerator[tuple[str, Object], None]:
-    """Yields what comes before the deadline."""
     end = asyncio.ensure_future(ctx.clock.sleep(deadline - ctx.clock.monotonic()))
     coming: asyncio.Future[Any] | None = None
     try:
@@ -134,7 +133,7 @@ async def _until_deadline(
 
 
 async def find(ctx: CellContext, ref: Ref, selection: Selection) -> list[Object]:
-    """Reads the object of that name, or all with the labels, once."""
+    """A name finds one object or none; otherwise all with the labels are listed, once."""
     namespace = _namespace(ref, selection)
     if selection.name and (namespace or not ref.namespaced):
         try:

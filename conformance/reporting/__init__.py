@@ -1,1 +1,1 @@
-"""Reports of runs: the page, comparing two of them, the commands that repeat what they tell of."""
+"""Reports of runs: the page, the comparison of two runs, and the commands that repeat their cells."""

@@ -1,8 +1,8 @@
-"""Writes what failed in a report as workflow commands of GitHub Actions, which shows them at lines of files.
+"""Writes failures of a report as workflow commands of GitHub Actions, which shows them at lines of files.
 
-The syntax is that of docs.github.com, "Workflow commands for GitHub Actions"; what must be escaped is in
-actions/toolkit, packages/core/src/command.ts. GitHub shows ten errors of a job's step, so cells that
-fail at one step of a file are one of them.
+The syntax is that of docs.github.com, "Workflow commands for GitHub Actions"; characters are escaped as in
+actions/toolkit, packages/core/src/command.ts. GitHub shows ten errors of a job's step, so cells that fail at
+one step of a file are one of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _TEST = "Test"
 
 
 class Place(NamedTuple):
-    """Holds where cells failed: the scenario and its file, and the step; None for a cell without one."""
+    """The place where cells failed: the scenario and its file, and the step; None for a cell without one."""
 
     scenario: str
     file: str | None
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 def annotations(report: Mapping[str, Any]) -> list[str]:
-    """Returns a line for each step at which cells did not do what their file says, in the order of cells."""
+    """Each line is for a step at which cells did not do as their file says, in the order of cells."""
     places: dict[Place, list[Mapping[str, Any]]] = {}
     for cell in report["cells"]:
         if not cell["passed"]:
@@ -35,13 +35,12 @@ def annotations(report: Mapping[str, Any]) -> list[str]:
 
 
 def error(message: str, properties: Mapping[str, str]) -> str:
-    """Returns the command that shows an error."""
-    told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::error {told}::{_data(message)}"
+    shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::error {shown}::{_data(message)}"
 
 
 def _place(cell: Mapping[str, Any]) -> Place:
-    """Returns the step that made a cell fail: one that was not run only if there is no other."""
+    """A step that was not run is the place only if no other step failed."""
     red = [step for step in cell["steps"] if step["red"]] if not cell["error"] else []
     red.sort(key=lambda step: step["result"] == "notRun")
     return Place(cell["scenario"], cell["file"], red[0]["name"] if red else None)
@@ -59,7 +58,7 @@ def _line(place: Place, cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _line_of(path: Path, step: str | None) -> int:
-    """Returns the line of a step in a scenario's file; 1 where none is known, or the file is not here."""
+    """Line 1 stands for a step that is not found, and for a file that is not here."""
     try:
         lines = step_lines(path.read_text())
     except (OSError, ScenarioError):
@@ -69,7 +68,7 @@ def _line_of(path: Path, step: str | None) -> int:
 
 
 def step_lines(text: str) -> dict[str, int]:
-    """Returns the line of each step by its name, from 1. Raises ScenarioError for a text that is no YAML."""
+    """Lines count from 1. Raises ScenarioError for a text that is no YAML."""
     try:
         documents = [*yaml.compose_all(text, yaml.SafeLoader)]
     except yaml.YAMLError as error:

@@ -1,4 +1,4 @@
-"""Compares two reports: which cells and steps came out otherwise, and which are in one of them only."""
+"""Compares two reports: cells and steps with other outcomes, and those that are in one report only."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ ABSENT = "absent"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A cell, or a step of it, that came out otherwise; `absent` where a report does not have it.
+    """A cell, or a step of it, has another outcome; `absent` where a report does not have it.
 
-    The failures are what each report tells of one that did not pass.
+    The failures are those of each report, empty if it passed.
     """
 
     cell: str
@@ -32,7 +32,7 @@ class Difference:
 
 
 def read(directory: Path) -> dict[str, Any]:
-    """Returns the report in a directory. Raises ScenarioError if there is none that can be read."""
+    """Raises ScenarioError if there is no report that can be read."""
     path = directory / REPORT
     remedy = "name a directory that `kubeskew run` or `matrix` wrote with --report"
     try:
@@ -52,7 +52,7 @@ def read(directory: Path) -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
-    """Returns how two reports differ, in the order of the newer one's cells.
+    """Differences come in the order of the newer report's cells.
 
     Raises ScenarioError if no cell is in both: then they are of different runs.
     """
@@ -81,7 +81,7 @@ def _cell(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
 
 
 def _steps(steps: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Mapping[str, Any]]:
-    """Returns steps by name, those of one name by how many of that name came before."""
+    """Steps of one name are numbered in their order."""
     found: dict[tuple[str, int], Mapping[str, Any]] = {}
     for step in steps:
         found[step["name"], sum(name == step["name"] for name, _ in found)] = step

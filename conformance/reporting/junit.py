@@ -9,10 +9,10 @@ from kubeskew.conformance.results import EXPECTED, FAILED, NOT_RUN
 
 
 def as_junit(report: Mapping[str, Any]) -> bytes:
-    """Returns one test case per cell; a cell that failed says where, what was expected and what was found.
+    """Each cell is a test case; a cell that failed has the place, the expectation and the finding.
 
-    One that fails as upstream does is a test case that passed, and says so in its output, as it says of steps
-    that were not run. A cell without a step that could be run is a skipped test case.
+    One that fails as upstream does is a test case that passed, with the failure in its output, next to the
+    steps that were not run. A cell without a step that could be run is a skipped test case.
     """
     suite = ET.Element(
         "testsuite",
@@ -29,14 +29,14 @@ def as_junit(report: Mapping[str, Any]) -> bytes:
         case = ET.SubElement(suite, "testcase", classname=scenario, name=name, time=f"{cell['seconds']:.3f}")
         if cell.get("file"):
             case.set("file", _printable(cell["file"]))
-        told = remarks(cell)
+        lines = remarks(cell)
         if cell["result"] == FAILED:
             failure = ET.SubElement(case, "failure", message=_printable(cell["failure"]))
             failure.text = _printable(_evidence(cell))
         elif cell["result"] == NOT_RUN:
-            ET.SubElement(case, "skipped", message=_printable(told[0]))
-        if told:
-            ET.SubElement(case, "system-out").text = _printable("\n".join(told))
+            ET.SubElement(case, "skipped", message=_printable(lines[0]))
+        if lines:
+            ET.SubElement(case, "system-out").text = _printable("\n".join(lines))
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)
@@ -45,12 +45,11 @@ def as_junit(report: Mapping[str, Any]) -> bytes:
 
 
 def _printable(text: str) -> str:
-    """Without the control characters that XML cannot hold."""
+    """XML cannot hold control characters."""
     return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)
 
 
 def remarks(cell: Mapping[str, Any]) -> list[str]:
-    """Returns a line for each step that failed as upstream does, and for each that was not run."""
     lines = []
     for step in cell["steps"]:
         if step["result"] == EXPECTED:
@@ -63,7 +62,6 @@ def remarks(cell: Mapping[str, Any]) -> list[str]:
 
 
 def _evidence(cell: Mapping[str, Any]) -> str:
-    """The steps, and the events of the one that failed."""
     lines = [f"{step['name']}: {step['result']}" for step in cell["steps"]]
     for step in cell["steps"]:
         lines += [json.dumps(event) for event in step["events"]]

@@ -1,8 +1,8 @@
-"""Makes the page of a report: a grid of all cells at once, and what is known of a cell when it is opened.
+"""Renders the page of a report: a grid of all cells at once, and the details of a cell when it is opened.
 
-The page has nothing from elsewhere and needs nothing beside it. The grid is markup, which is there without
-scripts; each cell's details are compressed JSON that a script unpacks when the cell is opened, so that a page
-of many cells opens as fast as one of few.
+The page is one file without links to others. The grid is markup, which is there without scripts; each cell's
+details are compressed JSON that a script unpacks when the cell is opened, so that a page of many cells opens
+as fast as one of few.
 """
 
 import base64
@@ -39,12 +39,11 @@ class Group:
 
     @property
     def paths(self) -> list[str]:
-        """Returns the paths, those of the oldest versions first."""
+        """Paths of the oldest versions come first."""
         return sorted(dict.fromkeys(path for _, path in self.places), key=_age)
 
 
 def as_html(report: Mapping[str, Any]) -> str:
-    """Returns the page of a report, as `report.json` has it."""
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("kubeskew.conformance"), autoescape=True, trim_blocks=True)
@@ -63,18 +62,18 @@ def as_html(report: Mapping[str, Any]) -> str:
 
 
 def is_simulated(report: Mapping[str, Any]) -> bool:
-    """Returns whether the seconds of a report are virtual ones: those of cells that were all simulated."""
+    """Seconds are virtual if all cells were simulated."""
     cells = report["cells"]
     return bool(cells) and all(cell.get("seed") is not None for cell in cells)
 
 
 def pack(value: Any) -> str:
-    """Returns JSON, compressed and in letters, as `unpack` of `report.js` reads it."""
+    """`unpack` of `report.js` reads this: base64 of compressed JSON."""
     return base64.b64encode(zlib.compress(json.dumps(value).encode(), 6)).decode()
 
 
 def causes(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Returns the cells that failed by what is told of it, the most frequent first."""
+    """Cells that failed are grouped by the text of their failure, the most frequent first."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for cell in cells:
         if cell["result"] == "failed":
@@ -83,7 +82,7 @@ def causes(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[s
 
 
 def variant(cell: Mapping[str, Any]) -> str:
-    """Returns what tells a cell from the others of its scenario and path."""
+    """The labels that differ between cells of one scenario and path."""
     return " ".join(label for label in _labels(cell) if not _VERSION.match(label))
 
 
@@ -92,7 +91,6 @@ def _path(cell: Mapping[str, Any]) -> str:
 
 
 def _labels(cell: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the cell's parameters."""
     return [label for label in cell["name"].removeprefix(cell["scenario"]).split("/") if label]
 
 

@@ -1,1 +1,1 @@
-"""Says what API servers of other versions would make of the stored objects."""
+"""Audits of stored objects for API servers of other versions."""

@@ -1,10 +1,11 @@
-"""Says beforehand what an API server of another version would make of the stored objects.
+"""Predicts the effect of an API server of another version on the stored objects.
 
-Each object is read by that server's own codec. What cannot be decoded makes reads fail. What is decoded loses
-with the next write the fields that the version does not know. What is decoded may still break a rule of the
-version, so that it refuses every update that does not mend it. What the version does not serve stays stored,
-where nobody sees it. Defaults that a version adds are no change. Custom resources are read along their stored
-definitions; what a webhook has to convert is told, for an audit calls none.
+Each object is read by that server's own codec. Objects that cannot be decoded make reads fail. Others lose,
+with the next write, the fields that the version does not know. An object that is decoded may still break a
+rule of the version, so that every update is refused that does not mend it. Objects of kinds that the version
+does not serve stay stored, where nobody sees them. Defaults that a version adds are no change. Custom
+resources are read along their stored definitions; conversions by webhooks are reported, for an audit calls
+none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +23,8 @@ WEBHOOK, REFUSED = "webhook", "refused"
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One thing that happens to one object. `details` are the server's words, or the fields as people read
-    them; `fields` are these, whole."""
+    """One effect on one object. `details` are the server's messages, or the fields as text; `fields` are
+    these fields, whole."""
 
     key: Key
     revision: int
@@ -34,13 +35,13 @@ class AuditFinding:
 
 
 def audit(entries: Iterable[Entry], settings: Settings) -> list[AuditFinding]:
-    """Returns what a server of the version would make of the objects, in the order of their keys."""
+    """Findings come in the order of the objects' keys."""
     stored = [*entries]
     return [*findings(stored, StorageServer(settings, stored))]
 
 
 def findings(entries: Iterable[Entry], server: StorageServer) -> Iterator[AuditFinding]:
-    """Yields what a server makes of the objects, in the order of their keys."""
+    """Findings come in the order of the objects' keys."""
     for entry in sorted(entries, key=lambda entry: entry.key):
         for each in _of_entry(server, entry):
             yield AuditFinding(entry.key, entry.revision, *each)
@@ -70,18 +71,17 @@ def _of_entry(server: StorageServer, entry: Entry) -> Iterator[tuple[Any, ...]]:
     differing = differences(stored, read)
     gone = [change for change in differing if change.op == "remove" and _says_something(change)]
     changed = [change for change in differing if change.op == "replace"]
-    for what, details, fields in told(gone, changed):
+    for what, details, fields in field_findings(gone, changed):
         yield api_version, what, details, fields
     refusals = () if converted else tuple(server.refusals(entry))
     if refusals:
         yield api_version, REFUSED, refusals
 
 
-def told(
+def field_findings(
     gone: Sequence[FieldChange], changed: Sequence[FieldChange]
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[FieldChange, ...]]]:
-    """Yields what is found of fields that are gone, and of those that changed: what, its details, the
-    fields."""
+    """Fields that are gone are one finding, those that changed another: its kind, its details, the fields."""
     if gone:
         yield LOST, tuple(str(change)[2:] for change in gone), tuple(gone)
     if changed:
@@ -89,15 +89,14 @@ def told(
 
 
 def _says_something(change: FieldChange) -> bool:
-    """Decides whether a field that is gone had told anything: a null tells nothing, nor does an empty status,
-    which Go writes of a struct without any."""
+    """A null carries no information, nor does an empty status, which Go writes of a struct without any."""
     if change.path.rpartition(".")[2] == "status":
         return bool(change.before)
     return change.before is not None
 
 
 def differences(before: Any, after: Any) -> list[FieldChange]:
-    """Returns what differs between objects, field by field; items of lists without keys count by position."""
+    """Items of lists without keys are compared by position."""
     return _expanded(changes(before, after))
 
 

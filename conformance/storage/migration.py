@@ -1,4 +1,4 @@
-"""Writes all stored objects anew through the API server that runs.
+"""Writes all stored objects again through the API server that runs.
 
 Source: kubernetes-sigs/kube-storage-version-migrator, pkg/migrator/core.go: objects are listed in chunks and
 put as they are; one that is gone or was written meanwhile needs no migration.
@@ -23,7 +23,7 @@ _DONE = frozenset({404, 409, 410})  # somebody else deleted it or wrote it
 
 @dataclass(slots=True)
 class Migrated:
-    """The objects of one resource, and how many were written."""
+    """Counts the objects of one resource, and the writes."""
 
     resource: str
     objects: int = 0
@@ -34,7 +34,7 @@ class Migrated:
 async def migrate(
     client: APIClient, wanted: Collection[str], progress: Callable[[str], None]
 ) -> list[Migrated]:
-    """Returns what became of each resource, in the order of discovery. Raises UserError for unknown ones."""
+    """Resources come in the order of discovery. Raises UserError for unknown ones."""
     served = await _served(client)
     unknown = [name for name in wanted if not any(name in _names(each) for each in served)]
     if unknown:
@@ -46,14 +46,13 @@ async def migrate(
         made = Migrated(_full(path, resource))
         found.append(made)
         await _of_resource(client, f"{path}/{resource['name']}", made)
-        progress(f"{made.resource}: {made.rewritten} of {made.objects} written anew")
+        progress(f"{made.resource}: {made.rewritten} of {made.objects} written again")
     return found
 
 
 async def _served(client: APIClient) -> list[tuple[str, Object]]:
-    """Returns a path and the resource, for each that can be listed and put: in the preferred version of the
-    group, else in the first that has it (client-go, ServerPreferredResources).
-    """
+    """Resources that can be listed and put come with a path: in the preferred version of the group, else in
+    the first that has it (client-go, ServerPreferredResources)."""
     groups = (await client.request("GET", "/apis"))["groups"]
     versions = [each["groupVersion"] for group in groups for each in _preferred_first(group)]
     paths = ["/api/v1", *(f"/apis/{version}" for version in versions)]
@@ -73,7 +72,6 @@ async def _served(client: APIClient) -> list[tuple[str, Object]]:
 
 
 def _preferred_first(group: Object) -> list[Object]:
-    """Returns the versions of a group, the preferred one before the others."""
     preferred: Object = group["preferredVersion"]
     return [preferred, *(each for each in group["versions"] if each != preferred)]
 

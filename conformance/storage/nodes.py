@@ -1,12 +1,12 @@
-"""Finds what a next kubelet makes of the files of a node, and the nodes whose kubelet would not start.
+"""Predicts how a next kubelet reads the files of a node, and finds nodes whose kubelet would not start.
 
 Kubelets of neighbouring releases, or of other gates, write some of their checkpoints differently. The formats
-are those that fake kubelets use. A checkpoint is written as the earlier kubelet would, with what the node's
-pods give it, and read as the later one would. Left out is the device manager's, whose format is the same in
-all releases, and which no kubelet insists on.
+are those that fake kubelets use. A checkpoint is written as the earlier kubelet would, with the contents that
+the node's pods give it, and read as the later one would. Left out is the device manager's, whose format is
+the same in all releases, and which no kubelet insists on.
 
-The files are read by the kubelet's own code (`kubelet/restoration.py`): what keeps it from starting is given
-in its words, and what it would no longer know, or take for something else, field by field.
+The files are read by the kubelet's own code (`kubelet/restoration.py`): errors that keep it from starting are
+given in its words, and fields that it would no longer know, or take for something else, one by one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from kubeskew.apiserver.unreadable import UnreadableError
 from kubeskew.cluster.kubelet_files import kubelet_files_now
 from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.changes import FieldChange
-from kubeskew.conformance.storage.audit import LOST, AuditFinding, differences, told
+from kubeskew.conformance.storage.audit import LOST, AuditFinding, differences, field_findings
 from kubeskew.conformance.storage.servers import StorageServer
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import file_names, resources_of
@@ -83,7 +83,7 @@ def _has_claims(pod: Object) -> bool:
 
 
 def _cpus(before: KubeletFeatures, after: KubeletFeatures) -> Iterator[Refusal]:
-    """A format is the same whatever the file holds."""
+    """The format does not depend on the contents of the file."""
     content = cpu_manager_state.encode(CPUManagerState("none"), before.cpu_state)
     yield cpu.FILE_NAME, _why(partial(cpu_manager_state.decode, content, after.cpu_state))
 
@@ -96,7 +96,7 @@ def _memory(before: KubeletFeatures, after: KubeletFeatures) -> Iterator[Refusal
 
 
 def _given(pods: Sequence[Object], before: KubeletFeatures, after: KubeletFeatures) -> Iterator[Refusal]:
-    """Of files in another place the next kubelet knows nothing."""
+    """Files in another place are unknown to the next kubelet."""
     written, reads = before.allocation_form, after.allocation_form
     if written is None or reads is None:
         return
@@ -108,7 +108,7 @@ def _given(pods: Sequence[Object], before: KubeletFeatures, after: KubeletFeatur
 
 
 def _why(decode: Callable[[], object]) -> str:
-    """Returns why a kubelet cannot decode a file; empty if it can."""
+    """The text is the error of decoding, or empty."""
     try:
         decode()
     except (
@@ -130,9 +130,8 @@ def undrained(
     before: Mapping[str, FeatureGates],
     after: Mapping[str, FeatureGates],
 ) -> Iterator[tuple[AuditFinding, list[Key]]]:
-    """Yields the nodes that do not start again as they are, by name and file, and their pods, which `server`
-    reads. `before` and `after` have the gates of each node's kubelet.
-    """
+    """Nodes that do not start again as they are come by name and file, with their pods, which `server` reads.
+    `before` and `after` have the gates of each node's kubelet."""
     kept = [*entries]
     pods = _pods(kept, server)
     for entry in sorted(kept, key=lambda entry: entry.key):
@@ -144,17 +143,16 @@ def undrained(
 
 
 def pods_on(entries: Iterable[Entry], server: StorageServer, node: str) -> list[Key]:
-    """Returns the places of a node's pods that have not ended, which `server` reads."""
+    """Pods that have ended are left out; `server` reads the others."""
     return places(_pods(entries, server).get(node, []))
 
 
 def places(pods: Iterable[Object]) -> list[Key]:
-    """Returns where pods lie."""
     return [Key("pods", pod_spec.namespace_of(pod), pod_spec.name_of(pod)) for pod in pods]
 
 
 def _pods(entries: Iterable[Entry], server: StorageServer) -> dict[str, list[Object]]:
-    """Returns the pods that have not ended, by node."""
+    """Pods that have ended are left out."""
     found: dict[str, list[Object]] = {}
     for entry in entries:
         if entry.key.resource == "pods":
@@ -172,8 +170,8 @@ def _pods(entries: Iterable[Entry], server: StorageServer) -> dict[str, list[Obj
 class KeptNode:
     """A node as its kubelet is configured, with the files below the kubelet's directory.
 
-    `found` are the names of those that were there to begin with. A kubelet that comes later has others, too,
-    of which only the node's pods tell what is in them.
+    `found` are the names of those that were there to begin with. A later kubelet has others, too, whose
+    contents only follow from the node's pods.
     """
 
     config: NodeConfig
@@ -186,7 +184,6 @@ class KeptNode:
 
 
 def kept_nodes(directory: StateDir) -> list[KeptNode]:
-    """Returns the nodes whose kubelets have left files in a state directory."""
     state, files = directory.load(), kubelet_files_now(directory)
     return [
         KeptNode.of(node_config(state.node_spec(node).as_json()), files[node])
@@ -199,7 +196,7 @@ def kept_nodes(directory: StateDir) -> list[KeptNode]:
 def read_by(
     node: KeptNode, revision: int, before: FeatureGates, after: FeatureGates
 ) -> tuple[list[AuditFinding], KeptNode]:
-    """Returns what the next kubelet makes of a node's files, and the node as that kubelet leaves it.
+    """Findings of the next kubelet's reads, and the node as that kubelet leaves it.
 
     `revision` is the Node object's. A file that is refused is taken to have been deleted, with its pods.
     """
@@ -218,10 +215,12 @@ def read_by(
     return findings, replace(node, files=files)
 
 
-_Told = tuple[str, str, tuple[str, ...], tuple[FieldChange, ...]]  # file, what, details, fields
+_FileFinding = tuple[str, str, tuple[str, ...], tuple[FieldChange, ...]]  # file, what, details, fields
 
 
-def _told(known: Mapping[str, Restored], found: list[Restored], newer: KubeletFeatures) -> Iterator[_Told]:
+def _file_findings(
+    known: Mapping[str, Restored], found: list[Restored], newer: KubeletFeatures
+) -> Iterator[_FileFinding]:
     for each in found:
         if each.refused:
             yield each.file, UNDRAINED, (each.refused,), ()
@@ -235,9 +234,9 @@ def _told(known: Mapping[str, Restored], found: list[Restored], newer: KubeletFe
             yield file, LOST, (f"a kubelet {newer.version} with its gates does not read this file",), ()
 
 
-def _differing(file: str, before: Contents, after: Contents) -> Iterator[_Told]:
+def _differing(file: str, before: Contents, after: Contents) -> Iterator[_FileFinding]:
     differing = differences({"metadata": {}, **before}, {"metadata": {}, **after})
     gone = [change for change in differing if change.op == "remove"]
     changed = [change for change in differing if change.op == "replace"]
-    for found in told(gone, changed):
+    for found in field_findings(gone, changed):
         yield file, *found

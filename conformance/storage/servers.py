@@ -38,7 +38,7 @@ class NoWebhooks:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Holds what decides how a server reads and writes: its version, gates, and the APIs it serves."""
+    """Version, gates and served APIs of a server decide how it reads and writes."""
 
     gates: FeatureGates
     runtime_config: Mapping[str, bool]
@@ -55,10 +55,10 @@ class Settings:
         runtime_config: Mapping[str, bool],
         by_hand: Mapping[str, bool] | None = None,
     ) -> "Settings":
-        """Returns the settings of a server that is moved to a version with the gates it has.
+        """The server is moved to a version with the gates it has.
 
-        Those that the version does not know, or has locked otherwise, are left out, for they have to be
-        unset before the move. `by_hand` counts in any case: raises ValueError if it cannot be.
+        Gates that the version does not know, or has locked otherwise, are left out, for they have to be unset
+        before the move. `by_hand` counts in any case: raises ValueError if it cannot be set.
         """
         return cls(gates_taken_along(version, gates, by_hand), runtime_config)
 
@@ -69,8 +69,8 @@ def gates_taken_along(
     by_hand: Mapping[str, bool] | None = None,
     bugs: Mapping[str, bool] | None = None,
 ) -> FeatureGates:
-    """Returns the gates of a component that is moved to a version, as `Settings.taken_along` says; `bugs` are
-    the known bugs that were switched by hand, which stay as they are."""
+    """Gates follow `Settings.taken_along`; `bugs` are the known bugs that were switched by hand, which stay
+    as they are."""
     known = FeatureGates(version)
     kept = {}
     for name, on in gates.items():
@@ -86,7 +86,6 @@ class StorageServer:
     """The part of an API server that reads and writes stored bytes."""
 
     def __init__(self, settings: Settings, entries: Iterable[Entry] = ()) -> None:
-        """`entries` are what the server finds in its store, definitions of custom resources among them."""
         self._entries = {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.key)}
         self._of_resource: defaultdict[str, list[Entry]] = defaultdict(list)  # in the order of their keys
         for key, entry in self._entries.items():
@@ -103,11 +102,10 @@ class StorageServer:
         self._stores = builtin.stores()
 
     def keeps(self, entry: Entry) -> bool:
-        """Decides whether the server has a kind whose objects lie where the entry lies."""
+        """The server has a kind whose objects lie where the entry lies."""
         return entry.key.resource in self._stores or entry.key.resource in self._definitions
 
     def serves(self, entry: Entry) -> bool:
-        """Decides whether any version of that kind is served."""
         definition = self._definitions.get(entry.key.resource)
         if entry.key.resource in self._stores or definition is None:
             return self._stores.get(entry.key.resource, False)
@@ -115,7 +113,7 @@ class StorageServer:
         return any(self._table.by_kind(definition.group, name, definition.kind) for name in versions)
 
     def read(self, entry: Entry) -> Object:
-        """Returns the object in the version it is stored in, as far as this server knows its fields.
+        """The object is in the version it is stored in, with the fields that this server knows.
 
         Raises UnreadableError.
         """
@@ -124,7 +122,7 @@ class StorageServer:
         return read
 
     def conversion(self, entry: Entry) -> str:
-        """Returns what a webhook has to do before the object can be read; empty if none has to."""
+        """The text names the conversion by a webhook that a read needs, or is empty."""
         definition = self._definitions.get(entry.key.resource)
         if definition is None or entry.key.resource in self._stores or definition.webhook is None:
             return ""
@@ -132,13 +130,13 @@ class StorageServer:
         return f"{stored} to {wanted}" if stored != wanted else ""
 
     def rewritten(self, entry: Entry) -> Entry:
-        """Returns the entry as this server would write it anew. Raises UnreadableError."""
+        """This server would write the entry like that. Raises UnreadableError."""
         return entry._replace(value=encode(self._codec.current(entry.value, entry.revision)))
 
     def refusals(self, entry: Entry) -> list[str]:
-        """Returns the words in which this server refuses updates that change nothing of an object.
+        """Messages of refused updates that change nothing of an object.
 
-        Of both ways of writing it: the object, and its status. Raises UnreadableError.
+        Both ways of writing are tried: the object, and its status. Raises UnreadableError.
         """
         resource = self._codec.hub(self._read_as(entry))
         strategy, status = strategies_of(resource)
@@ -154,7 +152,6 @@ class StorageServer:
         return list(dict.fromkeys(texts))
 
     def _context(self, resource: Resource, subresource: str) -> StrategyContext:
-        """Returns the context of an update by an administrator."""
         environment = self._environment
         return StrategyContext(
             gates=self.gates,
@@ -183,8 +180,8 @@ class StorageServer:
         return known_object(entry) if entry is not None else None
 
     def _read_as(self, entry: Entry) -> Resource:
-        """Returns the resource in the version that the object is stored in; of a custom resource whose
-        definition has not that version, what reading it tells so by."""
+        """The resource is in the version that the object is stored in; of a custom resource whose definition
+        does not have that version, in its storage version, so that reading reports it."""
         obj = decoded(entry.value)
         group, _, version = obj["apiVersion"].rpartition("/")
         resource = self._table.by_kind(group, version, obj["kind"])
@@ -199,7 +196,7 @@ class StorageServer:
 def _definitions(
     entries: Iterable[Entry], metadata: Schema, features: SchemaFeatures
 ) -> dict[str, Definition]:
-    """Returns the accepted definitions by the place where their objects lie, as far as they can be read."""
+    """Accepted definitions by the place where their objects lie; those that cannot be read are left out."""
     found = {}
     for entry in entries:
         obj = known_object(entry) if entry.key.resource == STORED_AS else None
@@ -211,7 +208,7 @@ def _definitions(
 
 
 def is_custom(obj: Object) -> bool:
-    """Returns whether no release has the object's kind built in."""
+    """No release has the object's kind built in."""
     group, _, version = obj["apiVersion"].rpartition("/")
     return all(
         catalogue_for(each).by_kind(group, version, obj["kind"]) is None for each in reversed(SUPPORTED)

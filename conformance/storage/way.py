@@ -1,7 +1,7 @@
-"""Audits the stored objects for a way over several versions, and says what to do before each step.
+"""Audits the stored objects for a way over several versions, with advice before each step.
 
-What has to be deleted or written anew before a step is taken to have been: behind it the objects are as they
-are then. So each finding is told once, at the first step that it belongs to.
+Objects that have to be deleted or written again before a step are taken to have been: behind it they are as
+they are then. So each finding is reported once, at the first step that it belongs to.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ Kubelets = Mapping[str, FeatureGates]  # by node: version and gates
 
 @dataclass(frozen=True, slots=True)
 class StepFinding:
-    """A finding at one step: the version that is moved to, and what to do while the servers are at `at`."""
+    """A finding at one step: the version that is moved to, and the advice for servers at `at`."""
 
     to: Version
     found: AuditFinding
@@ -35,7 +35,7 @@ class StepFinding:
 
     @property
     def advice(self) -> str:
-        """Returns what to do, in words; empty if nothing helps."""
+        """The text is empty if nothing helps."""
         resource = self.found.key.resource
         return {
             DELETE: f"delete it at {self.at}",
@@ -48,7 +48,7 @@ class StepFinding:
 
 
 def minors(present: Version, target: Version) -> list[Version]:
-    """Returns the versions on the way to another one, one minor at a time, without the present one."""
+    """The way has one minor at a time, without the present one."""
     step = 1 if target > present else -1
     inner = minors_between(present, target)[::step]
     return [*inner, target] if target != present else []
@@ -57,7 +57,7 @@ def minors(present: Version, target: Version) -> list[Version]:
 def kubelets_on_way(
     kubelets: Kubelets, present: Version, way: Sequence[Version], by_hand: Mapping[str, bool] | None = None
 ) -> list[Kubelets]:
-    """Returns the kubelets before and at each step of a way on which they follow servers at `present`.
+    """Kubelets before and at each step of a way on which they follow servers at `present`.
 
     One that is ahead of the servers on that way stays as it is until they have come there.
     """
@@ -69,7 +69,7 @@ def kubelets_on_way(
 
 
 def _moved(gates: FeatureGates, to: Version, by_hand: Mapping[str, bool] | None) -> FeatureGates:
-    """Returns the gates of a kubelet that is moved to a version; known bugs that were switched stay so."""
+    """Known bugs that were switched stay so."""
     return gates_taken_along(to, gates.overrides, by_hand, gates.bugs.settings)
 
 
@@ -95,7 +95,7 @@ class Move:
 
 
 def steps_of(there: Present, move: Move) -> tuple[Settings, list[Settings], list[Kubelets]]:
-    """Returns the servers before a move and at each of its steps, and the kubelets before and at each.
+    """Settings of the servers before a move and at each of its steps, and the kubelets before and at each.
 
     Raises ValueError for gates that cannot be set there, and where the servers are at the version already.
     """
@@ -119,43 +119,46 @@ def audit_way(
     kubelets: Sequence[Kubelets] = (),
     kept: Sequence[KeptNode] = (),
 ) -> list[StepFinding]:
-    """Returns what happens to the objects at each step of a way, by step and key.
+    """Findings come by step and key.
 
     `kubelets` are those before the way and at each of its steps: nodes whose next one would not start are
-    told. Of nodes in `kept` the files are read; what those of others would be is worked out from their pods.
+    reported. Of nodes in `kept` the files are read; those of other nodes are derived from their pods.
     """
     stored = {entry.key: entry for entry in entries}
     nodes = {node.config.name: node for node in kept if kubelets and node.config.name in kubelets[0]}
     before, found = StorageServer(present, stored.values()), list[StepFinding]()
-    told: _Told = set()
+    reported: _Reported = set()
     for number, settings in enumerate(way):
         server = StorageServer(settings, stored.values())
         steps = [*_step(stored, before, server)]
         if kubelets:
             older, newer = kubelets[number : number + 2]
             found += _nodes(stored, nodes, before, server, older, newer, later=number > 0)
-        found += [replace(step, found=new) for step in steps if (new := _news(step.found, told)) is not None]
+        found += [
+            replace(step, found=new) for step in steps if (new := _news(step.found, reported)) is not None
+        ]
         before = server
     return found
 
 
-_Told = set[tuple[Key, str, tuple[str, ...]]]  # what was told of an object: details, or a field's path
+_Reported = set[tuple[Key, str, tuple[str, ...]]]  # reported of an object: details, or a field's path
 
 
-def _news(found: AuditFinding, told: _Told) -> AuditFinding | None:
-    """Returns what of a finding was not told at an earlier step; None if nothing. Notes it as told.
+def _news(found: AuditFinding, reported: _Reported) -> AuditFinding | None:
+    """Leaves out the parts of a finding that were reported at an earlier step; None if nothing is left. Adds
+    the rest to `reported`.
 
-    A field that one release does not know is unknown to those behind it, too, and what a release does not
-    serve is told once, though each names itself.
+    A field that one release does not know is unknown to those behind it, too, and a resource that a release
+    does not serve is reported once, though each release has its own message.
     """
     if not found.fields:
         place = (found.key, found.what, () if found.what == audit.UNSERVED else found.details)
-        is_new = place not in told
-        told.add(place)
+        is_new = place not in reported
+        reported.add(place)
         return found if is_new else None
     places = [(found.key, found.what, (change.path,)) for change in found.fields]
-    new = [at for at, place in enumerate(places) if place not in told]
-    told.update(places)
+    new = [at for at, place in enumerate(places) if place not in reported]
+    reported.update(places)
     if not new:
         return None
     details = tuple(found.details[at] for at in new)
@@ -172,17 +175,17 @@ def _nodes(
     *,
     later: bool,
 ) -> Iterator[StepFinding]:
-    """Yields what one step does to nodes; `stored` and `nodes` become what is left once they are drained.
+    """Effects of one step on nodes; `stored` and `nodes` become what is left once they are drained.
 
-    At a `later` step kubelets have files that were not there to begin with, which their pods tell of.
+    At a `later` step kubelets have files that were not there to begin with, which follow from their pods.
     """
     for name, node in sorted(nodes.items()):
         entry = stored.get(Key("nodes", "", name))
-        told, nodes[name] = read_by(node, entry.revision if entry else 0, older[name], newer[name])
-        drained = any(each.what == UNDRAINED for each in told)
+        findings, nodes[name] = read_by(node, entry.revision if entry else 0, older[name], newer[name])
+        drained = any(each.what == UNDRAINED for each in findings)
         for pod in pods_on(stored.values(), before, name) if drained else ():
             stored.pop(pod, None)
-        for each in told:
+        for each in findings:
             do = DRAIN if each.what == UNDRAINED else NOTHING
             yield StepFinding(server.version, each, do, older[name].version)
     for each, pods in undrained([*stored.values()], before, older, newer):
@@ -195,7 +198,7 @@ def _nodes(
 
 
 def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer) -> Iterator[StepFinding]:
-    """Yields the findings of one step; `stored` becomes what it is once their advice is followed."""
+    """The advice of the findings is taken to be followed: `stored` changes accordingly."""
     waiting = deque(audit.findings(stored.values(), server))
     while waiting:
         found = waiting.popleft()
@@ -209,13 +212,13 @@ def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer
             case audit.UNSERVED if custom:
                 yield step
             case audit.UNREADABLE:
-                anew = _anew(entry, before, server)
-                if anew is None:
+                rewritten = _rewritten(entry, before, server)
+                if rewritten is None:
                     del stored[found.key]
                 else:
-                    stored[found.key] = anew
-                    waiting.extendleft(reversed([*audit.findings([anew], server)]))
-                yield replace(step, do=MIGRATE if anew else DELETE)
+                    stored[found.key] = rewritten
+                    waiting.extendleft(reversed([*audit.findings([rewritten], server)]))
+                yield replace(step, do=MIGRATE if rewritten else DELETE)
             case audit.UNSERVED:
                 kept = server.keeps(entry)
                 if not kept:
@@ -231,18 +234,18 @@ def _step(stored: dict[Key, Entry], before: StorageServer, server: StorageServer
 
 
 def _refused(server: StorageServer, entry: Entry) -> tuple[str, ...]:
-    """Returns the words in which a server refuses updates of an object; none if it cannot read it."""
+    """Messages are missing if the server cannot read the object."""
     try:
         return tuple(server.refusals(entry))
     except UnreadableError:
         return ()
 
 
-def _anew(entry: Entry, before: StorageServer, server: StorageServer) -> Entry | None:
-    """Returns the entry as the server before the step writes it; None if that does not help."""
+def _rewritten(entry: Entry, before: StorageServer, server: StorageServer) -> Entry | None:
+    """The server before the step writes the entry; None if that does not help."""
     try:
-        anew = before.rewritten(entry)
-        server.read(anew)
+        rewritten = before.rewritten(entry)
+        server.read(rewritten)
     except UnreadableError:
         return None
-    return anew
+    return rewritten

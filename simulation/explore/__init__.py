@@ -1,1 +1,1 @@
-"""Explores cells: many seeded simulations with faults, and findings that can be repeated."""
+"""Exploration of cells: many seeded simulations with faults, and findings that can be repeated."""

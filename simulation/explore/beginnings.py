@@ -34,17 +34,18 @@ _STARTED_MAX = 2  # clusters at a time; each takes what has changed of this proc
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A run that is asked for, and what is told of it there. Both go through a pipe."""
+    """A run to be done, and the function that makes its answer. Both go through a pipe."""
 
     run: FaultyRun
-    tell: Callable[[Simulated], Any]
+    summarize: Callable[[Simulated], Any]
 
 
 class Beginnings:
     """Runs cells with faults. The clusters of those that were run last stay started, in processes of their
     own, which end with this one.
 
-    The first run of a cell is done here: what is computed of its versions for it, all that follow have.
+    The first run of a cell is done in this process, so that all later ones inherit the tables of its
+    versions.
     """
 
     def __init__(self) -> None:
@@ -52,24 +53,24 @@ class Beginnings:
         self._last = ""  # the cell that was run last
         self.end = Finalize(self, _end, (self._started,), exitpriority=0)  # ends the processes
 
-    def run(self, cell: Cell, run: FaultyRun, tell: Callable[[Simulated], R]) -> R:
-        """Returns what `tell`, a function that can be pickled, says of the run.
+    def run(self, cell: Cell, run: FaultyRun, summarize: Callable[[Simulated], R]) -> R:
+        """`summarize`, a function that can be pickled, makes the result of the run.
 
         Raises BrokenOffError when the time for it is over, and BranchError if its process has ended before.
         """
         before, self._last = self._last, cell.name
         if cell.name not in self._started:
             if before != cell.name:
-                return tell(simulate_with_faults(cell, run, lambda _: None))
+                return summarize(simulate_with_faults(cell, run, lambda _: None))
             if len(self._started) == _STARTED_MAX:
                 self._started.popitem(last=False)[1].end()
             self._started[cell.name] = _Started(cell, [each.connection for each in self._started.values()])
         self._started.move_to_end(cell.name)
-        answer = self._started[cell.name].ask(_Request(run, tell))
+        answer = self._started[cell.name].ask(_Request(run, summarize))
         if isinstance(answer, BranchError | BrokenOffError):
             raise answer
-        told: R = answer
-        return told
+        summary: R = answer
+        return summary
 
 
 def _end(processes: "OrderedDict[str, _Started]") -> None:
@@ -90,7 +91,7 @@ class _Started:
         theirs.close()
 
     def ask(self, request: _Request) -> Any:
-        """Returns the answer, which may be a BranchError."""
+        """The answer may be a BranchError."""
         try:
             self.connection.send(request)
             return self.connection.recv()
@@ -103,7 +104,7 @@ class _Started:
 
 
 class _Requests:
-    """The course of the simulation in that process: what is asked for goes on in a process that is forked."""
+    """The course of the simulation in that process: each request goes on in a process that is forked."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -111,8 +112,7 @@ class _Requests:
         self.forks: Forks[object] = Forks(new_directory)
 
     def choose(self) -> FaultyRun:
-        """Returns, in a new process each time, the run that is asked for. Raises EOFError when nobody is left
-        who could ask."""
+        """Each request goes on in a new process. Raises EOFError when nobody is left who could ask."""
         while True:
             request: _Request = self._connection.recv()
             answer = self.forks.fork(self._connection)
@@ -126,13 +126,13 @@ class _Requests:
 
     def finish(self, simulated: Simulated) -> None:
         if self._request is not None:
-            self.forks.leave(self._request.tell(simulated))
+            self.forks.leave(self._request.summarize(simulated))
 
     def answer_all(self, simulated: Simulated) -> NoReturn:
-        """Answers whatever is asked for with the one run that there is, until nobody is left."""
+        """Every request gets the one run that there is, until nobody is left."""
         while True:
             request = self._connection.recv()
-            self._connection.send(request.tell(simulated))
+            self._connection.send(request.summarize(simulated))
 
 
 def _serve(cell: Cell, connection: Connection) -> NoReturn:
@@ -140,12 +140,12 @@ def _serve(cell: Cell, connection: Connection) -> NoReturn:
     requests = _Requests(connection)
     try:
         simulated = simulate_faulty_course(cell, requests)
-        requests.answer_all(simulated)  # its cluster does not start, whatever the plan
+        requests.answer_all(simulated)  # its cluster does not start, with any plan
     except BrokenOffError as error:
         requests.forks.leave(error)
     except BaseException:
         requests.forks.fail()
-        with suppress(OSError):  # that nobody is left is how it usually ends
+        with suppress(OSError):  # it usually ends when nobody is left
             connection.send(BranchError(traceback.format_exc()))
     finally:
         os._exit(0)

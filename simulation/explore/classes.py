@@ -1,7 +1,7 @@
-"""Classes of findings by what is known of them: `conformance/findings.yaml`, or a file of the user's.
+"""Classes of findings by entries of `conformance/findings.yaml`, or of a file of the user's.
 
-The first entry that fits decides. What no entry fits is `unknown`. conformance/invariants/findings.py says
-what entries look like.
+The first entry that fits decides. A finding that no entry fits is `unknown`. The format of entries stands in
+conformance/invariants/findings.py.
 
 An entry names faults as `KIND`, or `KIND: WORDS` with words of the fault's line, which begin with a
 component, a call, or both:
@@ -12,8 +12,8 @@ component, a call, or both:
     stale-watch: scheduler: DELETED event of pods
     crash: NodePrepareResources                         a call of a driver
 
-A misspelt word is found in no line, and nobody would notice the entry that never fits anything. What
-resembles nothing known is let be: the resource of a definition of the user's, or words of an effect.
+A misspelt word is found in no line, and nobody would notice the entry that never fits anything. Words that
+resemble nothing known are accepted: the resource of a definition of the user's, or words of an effect.
 """
 
 import re
@@ -39,7 +39,7 @@ from kubeskew.conformance.invariants.findings import (
 from kubeskew.conformance.scenario import ExpectedFailure
 from kubeskew.simulation.faults.plan import Kind
 
-_NEAR = 0.8  # so much alike are a word and a misspelt one
+_NEAR = 0.8  # ratio of difflib from which on a word counts as misspelt
 _COMPONENT = re.compile(r"(?P<kind>[a-z-]+)(?:-\d+)?(?:/[^\s:]*)?(?:: ?(?P<call>.*))?")
 _EVENT = re.compile(r"(?P<what>\S+) event of (?P<resource>[^\s,/]*)")
 _REQUEST = re.compile(r"(?P<what>any(?= write| verb)|[^\s,]+)(?: (?:write |verb )?(?P<resource>[^\s,/]*))?")
@@ -73,7 +73,7 @@ def _check_kind(kind: str, where: str) -> None:
 
 
 def _check_resource(name: str, where: str) -> None:
-    """Checks a resource against the API's, unless it is one of another group, which its name then says."""
+    """A resource of another group, with its group in its name, is not checked."""
     if "." not in name:
         _check(name, plurals(), "resource", where)
 
@@ -86,8 +86,8 @@ def _check(word: str, known: Collection[str], what: str, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Holds what entries ask of a run: the faults that fired, by kind and each in a line, at which versions
-    components ran, and the known bugs that are switched."""
+    """Facts of a run that entries are compared with: the faults that fired, by kind and each in a line, the
+    versions of components, and the known bugs that are switched."""
 
     faults: Mapping[str, Sequence[str]]
     versions: Sequence[Version]
@@ -97,7 +97,7 @@ class Circumstances:
         return any(KnownBugs(version, self.bugs).present(bug.id) for version in self.versions)
 
     def fired(self, fault: str) -> bool:
-        """Returns whether one fired that an entry names by its kind, or by words of its line."""
+        """An entry names a fault by its kind, or by words of its line."""
         kind, _, words = fault.partition(": ")
         return any(words in line for line in self.faults.get(kind, ()))
 
@@ -105,7 +105,7 @@ class Circumstances:
 def _fits(
     entry: KnownFinding, invariant: str, message: str, run: Circumstances, others: Collection[str]
 ) -> bool:
-    """Returns whether a finding is of this kind; `others` are the entries of what the run found besides."""
+    """`others` are the entries of the run's other findings."""
     bug = known_bugs().get(f"{_BUG}{entry.class_.removeprefix(KNOWN)}")
     if bug is not None and bug.switch and not run.has(bug):
         return False
@@ -113,7 +113,7 @@ def _fits(
         return False
     if entry.faults and not any(run.fired(fault) for fault in entry.faults):
         return False
-    if entry.beside and not any(name in others for name in entry.beside):
+    if entry.companions and not any(name in others for name in entry.companions):
         return False
     low, high = entry.minors or (None, None)
     return entry.minors is None or any(is_between(version.minor, low, high) for version in run.versions)
@@ -121,7 +121,7 @@ def _fits(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The class of a finding; of one that is known, the entry's id, why it comes about, and the source."""
+    """The class of a finding; of one that is known, the entry's id, the cause, and the source."""
 
     class_: str
     entry: str = ""
@@ -130,15 +130,15 @@ class Verdict:
 
     @property
     def fails(self) -> bool:
-        """Returns whether somebody has to look at it: it is a defect of ours, or nobody knows."""
+        """Somebody has to look at a finding that is a defect of ours or unknown."""
         return self.class_ in (DEFECT, UNKNOWN)
 
 
 def classify(
     entries: Sequence[KnownFinding], found: Sequence[tuple[str, str]], run: Circumstances
 ) -> list[Verdict]:
-    """Returns for each invariant and message of a run the class that the first entry gives which fits;
-    `unknown` if none does."""
+    """Each pair of invariant and message gets the class of the first entry that fits; `unknown` if none
+    does."""
     alone = [_classified(entries, each, run, ()) for each in found]
     ids = [verdict.entry for verdict in alone]
     return [
@@ -157,7 +157,6 @@ def _classified(
 
 
 def expected(mark: ExpectedFailure) -> Verdict:
-    """Returns the class of what a scenario's mark tells of."""
     if mark.finding is not None:
         return Verdict(mark.finding.class_, mark.finding.id, mark.reason, mark.source)
     if mark.bug:
@@ -166,7 +165,7 @@ def expected(mark: ExpectedFailure) -> Verdict:
 
 
 def read_entries(path: Path = FINDINGS) -> list[KnownFinding]:
-    """Returns the entries of a file, in its order. Raises ScenarioError that says what is wrong with it."""
+    """Entries keep the file's order. Raises ScenarioError with the place of a mistake."""
     entries = read_findings(path)
     for index, entry in enumerate(entries):
         for fault in entry.faults:

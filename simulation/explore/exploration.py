@@ -1,4 +1,4 @@
-"""An exploration of cells: it gives seeds to workers, and keeps what they find, until the budget is spent.
+"""An exploration of cells gives seeds to workers, and keeps their findings, until the budget is spent.
 
 It adds up which points of a control plane its runs have reached.
 """
@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any, Protocol
 
 from kubeskew.apimachinery.clock import Clock, deadline
-from kubeskew.conformance.dealing.workers import LostError, Pool, Silent, Terms, Workers, unheard
+from kubeskew.conformance.dealing.workers import LostError, Pool, Silent, Terms, Workers, ignore_moment
 from kubeskew.conformance.invariants.findings import EXCEPTION, KnownFinding
 from kubeskew.simulation.explore.findings import Failure, Finding, Origin
 from kubeskew.simulation.explore.jobs import FinishJob, Laboratory, Ran, RunJob
@@ -39,7 +39,7 @@ class Coverage:
     fired: Counter[str] = field(default_factory=Counter)
 
     def add(self, points: Iterable[str], drawn: Mapping[str, int], fired: Mapping[str, int]) -> int:
-        """Takes what one run reached; returns how many points no run had reached before."""
+        """Returns the number of points that no run had reached before."""
         reached = dict.fromkeys(points, 1)
         new = sum(point not in self.points for point in reached)
         self.points.update(reached)
@@ -48,7 +48,7 @@ class Coverage:
         return new
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the numbers of points by group, and by kind of fault how many were drawn and fired."""
+        """Points are counted by group, drawn and fired faults by kind."""
         groups = Counter(point.partition(":")[0] for point in self.points)
         return {
             "points": len(self.points),
@@ -61,7 +61,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits an exploration: to so many runs over all cells, to so many seconds, or `only` to these runs."""
+    """Limits an exploration: to a number of runs over all cells, to seconds, or to the runs of `only`."""
 
     seeds: int | None = None
     seconds: float | None = None
@@ -72,7 +72,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Says how far an exploration has come, of how many runs or seconds if that is limited."""
+    """Progress of an exploration: runs and seconds, with their limits."""
 
     done: float
     wanted: float | None
@@ -80,20 +80,18 @@ class Pace:
 
 
 class Watcher(Protocol):
-    """Hears of an exploration while it goes on, to show it."""
+    """Receives progress of an exploration, to show it."""
 
-    def say(self, text: str) -> None:
-        """Hears what was found or done."""
-        ...
+    def say(self, text: str) -> None: ...
 
     def pace(self, pace: Pace) -> None:
-        """Hears how far it has come, several times a second."""
+        """The pace comes several times a second."""
         ...
 
 
 class Exploration:
-    """One exploration of cells. `explore` returns when the budget is spent; what was found until then stays
-    in it, also if it is interrupted."""
+    """One exploration of cells. `explore` returns when the budget is spent; its findings stay in it, also if
+    it is interrupted."""
 
     def __init__(
         self,
@@ -139,16 +137,17 @@ class Exploration:
 
     @property
     def seconds(self) -> float:
-        """Returns how long was explored, without what minimizing took."""
+        """The time of minimizing does not count."""
         return self._before + ((self._ended or self._clock.now()) - self._began).total_seconds()
 
     def explore(self, pool: Pool, budget: Budget) -> None:
-        """Explores with the workers of a pool; then makes the new findings smaller and tells their runs."""
+        """Explores with the workers of a pool; then minimizes the new findings and lays their runs side by
+        side."""
         known = dict(self.findings)
         work = self._laboratory
         try:
             run, terms = Silent(work.run), Terms(_PATIENCE, _RUNS_PER_WORKER, self._run_label)
-            with pool.workers(run, terms, unheard, self._watcher.say) as workers:
+            with pool.workers(run, terms, ignore_moment, self._watcher.say) as workers:
                 self._run_all(workers, budget)
         finally:
             self._ended = self._clock.now()
@@ -157,7 +156,7 @@ class Exploration:
         left = [finding for finding in left if finding.plan]  # a run that did not end has left no plan
         if left:
             finish, terms = Silent(work.finish), Terms(_PATIENCE, _RUNS_PER_WORKER, _finish_label)
-            with pool.workers(finish, terms, unheard, self._watcher.say) as finishers:
+            with pool.workers(finish, terms, ignore_moment, self._watcher.say) as finishers:
                 self._finish_all(finishers, left, minimize=budget.minimize)
 
     def _run_label(self, job: RunJob) -> str:
@@ -185,7 +184,7 @@ class Exploration:
         return bool(wanted) and any(re.search(wanted, each.title) for each in self.findings.values())
 
     def _jobs(self, budget: Budget) -> Iterator[RunJob]:
-        """Yields the runs in order: the first seed of every cell, then some more of each, and again.
+        """Runs are in order: the first seed of every cell, then some more of each, and again.
 
         Seeds of one cell follow each other, because its cluster is started once for them. Scenarios take
         turns with their cells, so that an exploration that ends early has been at each of them.
@@ -203,21 +202,20 @@ class Exploration:
             first, last = last, last + _SEEDS_IN_TURN
 
     def _seeds_of(self, place: int, budget: Budget) -> int:
-        """Returns how many of all seeds the cell at this place of the order gets."""
+        """Cells get equal shares of all seeds; the first ones in the order get one more if need be."""
         if budget.seeds is None:
             return sys.maxsize
         each, more = divmod(budget.seeds, len(self._origins))
         return each + (place < more)
 
     def _wanted(self, budget: Budget) -> int | None:
-        """Returns how many runs are left to be done, if that is limited."""
+        """None if the number of runs has no limit."""
         if budget.only:
             return len(budget.only)
         return None if budget.seeds is None else sum(1 for _ in self._jobs(budget))
 
     def _pace(self, budget: Budget, wanted: int | None) -> Pace:
-        """Returns how far this exploration has come, without those that it goes on with: by the limit that
-        is nearer."""
+        """Of two limits, the nearer one counts; explorations that this one goes on with do not."""
         seconds = self.seconds - self._before
         by_time = Pace(seconds, budget.seconds, self.progress)
         by_runs = Pace(self._fresh, wanted, self.progress)
@@ -227,7 +225,6 @@ class Exploration:
 
     @property
     def progress(self) -> str:
-        """Returns a line about how far it has come."""
         elapsed = max(self.seconds - self._before, 1e-3)
         open_ = sum(finding.verdict.fails for finding in self.findings.values())
         found = f"{len(self.findings)} findings, {open_} of them defects or unknown"
@@ -289,12 +286,12 @@ class Exploration:
         *,
         minimize: bool,
     ) -> None:
-        """Makes findings smaller, those first that somebody has to look at, and tells their runs."""
+        """Findings that somebody has to look at are minimized first."""
         numbers = {origin.cell: index for index, origin in enumerate(self._origins)}
         waiting = sorted(findings, key=lambda finding: (not finding.verdict.fails, finding.id))
         over = deadline(MINIMIZE_SECONDS)
         share = MINIMIZE_SECONDS * min(workers.count, len(waiting)) / max(len(waiting), 1)
-        self._watcher.say(f"telling the runs of {len(waiting)} findings")
+        self._watcher.say(f"comparing the runs of {len(waiting)} findings")
         while waiting or workers.busy:
             while waiting and workers.free:
                 finding = waiting.pop(0)
@@ -302,7 +299,7 @@ class Exploration:
                 workers.give(FinishJob(numbers[finding.origin.cell], finding, seconds))
             for job, answer in workers.ended(_POLL_SECONDS):
                 if isinstance(answer, LostError):
-                    self._watcher.say(f"{job.finding.id}: not told: {answer}")
+                    self._watcher.say(f"{job.finding.id}: its time lines are missing: {answer}")
                 else:
                     self._finished(answer)
 
@@ -314,7 +311,6 @@ class Exploration:
         self._watcher.say(f"{finding.id}: {smaller.size}")
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the report."""
         return {
             "runs": self.runs,
             "seconds": round(self.seconds, 1),
@@ -324,7 +320,6 @@ class Exploration:
 
     @property
     def summary(self) -> str:
-        """Returns the numbers in lines."""
         classes = Counter(finding.verdict.class_ for finding in self.findings.values())
         counts = ", ".join(f"{count} {name}" for name, count in sorted(classes.items())) or "none"
         missed = self.coverage.drawn.total() - self.coverage.fired.total()
@@ -336,12 +331,11 @@ class Exploration:
 
     @property
     def failed(self) -> bool:
-        """Returns whether a finding is a defect, or unknown."""
         return any(finding.verdict.fails for finding in self.findings.values())
 
 
 def _scenarios_in_turns(origins: Sequence[Origin]) -> list[int]:
-    """Returns the numbers of all cells: the first one of each scenario, then the second one of each."""
+    """Numbers of cells: the first one of each scenario, then the second one of each."""
     cells: dict[str, list[int]] = {}
     for index, origin in enumerate(origins):
         cells.setdefault(origin.source, []).append(index)
@@ -350,7 +344,7 @@ def _scenarios_in_turns(origins: Sequence[Origin]) -> list[int]:
 
 
 def _lost(job: RunJob, error: LostError) -> Ran:
-    """Returns the result of a run that did not end as it should: that is a finding, too."""
+    """A run that did not end as it should is a finding, too."""
     lines = str(error).strip().splitlines()
     return Ran(job.seed, "", 0.0, {}, (), failures=[Failure(EXCEPTION, f"the simulation: {lines[-1]}")])
 

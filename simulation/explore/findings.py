@@ -1,6 +1,6 @@
-"""A finding: something wrong in a run, with all that it takes to run it again.
+"""A finding is a failure in a run, with all that it takes to run it again.
 
-Findings differ by their signature: the invariant, and the message without what is chance.
+Findings differ by their signature: the invariant, and the message without chance parts.
 """
 
 import re
@@ -33,8 +33,6 @@ _BUILD_SHOWN = 12
 
 @dataclass(frozen=True, slots=True, order=True)
 class Signature:
-    """Identifies findings of one kind."""
-
     invariant: str
     message: str
 
@@ -43,8 +41,7 @@ class Signature:
 
 
 def signature(invariant: str, message: str) -> Signature:
-    """Returns the signature of a finding: its message without drawn names, uids, times, numbers, and without
-    the names of the objects that it happened to."""
+    """Drawn names, uids, times, numbers and the names of the objects are left out of the message."""
     text = " ".join(message.split())
     for pattern, stands_for in _RULES:
         text = pattern.sub(stands_for, text)
@@ -53,13 +50,13 @@ def signature(invariant: str, message: str) -> Signature:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that was wrong in a run: an invariant, a step of the scenario, or an exception."""
+    """One failure in a run: an invariant, a step of the scenario, or an exception."""
 
     invariant: str
     message: str
     revision: int = 0  # of the log, where it came about
     step: str = ""  # of the scenario, where it is one
-    mark: Verdict | None = None  # what the scenario itself says of it, if it expects it
+    mark: Verdict | None = None  # the scenario's own mark, if it expects the failure
 
     @property
     def signature(self) -> Signature:
@@ -68,7 +65,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Says what a run was made of: whoever has the same gets the same log.
+    """Sources of a run: the same ones give the same log.
 
     `build` is the digest of kubeskew's own files, `digest` that of these and the scenario; `bugs` are the
     known bugs that the command line switched.
@@ -83,7 +80,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A failure, the run in which it came about, and what is known of it.
+    """A failure, its run and its class.
 
     `plan` is the plan of the faults as JSON; `steps`, if not None, how many of the scenario's steps it takes.
     """
@@ -103,13 +100,12 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """Returns a name for files, the same for all findings of one signature."""
+        """Names a file; it is the same for all findings of one signature."""
         digest = sha256(str(self.failure.signature).encode()).hexdigest()
         return f"{self.failure.invariant}-{digest[:8]}"
 
     @property
     def command(self) -> str:
-        """Returns what runs it again, and minimizes it again."""
         seed = f"{self.seed}@{self.origin.build[:_BUILD_SHOWN]}"
         bugs = ",".join(f"{name}={'on' if there else 'off'}" for name, there in self.origin.bugs.items())
         switched = ["--bugs", bugs] if bugs else []
@@ -117,26 +113,23 @@ class Finding:
 
     @property
     def title(self) -> str:
-        """Returns class, invariant and message in a line."""
         step = f"{self.failure.step}: " if self.failure.step else ""
         message = " ".join(f"{step}{self.failure.message}".split())
         return f"[{self.verdict.class_}] {self.failure.invariant}: {message}"
 
     @property
     def size(self) -> str:
-        """Returns how large a run it takes."""
         faults = f"{len(self.faults)} fault{'' if len(self.faults) == 1 else 's'}"
         steps = "" if self.steps is None else f", the first {self.steps} steps"
         return f"{faults}{steps}, after {self.trials} trials"
 
     def again(self, other: "Finding") -> "Finding":
-        """Returns the finding after one more run that had it: that run's if somebody has to look at it, and
-        did not have to so far. The same failure may be known in one cell, and not in another."""
+        """The newer run counts if somebody has to look at it, and did not have to so far. The same failure
+        may be known in one cell, and not in another."""
         chosen = other if other.verdict.fails and not self.verdict.fails else self
         return replace(chosen, seen=self.seen + 1)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns what a report says of the finding; a finding's file has it, too."""
         return {
             "formatVersion": FORMAT_VERSION,
             "id": self.id,

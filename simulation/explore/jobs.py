@@ -1,4 +1,4 @@
-"""Defines what workers are given to do, and what they give back."""
+"""Jobs of workers, and their results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from kubeskew.simulation.faults.plan_generator import Calls
 class RunJob:
     """One run: a cell by its number, and the seed that decides the faults and everything else.
 
-    With `plan`, the faults are these; with `steps`, only so many first steps of the scenario are run. `calls`
-    are those of a run without faults, if they are known already: faults are drawn at them.
+    With `plan`, the faults are these; with `steps`, only that many first steps of the scenario are run.
+    `calls` are those of a run without faults, if they are known already: faults are drawn at them.
     """
 
     cell: int
@@ -28,7 +28,7 @@ class RunJob:
 
 @dataclass(frozen=True, slots=True)
 class FinishJob:
-    """A finding whose run is told beside the one without faults, made smaller before in so many seconds."""
+    """A finding to be minimized, for at most these seconds, and laid next to the run without faults."""
 
     cell: int
     finding: Finding
@@ -37,7 +37,7 @@ class FinishJob:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of one run. `drawn` counts faults by kind; `fired_faults` has a line for each that fired."""
+    """One run's result. `drawn` counts faults by kind; `fired_faults` has a line for each that fired."""
 
     seed: int
     log_hash: str
@@ -53,13 +53,12 @@ class Ran:
 
     @property
     def fired(self) -> dict[str, int]:
-        """Returns how many faults fired, by kind."""
         return {kind: len(lines) for kind, lines in self.fired_faults.items()}
 
     def classed(
         self, entries: Sequence[KnownFinding], bugs: Mapping[str, bool]
     ) -> list[tuple[Failure, Verdict]]:
-        """Returns each failure with what the scenario, or else an entry, says of it."""
+        """Each failure comes with its class: by a mark of the scenario, or else by an entry."""
         found = [(failure.invariant, failure.message) for failure in self.failures]
         verdicts = classify(entries, found, Circumstances(self.fired_faults, self.versions, bugs))
         return [
@@ -69,7 +68,7 @@ class Ran:
 
 
 class Laboratory(Protocol):
-    """Does the jobs, in whatever process it is called."""
+    """Does the jobs, in any process that calls it."""
 
     def run(self, job: RunJob) -> Ran: ...
 

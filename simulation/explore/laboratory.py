@@ -1,4 +1,4 @@
-"""Runs cells in simulations with the faults that a seed draws, and makes findings smaller."""
+"""Runs cells in simulations with the faults that a seed draws, and minimizes findings."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,6 @@ class Simulations:
 
     @cached_property
     def _beginnings(self) -> Beginnings:
-        """Returns the clusters that stay started in this process, in which the cells are run."""
         return Beginnings()
 
     def run(self, job: RunJob) -> Ran:
@@ -55,9 +54,8 @@ class Simulations:
             plan = self._plan(cell, job)
         return self._run(cell, plan, job.steps, partial(_ran, plan, job.seed))
 
-    def _run(self, cell: Cell, plan: Plan, steps: int | None, tell: Callable[[Simulated], R]) -> R:
-        """Plays a plan; the cluster has the plan's seed, too."""
-        return self._beginnings.run(cell, FaultyRun(plan, plan.seed, steps), tell)
+    def _run(self, cell: Cell, plan: Plan, steps: int | None, summarize: Callable[[Simulated], R]) -> R:
+        return self._beginnings.run(cell, FaultyRun(plan, plan.seed, steps), summarize)
 
     def _plan(self, cell: Cell, job: RunJob) -> Plan:
         calls = job.calls if job.calls is not None else self._run(cell, Plan(), job.steps, _calls)
@@ -69,13 +67,13 @@ class Simulations:
     # -- findings
 
     def finish(self, job: FinishJob) -> Finding:
-        """Returns the finding with as few faults and steps as it takes, and with both time lines."""
+        """The finding has as few faults and steps as it takes, and both time lines."""
         cell, finding = self._cells[job.cell], job.finding
         if job.seconds and not finding.minimized:
             finding = self._minimized(cell, finding, Budget(deadline(job.seconds)))
         plan = plan_of(finding.plan)
-        with_faults = self._run(cell, plan, finding.steps, _told)
-        without = self._run(cell, Plan(plan.seed), finding.steps, _told)
+        with_faults = self._run(cell, plan, finding.steps, _lines)
+        without = self._run(cell, Plan(plan.seed), finding.steps, _lines)
         failure = _same(finding, with_faults.failures) or finding.failure
         events = side_by_side(with_faults.log, without.log, failure.revision)
         return replace(finding, failure=failure, log_hash=with_faults.log_hash, events=tuple(events))
@@ -106,16 +104,14 @@ class Simulations:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """Holds the log and the failures of a run of a finding."""
-
+class _Lines:
     log: Sequence[Logged]
     log_hash: str
     failures: Sequence[Failure]
 
 
-def _told(ran: Simulated) -> _Told:
-    return _Told(_played(ran).log, ran.log_hash, _failures(ran))
+def _lines(ran: Simulated) -> _Lines:
+    return _Lines(_played(ran).log, ran.log_hash, _failures(ran))
 
 
 def _calls(ran: Simulated) -> Calls:
@@ -123,7 +119,7 @@ def _calls(ran: Simulated) -> Calls:
 
 
 def _same(finding: Finding, failures: Sequence[Failure]) -> Failure | None:
-    """Returns what was wrong in the run in the same way; None if nothing was."""
+    """The same failure has the same signature; None if the run has none."""
     wanted = finding.failure.signature
     return next((failure for failure in failures if failure.signature == wanted), None)
 
@@ -152,9 +148,9 @@ def _played(ran: Simulated) -> Played:
 
 
 def _failures(ran: Simulated) -> list[Failure]:
-    """Returns what was wrong in a run: invariants, then steps of the scenario, then exceptions.
+    """Failures of a run: invariants, then steps of the scenario, then exceptions.
 
-    A mark tells of the run without faults: a failure that it expects need not come where some have fired.
+    A mark is of the run without faults: a failure that it expects need not come where some have fired.
     """
     return [*_found(ran)]
 
@@ -163,8 +159,8 @@ def _found(ran: Simulated) -> Iterator[Failure]:
     undisturbed = not any(_played(ran).fired.values())
     marks = [mark for name in JUDGED for mark in ran.result.expected_failures.get(name, ())]
     for violation in _played(ran).violations:
-        told = next((mark for mark in marks if mark.matched(violation.title)), None)
-        known = expected(told) if told is not None else None
+        mark = next((mark for mark in marks if mark.matched(violation.title)), None)
+        known = expected(mark) if mark is not None else None
         yield Failure(violation.code, violation.message, violation.revision, mark=known)
     if ran.result.error:
         yield Failure(ASSERTION, ran.result.error)

@@ -1,8 +1,8 @@
-"""Makes a finding smaller: fewer faults, then fewer steps of the scenario.
+"""Minimizes a finding: fewer faults, then fewer steps of the scenario.
 
-Each trial is a whole run, and what is kept was seen to fail: nothing is concluded. A trial may take for
-ever: with fewer faults (a watch that stands still, and no latency) components may do the same again and
-again in hardly any virtual time. It raises OutOfTimeError when the time for all has passed.
+Each trial is a whole run, and the result was seen to fail: nothing is concluded. A trial may take for ever:
+with fewer faults (a watch that stands still, and no latency) components may do the same again and again in
+hardly any virtual time. It raises OutOfTimeError when the time for all has passed.
 """
 
 import itertools
@@ -21,7 +21,7 @@ class OutOfTimeError(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """The time that trials may take in all: `over` says when it has passed (`clock.deadline`)."""
+    """Time of all trials together: `over` returns True when it has passed (`clock.deadline`)."""
 
     over: Callable[[], bool]
     trials: int = 0
@@ -42,7 +42,7 @@ class Smallest(Generic[T]):
 
 
 def fewest(items: Sequence[T], fails: Trial[T], budget: Budget) -> Smallest[T]:
-    """Returns a part of `items` that fails as they do, as small as the budget lets it become.
+    """The part of `items` fails as they do, and is as small as the budget lets it become.
 
     `items` are known to fail. Delta debugging (Zeller and Hildebrandt, IEEE TSE 2002): halves, then ever
     smaller pieces are taken away; in the end no single item can be.
@@ -68,7 +68,7 @@ def fewest(items: Sequence[T], fails: Trial[T], budget: Budget) -> Smallest[T]:
 def _without_a_piece(
     items: tuple[T, ...], pieces: int, fails: Trial[T], budget: Budget
 ) -> tuple[T, ...] | None:
-    """Returns the items without one of so many pieces if that still fails; None if each is needed."""
+    """Takes one of the pieces away; None if each is needed."""
     cuts = [len(items) * number // pieces for number in range(pieces + 1)]
     for begin, end in itertools.pairwise(cuts):
         rest = items[:begin] + items[end:]
@@ -83,7 +83,7 @@ def _tried(items: tuple[T, ...], fails: Trial[T], budget: Budget) -> bool:
 
 
 def shortest(count: int, fails: Callable[[int], bool], budget: Budget) -> int:
-    """Returns a number of first steps that fails as all `count` do, found by bisection."""
+    """Bisects for a number of first steps that fails as all `count` do."""
     low, high = 0, count
     try:
         while high - low > 1:

@@ -1,9 +1,8 @@
-"""The report of an exploration: a directory with what it has found, a page, and lines for a terminal.
+"""The report of an exploration: a directory with its findings, a page, and lines for a terminal.
 
-The directory is written as findings come, so that an exploration can be gone on with:
+The directory is written as findings come, so that an exploration can be resumed:
 
-exploration.json     what is explored: cells with the digests of what they are made of, kinds of faults, known
-                     bugs that are switched
+exploration.json     cells with the digests of their sources, kinds of faults, known bugs that are switched
 runs.jsonl           a line per run that has ended
 findings/ID.json     the findings, each with its plan; `kubeskew explore FILE` runs one again
 report.json          written at the end: what `-o json` prints
@@ -30,7 +29,7 @@ _WIDTH = 78  # of a time line's column in a terminal
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Says what is explored in a directory."""
+    """The cells and faults of the exploration in a directory."""
 
     build: str
     cells: Mapping[str, str]  # name → digest
@@ -48,14 +47,13 @@ class Header:
 
 
 class Kept:
-    """A directory that runs and findings are kept in. `begin` before the first of them."""
+    """A directory of runs and findings. `begin` must be called before the first of them."""
 
     def __init__(self, directory: Path, header: Header) -> None:
         self._directory = directory
         self._header = header
 
     def begin(self) -> None:
-        """Makes the directory, with what is explored in it."""
         (self._directory / FINDINGS).mkdir(parents=True, exist_ok=True)
         _replace(self._directory / HEADER, json.dumps(self._header.as_json(), indent=1))
         with (self._directory / RUNS).open("a+") as file:
@@ -64,9 +62,9 @@ class Kept:
                 file.write("\n")  # behind a line that was cut short
 
     def earlier(self) -> Iterator[Mapping[str, Any]]:
-        """Yields the runs of before, if they were of the same cells. A line cut short is left out.
+        """Earlier runs count if they were of the same cells. A line cut short is left out.
 
-        Raises ScenarioError if what is there is another exploration.
+        Raises ScenarioError if the directory is of another exploration.
         """
         path = self._directory / HEADER
         try:
@@ -94,30 +92,27 @@ class Kept:
             raise ScenarioError(f"{path}: this is an exploration of other cells, faults or bugs: {_REMEDY}")
 
     def findings(self) -> list[Finding]:
-        """Returns the findings of before."""
         paths = sorted((self._directory / FINDINGS).glob("*.json"))
         return [read_finding(path) for path in paths]
 
     def note(self, run: Mapping[str, Any]) -> None:
-        """Writes down a run that has ended."""
         with (self._directory / RUNS).open("a") as file:
             file.write(json.dumps(run, separators=(",", ":")) + "\n")
 
     def keep(self, finding: Finding) -> Path:
-        """Writes a finding, in the place of what was known of it."""
+        """A finding replaces an earlier one of its id."""
         path = self._directory / FINDINGS / f"{finding.id}.json"
         _replace(path, json.dumps(finding.as_json(), indent=1))
         return path
 
     def finish(self, report: Mapping[str, Any], page: str) -> None:
-        """Writes the report."""
         _replace(self._directory / REPORT, json.dumps(report, indent=1))
         _replace(self._directory / PAGE, page)
 
 
 def holds_another_report(directory: Path) -> bool:
-    """Returns whether a directory has a report, but none of an exploration: one that was interrupted before
-    its report has its header at least."""
+    """An exploration that was interrupted before its report has its header at least: a report without one is
+    another's."""
     names = (REPORT, PAGE)
     return not (directory / HEADER).exists() and any((directory / name).exists() for name in names)
 
@@ -130,7 +125,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def read_finding(path: Path) -> Finding:
-    """Returns the finding in a file. Raises ScenarioError if there is none."""
+    """Raises ScenarioError if the file has no finding."""
     try:
         value = json.loads(path.read_text())
         version = value["formatVersion"]
@@ -169,7 +164,7 @@ def _pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Row | None, Ro
 
 
 def as_html(report: Mapping[str, Any], title: str) -> str:
-    """Returns one page without anything from elsewhere."""
+    """The page needs no other files."""
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("kubeskew.simulation.explore")
@@ -178,7 +173,6 @@ def as_html(report: Mapping[str, Any], title: str) -> str:
 
 
 def as_text(finding: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines that tell a finding, with both time lines beside each other."""
     step = f"{finding['step']}: " if finding["step"] else ""
     yield f"{finding['id']} [{finding['class']}] {finding['invariant']}: {step}{finding['message']}"
     if finding["known"]["id"]:

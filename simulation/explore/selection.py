@@ -1,6 +1,6 @@
-"""The selection of cells to explore: by the names of scenarios or cells, by patterns, by files.
+"""Selects cells to explore: by the names of scenarios or cells, by patterns, by files.
 
-The cell of a finding's file is selected, to be run again, if the file still means what it meant.
+The cell of a finding's file is selected, to be run again, if its sources have not changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,7 @@ _SHOWN = 12
 
 
 def cells_named(names: Sequence[str], bugs: Mapping[str, bool]) -> list[Cell]:
-    """Returns the cells of scenarios, and those that are named themselves, each once; with known bugs
-    switched.
+    """Cells of scenarios, and those that are named themselves, come once each, with known bugs switched.
 
     Raises ScenarioError.
     """
@@ -48,7 +47,7 @@ def cells_named(names: Sequence[str], bugs: Mapping[str, bool]) -> list[Cell]:
 
 
 def _with_cluster(cell: Cell, bugs: Mapping[str, bool]) -> Scenario:
-    """Returns the scenario; one that says nothing of its cluster gets the usual one."""
+    """A scenario without a cluster gets the usual one."""
     return replace(cell.scenario, cluster=cell.scenario.cluster or {}, bugs=bugs)
 
 
@@ -64,7 +63,7 @@ def _of(name: str) -> list[Cell]:
 
 
 def origin_of(cell: Cell) -> Origin:
-    """Returns what a run of a cell is made of; of a scenario that comes along its name, else the file."""
+    """A bundled scenario is named, others have their file."""
     names = {str(path): name for name, path in matrix.bundled().items()}
     source = names.get(cell.scenario.source, cell.scenario.source)
     scenario = cell.scenario
@@ -72,7 +71,7 @@ def origin_of(cell: Cell) -> Origin:
 
 
 def finding_to_replay(path: Path) -> tuple[Finding, Cell]:
-    """Returns a finding and its cell. Raises ScenarioError if kubeskew or the scenario has changed since."""
+    """Raises ScenarioError if kubeskew or the scenario has changed since."""
     finding = read_finding(path)
     known, build = finding.origin.build, digest_of_package().hex()
     if known != build:
@@ -86,7 +85,7 @@ def finding_to_replay(path: Path) -> tuple[Finding, Cell]:
         raise ScenarioError(f"{path}: there is no cell {finding.origin.cell} any more")
     if origin_of(cells[0]).digest != finding.origin.digest:
         raise ScenarioError(
-            f"{path}: the scenario of {finding.origin.cell} has changed since: explore it anew"
+            f"{path}: the scenario of {finding.origin.cell} has changed since: explore it again"
         )
     try:
         plan_of(finding.plan)
@@ -96,7 +95,6 @@ def finding_to_replay(path: Path) -> tuple[Finding, Cell]:
 
 
 def compared_with_finding(finding: Finding, exploration: Exploration) -> str:
-    """Says whether the run was the recorded one."""
     log_hash = exploration.log_hashes.get((finding.origin.cell, finding.seed), "")
     same = (
         "the recorded one, to the byte" if log_hash == finding.log_hash else "another than the recorded one"

@@ -1,9 +1,9 @@
-"""Makes plans of one disturbance each, at every write and every delivery of a run without faults.
+"""Plans of one disturbance each, at every write and every delivery of a run without faults.
 
-Three patterns, as Sieve has them (Sun et al., OSDI 2022): a component dies between two of its writes, or does
-not hear of one that is done (intermediate state); it sees the state of a while ago (stale state); it never
-sees a state that was there (unobserved state). Beside them a write that is lost on its way or refused, and a
-watch that stands still for so long that waiting for it is given up.
+Three patterns, as Sieve has them (Sun et al., OSDI 2022): a component dies between two of its writes, or gets
+no answer to one that is done (intermediate state); it sees the state of a while ago (stale state); it never
+sees a state that was there (unobserved state). Besides, a write is lost on its way or refused, and a watch
+stands still for longer than components wait for it.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ _STALE = "5s"
 _SLOW = "5s"
 _BLIND = "400s"  # longer than the five minutes after which controllers expect nothing any more
 _REFUSED = 500
-# What a namespace comes with, and what is told of the rest: no workload waits for it.
+# Objects that every namespace has, and reports of others: no workload waits for them.
 _ASIDE = ("configmaps", "events", "namespaces", "serviceaccounts")
 _AWAY = "3s"
 
@@ -41,12 +41,13 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """Returns what it has in common with sites of other numbers, and of other nodes."""
+        """Sites of other numbers, and of other nodes, may be of the same kind."""
         return f"{kind_of(self.component)} {self.verb} {self.resource} {self.delivery}"
 
 
 def sites(calls: Calls) -> Iterator[Site]:
-    """Yields each write, each call of a driver and each delivery of a run, by component and kind of call."""
+    """Sites are each write, each call of a driver and each delivery of a run, by component and kind of
+    call."""
     for component in sorted(calls):
         kind = kind_of(component)
         for call, count in sorted(calls[component].items()):
@@ -62,12 +63,12 @@ def sites(calls: Calls) -> Iterator[Site]:
 
 
 def plans(calls: Calls, kinds: Sequence[Kind]) -> list[Plan]:
-    """Returns the plans of all sites with faults of these kinds alone.
+    """Plans of all sites have faults of these kinds alone.
 
     First comes one of each pattern at each kind of call, then a second one, and so on: what a component does
     a hundred times is not tried a hundred times before something else is tried once. In each such round
     components and patterns take turns, and of one component's kinds of calls the rarest comes first, which
-    fewest other plans meet. What workloads do without comes after all else.
+    fewest other plans meet. Resources that workloads do not need come after all else.
     """
     needed: dict[str, dict[str, list[Plan]]] = {}
     aside: dict[str, dict[str, list[Plan]]] = {}
@@ -81,7 +82,7 @@ def plans(calls: Calls, kinds: Sequence[Kind]) -> list[Plan]:
 
 
 def _spread(found: Iterable[Site]) -> list[Site]:
-    """Returns the sites in an order in which those of each kind are spread over the run as soon as may be.
+    """Sites of each kind are spread over the run as soon as may be.
 
     The last one comes first, for nothing of its kind mends what it leaves behind; then the first, on which
     most depends; then those in the middle of what is left between. Nodes take turns, and begin at different
@@ -102,8 +103,7 @@ def _spread(found: Iterable[Site]) -> list[Site]:
 
 
 def _bisecting(count: int) -> list[int]:
-    """Returns the numbers below `count`: the last, the first, and then again and again the middle of the
-    widest gap."""
+    """Numbers below `count`: the last, the first, and then again and again the middle of the widest gap."""
     places = [count - 1, 0] if count > 1 else [0]
     gaps = deque([(0, count - 1)])
     while gaps:
@@ -116,7 +116,7 @@ def _bisecting(count: int) -> list[int]:
 
 
 def _in_rounds(streams: Mapping[str, Mapping[str, list[Plan]]]) -> list[Plan]:
-    """Returns the plans of streams, each of which has them by kind of call: one of each kind in a round."""
+    """Streams have their plans by kind of call: a round takes one of each kind."""
     ordered: list[Plan] = []
     sorted_streams = [sorted(kinds.values(), key=len) for kinds in streams.values()]
     most = max((len(each) for stream in sorted_streams for each in stream), default=0)
@@ -127,7 +127,6 @@ def _in_rounds(streams: Mapping[str, Mapping[str, list[Plan]]]) -> list[Plan]:
 
 
 def _plans(site: Site) -> Iterator[tuple[str, Plan]]:
-    """Yields the patterns at a site."""
     at = {"component": site.component, "resource": site.resource, "nth": site.number}
     if site.verb in PLUGIN_CALLS:
         del at["resource"]

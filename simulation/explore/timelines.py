@@ -16,14 +16,14 @@ _AFTER = 12  # rows of each behind that
 _AROUND = 4  # rows before what was found, where that comes later
 _FIELDS = 3  # changes shown of a write
 
-_ABOUT_THE_PLAN = (f"{FAULT}set", f"{FAULT}cleared")  # which stands beside the lines, and changes nothing
+_ABOUT_THE_PLAN = (f"{FAULT}set", f"{FAULT}cleared")  # the plan stands next to the lines, and changes nothing
 
 PARTED, FAULTY, FOUND = "parted", "fault", "found"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of a log, told in a line. `seconds` are virtual ones since the log began."""
+    """One entry of a log in a line. `seconds` are virtual ones since the log began."""
 
     revision: int
     seconds: float
@@ -45,8 +45,8 @@ Pair = tuple[Row | None, Row | None]  # with the faults, and without
 
 
 def side_by_side(log: Sequence[Logged], other: Sequence[Logged], found: int = 0) -> list[Pair]:
-    """Returns the rows around the first entry that one run has and the other has not, and around what was
-    found at a revision of the first. Rows that both have stand beside each other."""
+    """Rows are those around the first entry that one run has and the other has not, and around a finding at
+    the revision `found` of the first. Rows that both have stand side by side."""
     rows, others = _rows(log, found), _rows(other, 0)
     parted = _parting(rows, others)
     begin = max(0, parted - _BEFORE)
@@ -61,7 +61,7 @@ def side_by_side(log: Sequence[Logged], other: Sequence[Logged], found: int = 0)
 
 
 def _parting(rows: Sequence[Row], others: Sequence[Row]) -> int:
-    """Returns the index of the first row that the other run has not at its place."""
+    """The first row counts that the other run does not have at its place."""
     for index, (row, other) in enumerate(zip(rows, others, strict=False)):
         if (row.by, row.what) != (other.by, other.what):
             return index
@@ -84,7 +84,7 @@ def _marked(row: Row, mark: str) -> Row:
 
 
 def _rows(log: Sequence[Logged], found: int) -> list[Row]:
-    """Returns the entries that tell something; the last one up to the revision `found` is marked."""
+    """Heartbeats are left out; the last row up to the revision `found` is marked."""
     if not log:
         return []
     began = datetime.fromisoformat(log[0].time)
@@ -99,15 +99,15 @@ def _rows(log: Sequence[Logged], found: int) -> list[Row]:
             what = " ".join(filter(None, (entry.what, entry.detail)))
             rows.append(Row(entry.revision, seconds, entry.component, what, mark))
         elif not is_heartbeat(entry):
-            rows.append(Row(entry.revision, seconds, entry.by, _told(entry, objects)))
+            rows.append(Row(entry.revision, seconds, entry.by, _description(entry, objects)))
     at = max((index for index, row in enumerate(rows) if row.revision <= found), default=None)
     if found and at is not None:
         rows[at] = _marked(rows[at], FOUND)
     return rows
 
 
-def _told(write: Write, objects: dict[tuple[str, str, str], ObjectView]) -> str:
-    """Says what a write did, and takes it into the state of all objects."""
+def _description(write: Write, objects: dict[tuple[str, str, str], ObjectView]) -> str:
+    """Describes a write, and applies it to the state of all objects."""
     key = (write.resource, write.namespace, write.name)
     place = "/".join(filter(None, key[1:]))
     text = f"{write.verb} {write.resource.partition('.')[0]} {place}"

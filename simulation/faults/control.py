@@ -39,7 +39,7 @@ from kubeskew.simulation.machine import Site
 
 Place = tuple[str, str]  # driver, node
 _Key = tuple[str, str, str]  # driver, node, switch
-_ASKING_SECONDS = 60.0  # that it asks again, longer than outages are drawn
+_ASKING_SECONDS = 60.0  # of repeated requests, longer than outages are drawn
 _ASKING_PAUSE = 0.5
 _QUIET_SECONDS = 30.0  # without a change, after which a cluster has settled
 _SETTLE_SECONDS = 900.0  # after which it never does
@@ -53,27 +53,27 @@ _LONG_SECONDS = 60.0
 
 
 class HeldSwitches:
-    """The switches that faults hold, by fault, the newest last."""
+    """Switches that faults hold, by fault, the newest last."""
 
     def __init__(self) -> None:
         self._held: dict[str, dict[_Key, Any]] = {}
         self._without: dict[_Key, Any] = {}  # values if no fault held them; null leaves one off
 
     def hold(self, fault: str, places: Mapping[Place, Mapping[str, Any]], wanted: Mapping[str, Any]) -> None:
-        """Notes that a fault sets these switches on each of these places, whose switches are given."""
+        """A fault sets the `wanted` switches on these places, whose present switches are given."""
         values = {(*place, key): value for place in places for key, value in wanted.items()}
         for driver, node, key in values:
             self._without.setdefault((driver, node, key), places[driver, node].get(key))
         self._held[fault] = values
 
     def set_by_scenario(self, driver: str, nodes: Iterable[str], switches: Mapping[str, Any]) -> None:
-        """Notes what the scenario sets: so it is when faults have ended."""
+        """The scenario's switches come back when faults have ended."""
         for key in [(driver, node, name) for node in nodes for name in switches]:
             if key in self._without:
                 self._without[key] = switches[key[2]]
 
     def release(self, fault: str) -> dict[Place, dict[str, Any]]:
-        """Returns what is to be set, by place, when a fault ends; nothing if it has ended before."""
+        """Switches to be set, by place, when a fault ends; none if it has ended before."""
         changes: dict[Place, dict[str, Any]] = {}
         for key in self._held.pop(fault, {}):
             others = [values[key] for values in self._held.values() if key in values]
@@ -85,8 +85,8 @@ class HeldSwitches:
 class PatientTransport:
     """Sends requests again that got no answer, while faults last.
 
-    Whether a create without an answer was done shows when it is sent again: then the object that is there is
-    the answer.
+    A create without an answer may have been done: if its repetition gets 409, the object that is there is the
+    answer.
     """
 
     def __init__(self, inner: Transport, lasts: Callable[[], bool]) -> None:
@@ -112,7 +112,7 @@ class PatientTransport:
             return answer
 
     async def _made(self, request: Request) -> Response | None:
-        """Returns the object that an earlier try has made; None if it cannot be read."""
+        """The object may come from an earlier try; None if it cannot be read."""
         try:
             name = orjson.loads(request.body or b"")["metadata"]["name"]
         except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -210,7 +210,7 @@ class FaultyControl(LocalControl):
             return await super().set_fault(body)
 
     async def clear_faults(self, name: str) -> Sequence[FaultReport]:
-        """Takes a fault of the scenario away; `all` leaves those of the plan."""
+        """`all` takes the scenario's faults away and leaves those of the plan."""
         async with self._turn:
             if name != ALL or not self._set:
                 return await super().clear_faults(name)
@@ -218,8 +218,8 @@ class FaultyControl(LocalControl):
             return await self._faults.clear(*(each for each in known if each not in self._set))
 
     async def faults(self) -> Sequence[FaultReport]:
-        """Returns how far the scenario's own faults have come; none where those of the plan have fired, which
-        may have met the calls that they were to meet."""
+        """Only the scenario's own faults are reported; none where those of the plan have fired, which may
+        have met the calls that they were to meet."""
         async with self._turn:
             reports = await super().faults()
         met = any(report.fired for report in reports if report.fault.id in self._set)
@@ -240,7 +240,7 @@ class FaultyControl(LocalControl):
                 self._timed.append(asyncio.create_task(self._play(fault), name=f"fault {fault.name}"))
 
     async def _set_faults(self, *faults: Fault) -> None:
-        """Gives components their faults; one whose component is not there (any more) is told of."""
+        """A fault whose component is not there (any more) is noted and left out."""
         known = self._state_dir.load().components()
         bodies = []
         for fault in faults:
@@ -299,7 +299,7 @@ class FaultyControl(LocalControl):
 
     @property
     def disturbed(self) -> bool:
-        """Returns whether a fault has fired; of components' own it is known when all is healed."""
+        """Faults in components are counted only when all is healed."""
         return any(self.played.fired.values()) or any(self._world.fired.values())
 
     # -- the quiet phase
@@ -309,7 +309,7 @@ class FaultyControl(LocalControl):
         return None
 
     async def outlast(self) -> bool:
-        """Waits, once, until faults have ended that last for minutes; returns whether there were any."""
+        """Waits, once, until faults have ended that last for minutes; False if there are none."""
         longest = max((longest_of(fault) for fault in self.played.plan.faults), default=0.0)
         if self._outlasted or longest < _LONG_SECONDS:
             return False
@@ -339,9 +339,8 @@ class FaultyControl(LocalControl):
         self.played.settled = await self._settle()
 
     async def _end_faults_of_the_scenario(self) -> None:
-        """Takes away what the scenario has not cleared, as where a step failed before it came to that, and
-        starts what its faults have killed: what should come about does not while a component is kept from it.
-        """
+        """A step that failed may not have come to clear its faults: they are cleared here, and processes that
+        they have killed are started, since nothing recovers while a component is down."""
         async with self._turn:
             async with self._healing("faults of the scenario"):
                 await super().clear_faults(ALL)
@@ -353,7 +352,7 @@ class FaultyControl(LocalControl):
 
     @asynccontextmanager
     async def _healing(self, what: str) -> AsyncIterator[None]:
-        """Notes what could not be healed; the rest is."""
+        """An error is noted, and healing goes on."""
         try:
             yield
         except (ClusterError, UserError) as error:
@@ -371,7 +370,7 @@ class FaultyControl(LocalControl):
         self.played.calls = {report.fault.component: dict(report.seen) for report in reports}
 
     async def _settle(self, least: float = 0.0) -> bool:
-        """Returns whether the cluster comes to rest, when it has, and after `least` seconds."""
+        """Waits for at least `least` virtual seconds; False if the cluster does not come to rest."""
         begin = changed = self._loop.time()
         writes = 0
         reader = await self._read()
@@ -400,7 +399,7 @@ class FaultyControl(LocalControl):
         played.points = (*self._world.points, *points_of(played.log, played.plan))
 
     async def _read_again(self, log: Sequence[Logged]) -> list[Violation]:
-        """Returns what the API server reads otherwise after a restart; tries it for some seeds, at rest."""
+        """Restarts the API server and compares its reads, for some seeds only, at rest."""
         servers = self._state_dir.load().of_kind("apiserver")
         if not self.played.settled or self.played.plan.seed % _SEEDS_A_REREAD or not servers:
             return []
@@ -424,6 +423,6 @@ class FaultyControl(LocalControl):
 
 
 def _times_down(plan: Plan) -> dict[str, float | None]:
-    """Returns by fault for how long what it kills stays down; None where it does until all is healed."""
+    """Seconds by fault until its victims are started again; None until all is healed."""
     killing = [fault for fault in plan.faults if fault.kind in (Kind.CRASH, Kind.KILL)]
     return {each.name: each.seconds("back") if "back" in each.parameters else None for each in killing}

@@ -1,14 +1,14 @@
 """Performs a scenario's operations while faults last.
 
-What a scenario expects has to hold when faults are over. While they last, an operation that fails says only
-that they are felt: it ends them, and is done once more after the quiet phase. That answer counts, and what
-comes after it has no faults any more. Only a watch that stands still for minutes is waited for first: what
-that does shows when it goes on. An operation that waits goes on looking while the cluster comes to rest, for
-what it waits for may come about then, and pass.
+The scenario's expectations must hold when faults are over. While they last, a failed operation only shows
+their effect: it ends them, and is done once more after the quiet phase. That answer counts, and operations
+after it have no faults any more. Only a watch that stands still for minutes is waited for first: its effect
+shows when it goes on. An operation that waits goes on looking while the cluster comes to rest, for its object
+may come about then, and pass.
 
-A failure that a mark of the step tells of is what the scenario expects. What processes count and log, which
-of the scenario's own faults fire and which events are recorded depends on the way there, which is another one
-with faults: it is not judged where some have fired.
+A failure that a mark of the step names is what the scenario expects. Metrics and logs of processes, the
+firing of the scenario's own faults and the recorded events depend on the way there, which is another one with
+faults: it is not judged where some have fired.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from kubeskew.conformance.scenario import ExpectedFailure, Operation
 from kubeskew.simulation.faults.control import FaultyControl
 
 _FAILURES = (StepError, ScenarioError, StatusError, ClusterError, UserError, *CONNECTION_ERRORS)
-_WAYS = frozenset({"metric", "logs", "fault"})  # operations that tell of the way
+_WAYS = frozenset({"metric", "logs", "fault"})  # operations on the way, not on the end
 _WAITS = frozenset({"assert", "error", "wait"})  # operations that end once objects are as wanted
 _POLL_SECONDS = 0.5
 _SUCCESS = "success"  # begins what is found of a write that was to be refused
@@ -36,8 +36,7 @@ Marks = Mapping[str, Sequence[ExpectedFailure]]
 
 
 def under_faults(run: Mapping[str, Perform], control: FaultyControl, marks: Marks) -> Mapping[str, Perform]:
-    """Returns the operations as they are performed while faults of `control` last; `marks` are a cell's, by
-    step."""
+    """Operations are performed while faults of `control` last; `marks` are a cell's, by step."""
     return {kind: partial(_perform, control, marks, perform) for kind, perform in run.items()}
 
 
@@ -59,14 +58,14 @@ async def _perform(
         if await _met_while_healing(control, perform, ctx, operation):
             return
         if isinstance(error, StepError) and error.found.startswith(_SUCCESS):
-            raise  # what was made is there, and cannot be refused any more
+            raise  # the object is there, and cannot be refused any more
         await _perform_healed(control, perform, ctx, operation)
 
 
 async def _met_while_healing(
     control: FaultyControl, perform: Perform, ctx: CellContext, operation: Operation
 ) -> bool:
-    """Ends the faults after the quiet phase; returns whether what the operation waits for was so in it."""
+    """Waits until the cluster is healed; True if the operation, which is tried meanwhile, succeeded."""
     why = f"{operation.title} failed"
     if operation.kind not in _WAITS:
         await control.heal(why)
@@ -81,7 +80,6 @@ async def _met_while_healing(
 
 
 async def _look(perform: Perform, ctx: CellContext, operation: Operation) -> None:
-    """Performs an operation until it succeeds."""
     while True:
         with suppress(*_FAILURES):
             await perform(ctx, operation)
@@ -95,19 +93,19 @@ async def _perform_healed(
     try:
         await perform(ctx, operation)
     except _FAILURES as error:
-        if not (_tells_of_the_way(operation) and control.disturbed):
+        if not (_is_of_the_way(operation) and control.disturbed):
             raise
         expected, found, _ = failure_of(error, operation)
         control.played.notes.append(f"not judged under faults: expected {expected}; found {found}")
 
 
-def _tells_of_the_way(operation: Operation) -> bool:
-    """Returns whether an operation looks at how things came about, and not at what they came to."""
+def _is_of_the_way(operation: Operation) -> bool:
+    """Operations on metrics, logs, faults and events look at the way, and not at the end."""
     resource = operation.body.get("resource")
     return operation.kind in _WAYS or (isinstance(resource, Mapping) and resource.get("kind") == "Event")
 
 
 def _is_expected(error: Exception, operation: Operation, marks: Sequence[ExpectedFailure]) -> bool:
-    """Returns whether the scenario expects this failure; done again, the operation may well succeed."""
+    """An expected failure is no reason to heal; done again, the operation may well succeed."""
     _, found, broken = failure_of(error, operation)
     return not broken and any(mark.matched(found) for mark in marks)

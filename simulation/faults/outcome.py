@@ -1,11 +1,11 @@
-"""The outcome of a plan of faults: plain data of what came of it, and what judges it.
+"""The outcome of a plan of faults: plain data, and the tolerance of its judgement.
 
-The points of a control plane that a run has reached show where it was hurt and in which order things came.
-The tolerance is what a plan allows the components of its run.
+The points of a control plane that a run has reached show where it was hurt and in which order events came.
+The tolerance is the lag and skew that a plan allows the components of its run.
 
-A read depends on what is stored, the version and the gates, and never on what a server remembers. Upstream's
-decodes, prunes, defaults and converts what it reads from storage at each read, or once for its watch cache.
-So the answers of an API server are compared with those of one that has just started over the same log.
+A read depends on the store, the version and the gates, and never on a server's memory. Upstream's decodes,
+prunes, defaults and converts what it reads from storage at each read, or once for its watch cache. So the
+answers of an API server are compared with those of one that has just started over the same log.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -30,10 +30,10 @@ Read = Mapping[tuple[str, str], tuple[str, bytes]]  # by (path of a list, uid): 
 
 @dataclass(slots=True)
 class Played:
-    """Holds what came of a plan in one simulation.
+    """Results of a plan in one simulation.
 
-    `calls` are counted of components that had a fault of their own, by kind of call. `points` are what the
-    run has reached, each a text `GROUP: POINT`.
+    `calls` are counted of components that had a fault of their own, by kind of call. `points` are those that
+    the run has reached, each a text `GROUP: POINT`.
     """
 
     plan: Plan
@@ -45,21 +45,20 @@ class Played:
     calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     points: tuple[str, ...] = ()
     log: Sequence[Logged] = ()
-    notes: list[str] = field(default_factory=list)  # what could not be judged or healed
+    notes: list[str] = field(default_factory=list)  # failed judgements and healings
 
     @property
     def unfired(self) -> list[Fault]:
-        """Returns the faults that never fired, and so have shown nothing."""
         return [fault for fault in self.plan.faults if not self.fired.get(fault.name)]
 
 
 def points_of(log: Sequence[Logged], plan: Plan) -> Sequence[str]:
-    """Returns the points, each once, in the order in which they were reached."""
+    """Each point comes once, in the order in which they were reached."""
     return [*dict.fromkeys([*_hurt(log, plan), *_orders(log)])]
 
 
 def _hurt(log: Sequence[Logged], plan: Plan) -> Iterator[str]:
-    """Yields what each fault that fired met: `crash: scheduler after update resourceclaims/status`."""
+    """Points of faults read `crash: scheduler after update resourceclaims/status`."""
     faults = {fault.name: fault for fault in plan.faults}
     for entry in log:
         if not isinstance(entry, ComponentChange) or entry.what != _FIRED:
@@ -74,12 +73,12 @@ def _hurt(log: Sequence[Logged], plan: Plan) -> Iterator[str]:
 
 
 def _words(call: str) -> int:
-    """Returns how many words of a call say its kind; what comes after them names the object."""
+    """Words behind this number name the object, not the kind of call."""
     return 4 if " event of " in call else 3 if call.startswith("commit: ") else 2
 
 
 def _orders(log: Sequence[Logged]) -> Iterator[str]:
-    """Yields who wrote an object after whom: `order: pods: kube-scheduler update > kubelet update`."""
+    """Points of order read `order: pods: kube-scheduler update > kubelet update`."""
     last: dict[tuple[str, str, str], str] = {}
     for entry in log:
         if not isinstance(entry, Write) or is_heartbeat(entry):
@@ -93,14 +92,14 @@ def _orders(log: Sequence[Logged]) -> Iterator[str]:
 
 
 def tolerance_of(plan: Plan) -> Tolerance:
-    """Returns by how much clocks may differ and caches may be behind: at most by all faults together."""
+    """Clocks may differ and caches may be behind by at most all faults together."""
     skew = sum(abs(read_jump(fault.parameters[fault.effect])) for fault in plan.faults if _is_jump(fault))
     lag = sum(seconds for fault in plan.faults for seconds in _lags(fault))
     return Tolerance(timedelta(seconds=skew), USUAL.cache_lag + timedelta(seconds=lag))
 
 
 def longest_of(fault: Fault) -> float:
-    """Returns for how many seconds what a component sees may be behind because of a fault."""
+    """Seconds by which a component's view may be behind because of a fault."""
     return max(_lags(fault), default=0.0)
 
 
@@ -109,7 +108,7 @@ def _is_jump(fault: Fault) -> bool:
 
 
 def _lags(fault: Fault) -> Iterator[float]:
-    """Yields for how long what a component sees may be behind because of a fault."""
+    """Each part of a fault may delay a component's view."""
     if fault.kind in _CUT_OFF:
         yield fault.seconds("for")
     for key in ("stale", "delay"):
@@ -122,7 +121,6 @@ def _lags(fault: Fault) -> Iterator[float]:
 
 
 async def read_differences(client: APIClient, restart: Callable[[], Awaitable[None]]) -> list[str]:
-    """Returns which objects read otherwise after `restart` of their server, though nobody wrote them."""
     before = await _read_all(client)
     await restart()
     after = await _read_all(client)
@@ -135,7 +133,7 @@ async def read_differences(client: APIClient, restart: Callable[[], Awaitable[No
 
 
 async def _read_all(client: APIClient) -> Read:
-    """Returns every object in every version that is served; lists that fail are left out."""
+    """Every version that is served counts; lists that fail are left out."""
     found: dict[tuple[str, str], tuple[str, bytes]] = {}
     for path in await _list_paths(client):
         try:
@@ -151,7 +149,6 @@ async def _read_all(client: APIClient) -> Read:
 
 
 async def _list_paths(client: APIClient) -> list[str]:
-    """Returns the paths of all collections that can be listed."""
     groups = (await client.request("GET", "/apis"))["groups"]
     versions = [f"/apis/{each['groupVersion']}" for group in groups for each in group["versions"]]
     paths = []

@@ -9,7 +9,7 @@ A fault is written as the scenario operation `fault` writes it (apimachinery/fau
 of the effects that only a simulation can have, on messages, order, clocks and processes:
 
     latency: {usual: 2ms, rare: 80ms, share: 0.05}
-                                     what messages to and from API servers take: evenly up to `usual`, a
+                                     the seconds of messages to and from API servers: evenly up to `usual`, a
                                      `share` of them from there up to `rare`; of a component, or of all
     order: processes                 which process runs next is drawn; each does its work in its own order
     clockJump: 30s                   the component's clock goes ahead, with a minus behind
@@ -22,14 +22,14 @@ of every fault:
     at: 3s                           it is set so long after the faults begin; without, at once
     back: 2s                         what it kills is started again after so long; without, when faults end
 
-What is drawn while a fault is played depends on the plan's seed and the fault's own name: another fault,
-more or less, shifts nothing of it.
+Draws while a fault is played depend on the plan's seed and the fault's own name: another fault, more or less,
+shifts none of them.
 
-Components count their calls and events in every run with a plan, whether it disturbs them or not. Only who
-has a fault counts, and events only who has one of events. So each has faults that never fire. They are there
-in all runs, so that a run with faults goes as the one in which calls were counted, up to the first that
-fires; but a fault that is set shifts by microseconds who comes first, so that a number may be another call's
-all the same.
+Components count their calls and events in every run with a plan, whether it disturbs them or not. Only a
+component with a fault counts, and events only one with a fault of events. So each has faults that never fire.
+They are there in all runs, so that a run with faults goes as the one in which calls were counted, up to the
+first that fires; but a fault that is set shifts by microseconds which component comes first, so that a number
+may be another call's all the same.
 """
 
 import json
@@ -66,25 +66,25 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A distribution of seconds: evenly up to `usual`, with the probability `share` up to `rare`."""
+    """Seconds are evenly distributed up to `usual`, with the probability `share` up to `rare`."""
 
     usual: float
     rare: float
     share: float
 
     def of(self, chance: float) -> float:
-        """Returns the seconds at a number in [0, 1)."""
+        """`chance` is a number in [0, 1)."""
         if chance < self.share:
             return self.usual + (self.rare - self.usual) * chance / self.share
         return self.usual * (chance - self.share) / (1.0 - self.share)
 
 
 def check_effect(effect: str, body: Mapping[str, Any]) -> None:
-    """Checks the fault of an effect of this module. Raises FaultError."""
+    """Raises FaultError."""
     known = {"id", effect, "component", *(("nodes",) if effect == "switches" else ())}
     known |= {"at", "for"} if effect in _LASTING else {"at", "back"}
     if wrong := [key for key in body if key not in known]:
-        raise FaultError(f"{wrong[0]}: cannot stand beside {effect}; it takes {', '.join(sorted(known))}")
+        raise FaultError(f"{wrong[0]}: cannot be combined with {effect}; it takes {', '.join(sorted(known))}")
     if effect in _BY_TIME and "at" not in body:
         raise FaultError(f"{effect}: expected `at`, the time after the start of the faults, such as 3s")
     if effect not in _WITHOUT_COMPONENT and "component" not in body:
@@ -95,7 +95,7 @@ def check_effect(effect: str, body: Mapping[str, Any]) -> None:
 
 
 def read_latency(value: Any) -> Latency:
-    """Returns the distribution that a mapping describes. Raises FaultError."""
+    """Raises FaultError."""
     if not isinstance(value, Mapping) or value.keys() != {"usual", "rare", "share"}:
         raise FaultError(f"latency: expected {{usual: 2ms, rare: 80ms, share: 0.05}}, found {value!r}")
     usual, rare = duration(value["usual"], "latency.usual"), duration(value["rare"], "latency.rare")
@@ -108,7 +108,7 @@ def read_latency(value: Any) -> Latency:
 
 
 def read_jump(value: Any) -> float:
-    """Returns the seconds that a clock goes ahead, or behind if they are negative. Raises FaultError."""
+    """Seconds are negative for a clock that goes behind. Raises FaultError."""
     try:
         return parse_duration(value)
     except (ValueError, TypeError, AttributeError, IndexError):
@@ -157,11 +157,11 @@ _CHECKS = {
 
 
 class PlanError(ValueError):
-    """The plan cannot be played; the text says where and why."""
+    """The plan cannot be played; the text has the place and the reason."""
 
 
 class Kind(StrEnum):
-    """Names the kinds of faults, of which each run draws a few."""
+    """Each run draws a few of these kinds of faults."""
 
     ERROR = "error"  # a request is answered with an error
     LOST_REQUEST = "lost-request"
@@ -187,8 +187,8 @@ class Kind(StrEnum):
 class Fault:
     """One fault of a plan. `target` is a component, empty where all are meant.
 
-    `when` has the keys that say at which time or call, `parameters` those that say which calls and what goes
-    wrong; together they are what is written.
+    `when` has the keys of time or call, `parameters` those that select calls and the effect; together they
+    are the written fault.
     """
 
     name: str
@@ -198,27 +198,25 @@ class Fault:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the fault as it is written."""
         target = {"component": self.target} if self.target else {}
         return {"id": self.name, **target, **self.parameters, **self.when}
 
     @property
     def effect(self) -> str:
-        """Returns the key that says what goes wrong."""
         return next(key for key in EFFECTS if key in self.parameters)
 
     @property
     def in_component(self) -> bool:
-        """Decides whether the component carries it out itself, in simulations as elsewhere."""
+        """The component itself carries the fault out, in simulations as elsewhere."""
         return self.effect in COMPONENT_EFFECTS
 
     def seconds(self, key: str, default: float = 0.0) -> float:
-        """Returns the duration `at`, `for` or `back`."""
+        """The key is `at`, `for` or `back`."""
         value = self.when.get(key, self.parameters.get(key))
         return default if value is None else duration(value, key)
 
     def component_body(self, seed: int) -> dict[str, Any]:
-        """Returns what the operation `fault` takes; nobody minds there if it never fires."""
+        """The operation `fault` takes this body; the fault is optional there, so that it need not fire."""
         written = {key: value for key, value in self.as_json().items() if key not in _OWN}
         return {**written, "seed": self.parameters.get("seed", seed), "optional": True}
 
@@ -240,7 +238,7 @@ class Plan:
     faults: tuple[Fault, ...] = ()
 
     def with_faults(self, faults: Sequence[Fault]) -> "Plan":
-        """Returns the plan with these faults only: each does what it did among the others."""
+        """The other faults go on as they did among all."""
         return Plan(self.seed, tuple(faults))
 
     def as_json(self) -> dict[str, Any]:
@@ -251,7 +249,7 @@ class Plan:
 
 
 def fault_of(body: Mapping[str, Any]) -> Fault:
-    """Returns the fault that a mapping describes. Raises PlanError."""
+    """Raises PlanError."""
     try:
         return _fault(body)
     except FaultError as error:
@@ -279,7 +277,7 @@ def _fault(body: Mapping[str, Any]) -> Fault:
         kind = _SIMULATED[effect]
     else:
         if "back" in body and effect != "crash":
-            raise FaultError(f"back: cannot stand beside {effect}, which ends nothing")
+            raise FaultError(f"back: cannot be combined with {effect}, which ends nothing")
         kind = _kind(read({key: value for key, value in body.items() if key not in _OWN}), effect)
     when = {key: body[key] for key in _WHEN if key in body}
     rest = {key: value for key, value in body.items() if key not in (*_WHEN, "id", "component")}
@@ -287,7 +285,7 @@ def _fault(body: Mapping[str, Any]) -> Fault:
 
 
 def _kind(fault: component_faults.Fault, key: str) -> Kind:
-    """Returns the kind of a fault that a component carries out, written with an effect's key."""
+    """`key` is the effect's key in the plan."""
     effect, server = fault.effect, fault.component.startswith("apiserver")
     if key == "lostLease":
         return Kind.LOST_LEASE
@@ -318,7 +316,7 @@ _SIMULATED = {
 
 
 def plan_of(value: Any) -> Plan:
-    """Returns the plan that a value from JSON describes. Raises PlanError."""
+    """Raises PlanError."""
     if not isinstance(value, Mapping) or not isinstance(value.get("faults"), list):
         raise PlanError('expected {"seed": N, "faults": […]}')
     if unknown := [key for key in value if key not in ("seed", "faults")]:
@@ -338,7 +336,7 @@ def plan_of(value: Any) -> Plan:
 
 
 def load(path: Path) -> Plan:
-    """Returns the plan in a file. Raises PlanError with the file's name."""
+    """Raises PlanError with the file's name."""
     try:
         return plan_of(json.loads(path.read_text()))
     except OSError as error:
@@ -348,7 +346,7 @@ def load(path: Path) -> Plan:
 
 
 def counting_faults(components: Iterable[str]) -> Iterator[Fault]:
-    """Yields the faults by which these components count."""
+    """Each of these faults never fires; with it a component counts its calls."""
     for component in components:
         for what, kinds, never in _COUNTS:
             if kind_of(component) in kinds:

@@ -1,8 +1,8 @@
 """Draws plans of faults from seeds.
 
 Each run draws a subset of the kinds of faults, and then faults of these kinds (swarm testing; Groce and
-others, ISSTA 2012): with every kind in every run some would hide what others do. Each kind has a stream of
-numbers of its own.
+others, ISSTA 2012): with every kind in every run some would hide the effects of others. Each kind has a
+stream of numbers of its own.
 """
 
 import random
@@ -32,26 +32,25 @@ Calls = Mapping[str, Mapping[str, int]]  # component → kind of call → how of
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """Says what faults can be about. `calls` are of a run without faults, where there was one: then writes
-    and events are drawn from those that there are. `seconds` are what the scenario takes then."""
+    """A cell's cluster, for drawing faults. `calls` are of a run without faults, where there was one: then
+    writes and events are drawn from those that there are. `seconds` are the scenario's duration in it."""
 
     components: tuple[str, ...]
     calls: Calls = field(default_factory=dict)
     seconds: float = 1.0  # virtual
 
     def of(self, *kinds: str) -> Sequence[str]:
-        """Returns the components of some kinds, in the order of the cluster's."""
+        """Components come in the order of the cluster's."""
         return [name for name in self.components if kind_of(name) in kinds]
 
 
 def describe(cell: Cell) -> ClusterDescription:
-    """Returns the components that a cell's cluster begins with."""
     spec = config.parse(dict(cell.cluster()), "the scenario's cluster")
     return ClusterDescription(tuple(creation.plan(spec, CountedPorts()).components()))
 
 
 def draw(seed: int, cluster: ClusterDescription, kinds: Sequence[Kind] = tuple(Kind)) -> Plan:
-    """Returns the plan of a seed, the same every time, with faults of these kinds only.
+    """A seed always gives the same plan, with faults of these kinds only.
 
     It is empty if the cluster has nothing that could have one.
     """
@@ -69,7 +68,7 @@ def _stream(seed: int, kind: str, purpose: str) -> random.Random:
 
 
 def _targets(kind: Kind, cluster: ClusterDescription) -> Sequence[str]:
-    """Returns the components that a kind of fault can be about; one empty name where it is about all."""
+    """One empty name stands for a fault of the whole cluster."""
     if kind in (Kind.LATENCY, Kind.ORDER):
         return ("",)
     return cluster.of(*_TARGETS.get(kind, _CLIENTS))
@@ -89,7 +88,7 @@ def _faults(seed: int, kind: Kind, cluster: ClusterDescription) -> Sequence[Faul
 
 
 class _Chance:
-    """Draws what is written of one fault: one method for each kind."""
+    """Draws the body of one fault: one method for each kind."""
 
     def __init__(self, stream: random.Random, target: str, cluster: ClusterDescription) -> None:
         self._stream = stream
@@ -99,12 +98,12 @@ class _Chance:
     # -- when
 
     def _nth(self, calls: int = 0) -> int:
-        """Returns the number of one of so many calls: each order of magnitude is as likely as the others."""
+        """Each order of magnitude of the number is as likely as the others."""
         calls = calls or _CALLS_MAX.get(kind_of(self._target), _CALLS_MAX_ELSE)
         return min(calls, int(calls ** self._stream.random()) + self._stream.randrange(2))
 
     def _seconds(self, low: float, high: float) -> str:
-        """Returns a duration, short ones more often."""
+        """Short durations are drawn more often."""
         return f"{1000 * low * (high / low) ** self._stream.random():.0f}ms"
 
     def _at(self) -> dict[str, Any]:
@@ -116,19 +115,16 @@ class _Chance:
     # -- which calls
 
     def _write(self) -> dict[str, Any]:
-        """Returns a selector of writes, and which of them is meant."""
         return self._call("verb", _write_of) or {"verb": list(_WRITES), "nth": self._nth()}
 
     def _write_or_call(self) -> dict[str, Any]:
-        """Returns a selector of writes, or of calls of drivers, and which of them is meant."""
         return self._call("verb", _write_or_call_of) or self._write()
 
     def _event(self) -> dict[str, Any]:
-        """Returns a selector of events, and which of them is meant."""
         return self._call("event", _event_of) or {"event": "*", "nth": self._nth()}
 
     def _call(self, key: str, parse: "Parse") -> dict[str, Any]:
-        """Returns a selector of a call that there was; empty if nothing is known."""
+        """Calls of the run without faults are drawn from; the selector is empty if there are none."""
         calls = sorted(self._cluster.calls.get(self._target, {}).items())
         known = [(*found, count) for call, count in calls if (found := parse(call)) is not None]
         if not known:
@@ -214,26 +210,26 @@ Parse = Callable[[str], tuple[str, str] | None]
 
 
 def _event_of(call: str) -> tuple[str, str] | None:
-    """Returns type and resource if a kind of call (`faults.calls.Call.kind`) is one of events."""
+    """Type and resource come from a kind of call (`faults.calls.Call.kind`); None if it is no event."""
     kind, found, resource = call.partition(" event of ")
     return (kind, resource) if found and kind != "ERROR" else None
 
 
 def _write_of(call: str) -> tuple[str, str] | None:
-    """Returns verb and resource if a kind of call is one of writes that are not repeated for ever."""
+    """None if the call is no write, or one that is repeated for ever."""
     verb, _, resource = call.partition(" ")
     return (verb, resource) if verb in _WRITES and resource.partition("/")[0] not in PERIODIC else None
 
 
 def _write_or_call_of(call: str) -> tuple[str, str] | None:
-    """Returns verb and resource if a kind of call is one of such writes, or of a kubelet's to a driver."""
+    """Calls of a kubelet to a driver count, too."""
     verb, _, resource = call.partition(" ")
     return (verb, resource) if verb in PLUGIN_CALLS else _write_of(call)
 
 
 def _creates(write: Mapping[str, Any]) -> bool:
-    """Returns whether a write may be a creation. No server answers that an object exists already which does
-    not, and a controller that believes it waits for the object for ever."""
+    """Creations are not answered with 409: no server answers that an object exists already which does not,
+    and a controller that believes it waits for the object for ever."""
     return "create" in write["verb"] and "/" not in write.get("resource", "")
 
 

@@ -1,4 +1,4 @@
-"""Plays what can go wrong in a simulation alone: with messages, order, clocks and processes."""
+"""Plays faults that only a simulation can have: of messages, order, clocks and processes."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from kubeskew.simulation.processes import Process
 
 
 class World:
-    """Begins and ends faults of the simulation, and counts how often each has fired."""
+    """Begins and ends faults of the simulation, and counts how often each fired."""
 
     def __init__(self, seed: int, loop: SimulatedLoop, site: Site, directory: StateDir) -> None:
         self._seed = seed
@@ -29,10 +29,10 @@ class World:
         self._messages: Counter[str] = Counter()
         self._jumps: dict[str, tuple[Sequence[str], float]] = {}  # by fault: the processes, and how far
         self.fired: Counter[str] = Counter()
-        self.points: dict[str, None] = {}  # that were reached
+        self.points: dict[str, None] = {}  # points that were reached
 
     def begin(self, fault: Fault) -> None:
-        """Has a fault's effect from now on; one that is about a component that does not run has none."""
+        """A fault of a component that does not run has no effect."""
         found = self._processes(fault.target)
         names = [process.name for process, _, _ in found]
         match fault.effect:
@@ -50,7 +50,6 @@ class World:
                     self._kill(fault, process, component, record)
 
     def end(self, fault: Fault) -> None:
-        """Takes back a fault's effect."""
         match fault.effect:
             case "latency":
                 self._latencies.pop(fault.name, None)
@@ -63,7 +62,6 @@ class World:
                 self._set_clocks()
 
     def _processes(self, target: str) -> list[tuple[Process, str, RecordedProcess]]:
-        """Returns the running processes that a fault's target means, each with one component in it."""
         components = self._directory.load().components()
         found: dict[int, tuple[Process, str, RecordedProcess]] = {}
         for component in meant(target, components):
@@ -74,8 +72,8 @@ class World:
         return [*found.values()]
 
     def _latency(self, client: str, subject: str) -> float:
-        """Returns what a message of a client takes, or one to it: the n-th of a subject takes as long
-        whatever else is sent."""
+        """Seconds of a message to or from a client: the n-th of a subject takes as long whichever others are
+        sent."""
         seconds = 0.0
         for fault, (processes, latency) in self._latencies.items():
             if not processes or client in processes:
@@ -104,8 +102,7 @@ class World:
 class _Order:
     """Draws which process runs next of those that could; each process keeps the order of its own callbacks.
 
-    That is what independent machines may do, no more: nothing that is found so is due to an event loop that
-    no machine has.
+    Independent machines may run in any such order: no finding is due to an event loop that no machine has.
     """
 
     def __init__(self, seed: int, name: str, fired: Counter[str]) -> None:

@@ -3,17 +3,17 @@
 import os
 from pathlib import Path
 
-from kubeskew.conformance.dealing.workers import Hear
+from kubeskew.conformance.dealing.workers import OnCellMoment
 from kubeskew.conformance.runner import Moment
 
 
-def double(job: int, hear: Hear) -> tuple[int, int]:
+def double(job: int, on_moment: OnCellMoment) -> tuple[int, int]:
     """Tells of a number, and returns twice as much with the process that has done it."""
-    hear(f"cell {job}", Moment("doubling", step=job))
+    on_moment(f"cell {job}", Moment("doubling", step=job))
     return job * 2, os.getpid()
 
 
-def held(job: str, hear: Hear) -> int:
+def held(job: str, on_moment: OnCellMoment) -> int:
     """Says in a pipe that it has begun, and waits until another says that it may end."""
     folder = Path(job)
     with (folder / "begun").open("w") as begun:
@@ -23,7 +23,7 @@ def held(job: str, hear: Hear) -> int:
     return os.getpid()
 
 
-def fail(job: int, hear: Hear) -> int:
+def fail(job: int, on_moment: OnCellMoment) -> int:
     """Fails, or ends its process, as the job says."""
     if job == 1:
         raise ValueError("no such thing")

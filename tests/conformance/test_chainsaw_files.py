@@ -284,7 +284,7 @@ async def test_a_json_path_may_lead_to_true(check: str, value: str):
 @pytest.mark.parametrize("name", ["/abs/x*.yaml", "a**b.yaml"])
 def test_a_pattern_that_is_none_is_refused(tmp_path: Path, name: str):
     """One line names the pattern."""
-    with pytest.raises(ScenarioError, match="is no pattern beside the scenario"):
+    with pytest.raises(ScenarioError, match="is no pattern of files next to the scenario"):
         named_files(f"{tmp_path}/t.yaml: spec", name)
 
 

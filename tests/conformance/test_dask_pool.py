@@ -13,7 +13,7 @@ from until import until
 from kubeskew.cluster.failures import EndedEarlyError, UserError
 from kubeskew.conformance.dealing import dask_pool, dask_worker
 from kubeskew.conformance.dealing.dask_pool import DaskPool
-from kubeskew.conformance.dealing.workers import DiedError, LostError, Terms, unheard
+from kubeskew.conformance.dealing.workers import DiedError, LostError, Terms, ignore_moment
 from kubeskew.conformance.runner import Moment
 
 pytestmark = [pytest.mark.people, pytest.mark.xdist_group("dask")]  # processes take seconds to start
@@ -78,7 +78,7 @@ def test_what_goes_wrong_is_told(dask: DaskProcesses, workers: list[int]):
     """An exception and a process that ends by itself are what came of a job, and others are done."""
     with DaskPool(dask.address, {}) as pool:
         wait_for_both(pool)
-        with pool.workers(dask_jobs.fail, TERMS, unheard, ignore) as given:
+        with pool.workers(dask_jobs.fail, TERMS, ignore_moment, ignore) as given:
             found = all_ended(given, [1, 2, 3, 4])
 
     assert isinstance(found[1], LostError)
@@ -109,7 +109,7 @@ async def test_a_job_of_a_worker_that_is_killed_is_done_by_another(
     folder = pipes(tmp_path / "job")
     with DaskPool(dask.address, {}) as pool:
         wait_for_both(pool)
-        with pool.workers(dask_jobs.held, TERMS, unheard, said.append) as given:
+        with pool.workers(dask_jobs.held, TERMS, ignore_moment, said.append) as given:
             given.give(str(folder))
             first = begun(folder)
             [killed] = [worker for worker in workers if first in dask.children(worker)]
@@ -136,7 +136,7 @@ async def test_without_any_worker_the_run_ends_early(
     folder = pipes(tmp_path / "job")
     with DaskPool(dask.address, {}) as pool:
         wait_for_both(pool)
-        with pool.workers(dask_jobs.held, TERMS, unheard, said.append) as given:
+        with pool.workers(dask_jobs.held, TERMS, ignore_moment, said.append) as given:
             given.give(str(folder))
             begun(folder)
             for worker in workers:
@@ -155,7 +155,7 @@ async def test_a_worker_that_comes_later_is_given_jobs(
     dask.kill(workers[1])
     with (
         DaskPool(dask.address, {}) as pool,
-        pool.workers(dask_jobs.held, TERMS, unheard, said.append) as given,
+        pool.workers(dask_jobs.held, TERMS, ignore_moment, said.append) as given,
     ):
         given.give(str(folder))
         begun(folder)
@@ -171,7 +171,10 @@ async def test_a_worker_that_comes_later_is_given_jobs(
 def refusal(dask: DaskProcesses, files: dict[str, str]) -> str:
     with DaskPool(dask.address, files) as pool:
         wait_for_both(pool)
-        with pytest.raises(UserError) as refused, pool.workers(dask_jobs.double, TERMS, unheard, ignore):
+        with (
+            pytest.raises(UserError) as refused,
+            pool.workers(dask_jobs.double, TERMS, ignore_moment, ignore),
+        ):
             pass
     return str(refused.value)
 
@@ -211,4 +214,4 @@ def test_without_scheduler_or_worker_the_remedy_is_named(
         DaskPool(dask.address, {}) as pool,
         pytest.raises(UserError, match=f"no worker is there: start one with `dask worker {dask.address}`"),
     ):
-        pool.workers(dask_jobs.double, TERMS, unheard, ignore).__enter__()
+        pool.workers(dask_jobs.double, TERMS, ignore_moment, ignore).__enter__()

@@ -67,7 +67,7 @@ def test_a_mark_of_a_known_bug_holds_where_the_release_has_it():
     ("changes", "why"),
     [
         ({"bug": "k8s-1"}, "expectedFailures[0].bug: there is no known bug k8s-1"),
-        ({"at": "1.34"}, "expectedFailures[0].at: expected, beside `bug`, an expression of a release"),
+        ({"at": "1.34"}, "expectedFailures[0].at: expected, with `bug`, an expression of a release"),
         ({"bug": "k8s-141471"}, "cannot be switched on, for kubeskew does not behave so"),
     ],
 )

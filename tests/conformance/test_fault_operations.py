@@ -173,7 +173,7 @@ async def test_an_optional_fault_need_not_fire():
         ("{component: scheduler, resource: resourceclaim, answer: 409}", "did you mean resourceclaims?"),
         ("{component: scheduler, answr: 409}", "unknown key answr; .*did you mean answer?"),
         ("{component: scheduler}", "expected one of answer, drop"),
-        ("{await: x, nth: 1}", "nth: cannot stand beside await"),
+        ("{await: x, nth: 1}", "nth: cannot be combined with await"),
         ("{clear: 4}", "clear: expected the id of a fault, found 4"),
         ("{component: schedular, answer: 409}", "no component schedular"),
         ("{component: kubelet/other, answer: 409}", "no component kubelet/other"),

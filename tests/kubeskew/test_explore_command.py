@@ -94,7 +94,7 @@ def test_switched_bugs_are_of_the_cluster_and_of_the_command_that_repeats_a_find
     ("changes", "said"),
     [
         ({"build": "0123456789abcdef"}, "recorded at build 0123456789ab, this is"),
-        ({"digest": "0"}, f"the scenario of {CELL} has changed since: explore it anew"),
+        ({"digest": "0"}, f"the scenario of {CELL} has changed since: explore it again"),
         ({"cell": "kep-5004/upgrade-downgrade/gone"}, "there is no cell kep-5004/upgrade-downgrade/gone any"),
         ({"plan": {"seed": 3, "faults": [{"id": "a", "burn": True}]}}, "fault a: expected one of"),
         ({"plan": None}, "expected {"),

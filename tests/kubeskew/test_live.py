@@ -64,8 +64,8 @@ def test_a_cell_has_a_line_with_its_step(screen, cell):
     """A running cell is drawn with the number of steps behind it, and the name of the one it is at."""
     bars, drawn = screen
     audience = cell_runs.Bars(bars, 4)
-    audience.hear(cell, Moment("starting the cluster"))
-    audience.hear(cell, Moment("a deployment", 3))
+    audience.on_moment(cell, Moment("starting the cluster"))
+    audience.on_moment(cell, Moment("a deployment", 3))
 
     line = last_bars(drawn(), cell.name[:20])
 
@@ -77,8 +77,8 @@ def test_an_ended_cell_leaves_its_line(screen, cell):
     """A cell that has ended has no line any more, and counts for the line of all."""
     bars, drawn = screen
     audience = cell_runs.Bars(bars, 4)
-    audience.hear(cell, Moment("a deployment", 1))
-    audience.hear(cell, Moment("ended", is_last=True))
+    audience.on_moment(cell, Moment("a deployment", 1))
+    audience.on_moment(cell, Moment("ended", is_last=True))
     audience.ended(CellResult(cell.name, "s", {}, [StepResult("a deployment")]))
 
     lines = drawn()
@@ -151,7 +151,7 @@ def test_times_are_said_as_people_do(seconds, said):
 def test_a_line_for_each_cell_without_a_terminal(capsys, cell):
     """Without a terminal a cell is one line, at its end."""
     with cell_runs.cells_shown(2, verbose=False) as audience:
-        audience.hear(cell, Moment("a deployment", 1))
+        audience.on_moment(cell, Moment("a deployment", 1))
         audience.ended(CellResult(cell.name, "s", {}, [StepResult("a deployment")]))
 
     assert capsys.readouterr().err == f"· 1/2 {cell.name}: passed in 0.0 s\n"
@@ -160,8 +160,8 @@ def test_a_line_for_each_cell_without_a_terminal(capsys, cell):
 def test_all_lines_with_verbose(capsys, cell):
     """With -v all that cells do is a line."""
     with cell_runs.cells_shown(2, verbose=True) as audience:
-        audience.hear(cell, Moment("a deployment", 1))
-        audience.hear(cell, Moment("ended", is_last=True))
+        audience.on_moment(cell, Moment("a deployment", 1))
+        audience.on_moment(cell, Moment("ended", is_last=True))
 
     assert capsys.readouterr().err == f"· {cell.name}: a deployment\n"
 

@@ -48,7 +48,7 @@ class PlainLines:
     verbose: bool
     ended_cells: int = 0
 
-    def hear(self, cell: Cell, moment: Moment) -> None:
+    def on_moment(self, cell: Cell, moment: Moment) -> None:
         """Prints what a cell does, if that is asked for."""
         if self.verbose and not moment.is_last:
             show_progress(f"{cell.name}: {moment.text}")
@@ -74,7 +74,7 @@ class Bars:
     def __post_init__(self) -> None:
         self.screen.whole(self.total, "")
 
-    def hear(self, cell: Cell, moment: Moment) -> None:
+    def on_moment(self, cell: Cell, moment: Moment) -> None:
         """Draws what a cell does: the number of its step among all of them."""
         if moment.is_last:
             self.screen.gone(cell.name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kubeskew.conformance.dealing.forked import ForkedWorkers, HerePool
-from kubeskew.conformance.dealing.workers import LostError, Terms, unheard
+from kubeskew.conformance.dealing.workers import LostError, Terms, ignore_moment
 
 TERMS = Terms(patience=60, jobs=3, label=str)
 
@@ -97,7 +97,7 @@ def test_a_job_that_is_ended_tidies_up(tmp_path: Path):
 def test_jobs_are_done_in_this_process(tmp_path: Path):
     """Each job is done when it is asked what has ended, in this process."""
     pool = HerePool()
-    with pool.workers(lambda job, _hear: (job, os.getpid()), TERMS, unheard, print) as workers:
+    with pool.workers(lambda job, _on_moment: (job, os.getpid()), TERMS, ignore_moment, print) as workers:
         workers.give(3)
         assert (workers.free, workers.busy) == (False, True)
         assert [*workers.ended(1)] == [(3, (3, os.getpid()))]

@@ -86,7 +86,7 @@ def test_a_cells_cluster_is_described():
         ([{"id": "a", "component": "scheduler", "kill": True}], "fault a: kill: expected `at`"),
         (
             [{"id": "a", "component": "scheduler", "drop": "answer", "back": "1s"}],
-            "back: cannot stand beside drop",
+            "back: cannot be combined with drop",
         ),
         ([{"id": "a", "latency": {"usual": "2ms"}}], "latency: expected {usual: 2ms"),
         (
@@ -101,7 +101,7 @@ def test_a_cells_cluster_is_described():
             [{"id": "a", "component": "driver/x", "switches": {"refuse": 1}, "at": "1s"}],
             "fault a: switches: ",
         ),
-        ([{"id": "a", "order": "processes", "nth": 2}], "nth: cannot stand beside order"),
+        ([{"id": "a", "order": "processes", "nth": 2}], "nth: cannot be combined with order"),
         ([{"id": "a", "order": "processes"}] * 2, "fault a: there are two of this name"),
         (["crash"], "fault 1: expected a mapping, found 'crash'"),
     ],
