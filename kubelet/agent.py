@@ -65,7 +65,7 @@ class NodeSockets:
         find_claim: FindClaim,
     ) -> None:
         apart = features.device_plugins_apart
-        self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics, tells_apart=apart)
+        self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics, keeps_newer=apart)
         lister = Lister(features, plugins, find_claim)
         self._pod_resources = PodResourcesServer(layout.pod_resources, pods, lister, features, clock, metrics)
 
@@ -111,8 +111,8 @@ class NodeAgent:
         sockets: Path | None = None,
         injector: Injector | None = None,
     ) -> None:
-        """`announce` is told `started` once the API server knows the node, or `failed` and why; without
-        `server` the node has none.
+        """`announce` is called with `started` once the API server knows the node, or with `failed` and why;
+        without `server` the node has none.
 
         `sockets` is a short directory for the nodes' sockets; without it they lie below `root`.
         """
@@ -253,7 +253,7 @@ class NodeAgent:
             # Upstream's kubelet exits; here the process goes on for its other nodes.
             self._exit_code = error.exit_code if isinstance(error, CheckpointError) else 1
             log.exception("kubelet of node %s failed (exit code %d)", self.config.name, self._exit_code)
-            if self._announce is not None:  # first, so that whoever hears of it finds it in the log
+            if self._announce is not None:  # the error is in the log by now
                 await self._announce("failed", str(error))
             self.failure = str(error)
 
@@ -272,13 +272,12 @@ class NodeAgent:
             await self._take_up_work(is_new=is_new)
 
     async def _take_up_work(self, *, is_new: bool) -> None:
-        """Begins all that a registered node does."""
         if self._announce is not None:
             await self._announce("started", "")
         node = self._reporter.node
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())
-        self._tell_start(is_new=is_new)
+        self._report_start(is_new=is_new)
         self._dra.start()
         await self._sockets.start()
         handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._sockets.device_plugins}
@@ -292,7 +291,7 @@ class NodeAgent:
         self._spawn("status", self._reporter.run())
         self._spawn("pod statuses", self._statuses.run())
 
-    def _tell_start(self, *, is_new: bool) -> None:
+    def _report_start(self, *, is_new: bool) -> None:
         subject = event_subject(self.config.name)
         self._recorder.event(subject, "Normal", "Starting", "Starting kubelet.")
         for reason in _FIRST_CONDITIONS if is_new else ():
@@ -340,12 +339,13 @@ class NodeAgent:
 
     @property
     def ready(self) -> bool:
-        """Returns whether this process posted the node as ready, after slices of earlier drivers were
-        wiped."""
+        """The node counts as ready once this process has posted it as ready and the slices of earlier drivers
+        are wiped."""
         return not self.failure and self._reporter.posted_ready and self._dra.ready
 
     def state(self) -> Object:
-        """Returns `{ready, since}` for the supervisor, with `error` if the kubelet does not run."""
+        """`{ready, since}` is for the supervisor; `error` and `exitCode` join it if the kubelet does not
+        run."""
         if not self.ready:
             self._ready_since = None
         elif self._ready_since is None:
@@ -355,25 +355,23 @@ class NodeAgent:
         return {"ready": self.ready, "since": since} | failed
 
     def running(self) -> tuple[int, int]:
-        """Returns the numbers of running (pods, containers)."""
+        """Counts (pods, containers) that run now, in ready sandboxes only."""
         now = self._clock.now()
         counts = [len(sandbox.running(now)) for sandbox in self._runtime.sandboxes() if sandbox.ready]
         return len(counts), sum(counts)
 
     def prepared(self) -> dict[str, list[Object]]:
-        """Returns the prepared claims by driver."""
         return self._dra.prepared()
 
     def plugins(self) -> list[str] | None:
-        """Returns the drivers whose plugins are registered; None if the kubelet takes none."""
+        """None means that the kubelet takes no plugins; else drivers are listed whose plugins are
+        registered."""
         return self._dra.registered()
 
     def resources(self) -> dict[str, Object]:
-        """Returns which resources drivers told, and whether the kubelet has published them."""
         return self._dra.resources()
 
     def containers(self) -> list[Object]:
-        """Returns what runs on the node, with environments and devices."""
         now = self._clock.now()
         return [
             {

@@ -49,7 +49,7 @@ RETRY_SECONDS = 10.0  # seconds until a deferred resize is tried again
 
 
 class StateFile:
-    """One file, and what is in it or about to be."""
+    """One checkpoint file and its state, which is newer than the file until `save`."""
 
     def __init__(self, path: Path, form: AllocationForm, files: StateFiles) -> None:
         self.state = PodsState()
@@ -77,7 +77,6 @@ class StateFile:
         self._content = content
 
     def save(self) -> None:
-        """Writes the file, unless it says the same already."""
         content = pod_allocations.encode(self.state, self.form)
         if content != self._content:
             self._files.write(self._path, content)
@@ -88,7 +87,6 @@ class PodAllocations:
     """The allocations of one node's pods. Call `load` first."""
 
     def __init__(self, directory: Path, features: KubeletFeatures, files: StateFiles) -> None:
-        """The files are in `directory`."""
         self._form = features.allocation_form
         self._zeros = features.restores_missing_as_zero
         self._goes_on = features.admission.goes_on_unwritten
@@ -106,7 +104,7 @@ class PodAllocations:
                 file.load()
 
     def of(self, pod: Object) -> Mapping[str, Resources]:
-        """Returns what a pod's containers were given; empty for a pod that is not known.
+        """Resources stand under their container's name; a pod that is not known has none.
 
         Up to 1.31 requests alone are kept; the rest is what the pod asks for now.
         """
@@ -119,7 +117,7 @@ class PodAllocations:
         return {name: _with_requests(asked.get(name, {}), given) for name, given in known.items()}
 
     def decide(self, uid: str, status: str) -> None:
-        """Stores what becomes of a pod's resize: Deferred or Infeasible; empty if none waits any more.
+        """Stores the status of a pod's resize: Deferred, Infeasible, or empty if none waits any more.
 
         Since 1.32 no file has it.
         """
@@ -164,7 +162,8 @@ class PodAllocations:
         self._given[uid] = resources, whole
 
     def actuate(self, pod: Object, container: Object) -> None:
-        """Stores that a container has what it was given, and its pod what it has as a whole."""
+        """Stores that a container runs with the resources that it was given, and its pod with those of the
+        whole."""
         if self._actuated is None:
             return
         uid, state = pod_spec.uid_of(pod), self._actuated.state
@@ -197,25 +196,22 @@ class PodAllocations:
 
 
 def state_files(directory: Path, features: KubeletFeatures, files: StateFiles) -> list[StateFile]:
-    """Returns the files of such a kubelet in the order in which it reads them; none without the gate."""
+    """Files stand in the order in which the kubelet reads them; there are none without the gate."""
     form = features.allocation_form
     return [] if form is None else [StateFile(directory / name, form, files) for name in file_names(form)]
 
 
 def file_names(form: AllocationForm) -> tuple[str, ...]:
-    """Returns the files of kubelets with that form: of what pods were given, and of what containers have."""
     return (STATUS_MANAGER,) if form in _ONE_FILE else (ALLOCATED, ACTUATED)
 
 
 def resources_of(pod: Object, form: AllocationForm) -> dict[str, Resources]:
-    """Returns what a pod's containers ask for, as files of that form have it."""
     sidecars = [container for container in pod_spec.init_containers(pod) if is_sidecar(container)]
     containers = [*pod_spec.containers(pod), *(() if form in _ONE_FILE else sidecars)]
     return {container["name"]: dict(container.get("resources") or {}) for container in containers}
 
 
 def _set(resources: dict[str, Any], uid: str, given: Any) -> None:
-    """Has a pod be given something, or nothing."""
     if given:
         resources[uid] = given
     else:
@@ -228,8 +224,8 @@ def _with_requests(asked: Resources, given: Resources) -> Resources:
 
 
 def _with_zeros(resources: Resources) -> Resources:
-    """Returns the resources as a kubelet of 1.27 has them that takes the amounts of a pod it knew from its
-    checkpoint: what the container does not ask for is Go's zero Quantity (issue 117589)."""
+    """Resources that the container does not request become Go's zero Quantity, as a kubelet of 1.27 has them
+    that takes the amounts of a pod it knew from its checkpoint (issue 117589)."""
     requests = resources.get("requests")
     if requests is None:
         return resources
@@ -253,9 +249,9 @@ def admit(
     overlooks_sidecar_ports: bool = False,
     plugged: Mapping[str, int] | None = None,
 ) -> Rejection | None:
-    """Returns None if the node takes the pod beside `others`, its active pods.
+    """None means that the node takes the pod next to `others`, its active pods.
 
-    `plugged` is the least number of devices that the node has, whatever its status says: they are in use.
+    `plugged` is the least number of devices that the node has, for they are in use; its status may have less.
     """
     others = list(others)
     return (
@@ -270,7 +266,6 @@ def admit(
 
 
 def _operating_system(pod: Object) -> Rejection | None:
-    """Returns why a node, which runs Linux, refuses a pod of another operating system."""
     if (pod["metadata"].get("labels") or {}).get(_OS_LABEL, _OS) != _OS:
         text = f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label"
         return Rejection("PodOSSelectorNodeLabelDoesNotMatch", text)
@@ -280,7 +275,7 @@ def _operating_system(pod: Object) -> Rejection | None:
 
 
 def _sidecars(pod: Object) -> Rejection | None:
-    """Returns why a kubelet refuses a pod with sidecars (1.28 to 1.32, SidecarContainers off)."""
+    """Kubelets of 1.28 to 1.32 with SidecarContainers off refuse a pod with sidecars."""
     for container in filter(is_sidecar, pod_spec.init_containers(pod)):
         text = f'Init container "{container["name"]}" may not have a non-default restartPolicy'
         return Rejection("InitContainerRestartPolicyForbidden", text)
@@ -321,7 +316,7 @@ def _resource_failures(
 
 
 def _for_node(pod: Object, allocatable: Mapping[str, int], delegated_to_dra: DelegatedToDRA) -> Object:
-    """Returns the pod without the requests that the node does not check (removeMissingExtendedResources)."""
+    """Drops the requests that the node does not check (removeMissingExtendedResources)."""
     mapped = pod_spec.mapped_resources(pod) if delegated_to_dra is DelegatedToDRA.MAPPED else ()
 
     def filtered(container: Object) -> Object:
@@ -390,9 +385,9 @@ class PendingResize(NamedTuple):
 
 
 class FitCheck(NamedTuple):
-    """Decides whether the node has room for a pod, beside the others and if it were alone."""
+    """Two checks whether the node has room for a pod: next to the others, and if it were alone."""
 
-    beside_others: Callable[[Object], Rejection | None]
+    with_others: Callable[[Object], Rejection | None]
     alone: Callable[[Object], Rejection | None]
 
 
@@ -417,7 +412,7 @@ class Resizer:
             message = alone.message.replace("enough resource:", "enough capacity:").replace(" used: 0,", "")
             self.pending = PendingResize(INFEASIBLE, message)
             return []
-        crowded = fit_check.beside_others(pod)
+        crowded = fit_check.with_others(pod)
         if crowded is not None and crowded.reason.startswith("OutOf"):
             self.pending = PendingResize(DEFERRED, crowded.message)
             return []
@@ -430,7 +425,7 @@ class Resizer:
         ]
 
     def allocated(self, pod: Object) -> Object:
-        """Returns the pod with the resources that it has been given."""
+        """A pod that has not been given what it asks for is copied, with the resources that it has."""
         if all(
             self._allocated.get(name, asked) == asked for name, asked in _container_resources(pod).items()
         ):

@@ -60,7 +60,7 @@ class SpecError(ValueError):
 
 
 def read_spec(path: Path) -> Object:
-    """Returns the spec in a file. Raises SpecError."""
+    """Raises SpecError."""
     try:
         content = path.read_bytes()
         parsed = orjson.loads(content) if path.suffix == ".json" else yaml_files.load(content)
@@ -104,7 +104,7 @@ def check_spec(spec: Object) -> None:
 
 
 def least_version(spec: Object) -> str:
-    """Returns the oldest version that has all that the spec uses (pkg/cdi/version.go)."""
+    """Finds the oldest version that has all that the spec uses (pkg/cdi/version.go)."""
     edits = [*_all_edits(spec)]
     nodes = [node for edit in edits for node in edit.get("deviceNodes") or []]
     names = [device.get("name") or "" for device in spec.get("devices") or []]
@@ -181,7 +181,8 @@ def _matches(pattern: re.Pattern[str], text: str, what: str) -> None:
 
 
 def injected(directory: Path, names: Sequence[str]) -> ContainerDevices:
-    """Returns what the devices add to a container. Raises InjectionError in containerd's words."""
+    """Merges the edits of the devices and of their specs, each spec once. Raises InjectionError in
+    containerd's words."""
     wanted = list(dict.fromkeys(names))
     if not wanted:
         return ContainerDevices()
@@ -211,7 +212,7 @@ def _resolved(name: str, spec: Object, device: Object) -> CDIDevice:
 
 
 def _devices(directory: Path) -> dict[str, tuple[Object, Object]]:
-    """Returns (spec, device) by qualified name."""
+    """Maps a qualified name to (spec, device); a name in two specs is left out."""
     found: dict[str, tuple[Object, Object]] = {}
     conflicts: set[str] = set()
     for path in sorted(directory.glob("*")):

@@ -63,7 +63,7 @@ class ContainerDevices:
 
 
 def combined(first: ContainerDevices, second: ContainerDevices) -> ContainerDevices:
-    """Returns the devices of a container that has both."""
+    """CDI ids, device files and mounts add up; where both set a variable or annotation, the second wins."""
     return ContainerDevices(
         cdi_ids=[*first.cdi_ids, *second.cdi_ids],
         env={**first.env, **second.env},
@@ -83,7 +83,7 @@ class PodDevices(Protocol):
         ...
 
     def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """Returns the devices of a container of a prepared pod; raises DeviceError."""
+        """Called for a container of a prepared pod; raises DeviceError."""
         ...
 
     async def unprepare(self, pod: Object) -> None:
@@ -91,7 +91,7 @@ class PodDevices(Protocol):
         ...
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Adds the health of its devices to the pod's status."""
+        """Changes `status` in place."""
         ...
 
 
@@ -109,7 +109,7 @@ class DevicePlugins(Protocol):
 
     @property
     def is_new(self) -> bool:
-        """Returns whether the node was made anew: its object may be of an earlier node with the name."""
+        """True means that the node's directory is new: its object may be of an earlier node with the name."""
         ...
 
     async def admit(self, pod: Object) -> None:
@@ -117,20 +117,20 @@ class DevicePlugins(Protocol):
         ...
 
     def sources_ready(self) -> None:
-        """Takes note that all pods found at the kubelet's start have been admitted or rejected."""
+        """Called once all pods found at the kubelet's start have been admitted or rejected."""
         ...
 
     def allocated_for(self, pod: Object) -> Mapping[str, int]:
-        """Returns the devices in use on the node by resource, if the pod has any of them: the node has at
+        """Counts the devices in use on the node by resource, if the pod has any of them: the node has at
         least these."""
         ...
 
     async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """Returns the devices of a container that is about to start; raises DeviceError."""
+        """Called for a container that is about to start; raises DeviceError."""
         ...
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Adds the health of its devices to the pod's status."""
+        """Changes `status` in place."""
         ...
 
     def capacity(self) -> PluginCapacity: ...

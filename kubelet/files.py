@@ -14,14 +14,13 @@ class StateFiles:
     """
 
     def read(self, path: Path) -> bytes | None:
-        """Returns what was written last; None if there is no file."""
+        """None means that there is no file."""
         try:
             return path.read_bytes()
         except FileNotFoundError:
             return None
 
     def write(self, path: Path, content: bytes) -> None:
-        """Replaces the file's content."""
         temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
         try:
             temporary.write_bytes(content)
@@ -37,15 +36,14 @@ class StateFiles:
             file.write(content)
 
     def remove(self, path: Path) -> None:
-        """Removes the file, if it is there."""
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path, mode: int = 0o700) -> None:
-        """Makes a directory that says something by being there."""
+        """Makes a directory whose presence is state."""
         path.mkdir(parents=True, exist_ok=True, mode=mode)
 
     def mark(self) -> None:
-        """Takes note that a plugin is about to be called, which may change files of its own."""
+        """Called when a plugin is about to be called, which may change files of its own."""
 
 
 class FilesInMemory(StateFiles):

@@ -30,8 +30,6 @@ _ARRIVING_MAX, _ARRIVING_SECONDS = 16, 20.0
 
 
 class Host:
-    """The agents of one process."""
-
     def __init__(
         self,
         ctx: ComponentContext,
@@ -73,7 +71,7 @@ class Host:
         await self.apply(load_nodes(self._nodes_file))
         counting = asyncio.create_task(self._count(), name="kubelet metrics")
         try:
-            while await self._told_to_reload():
+            while await self._reload_requested():
                 await self._read_again()
         finally:
             counting.cancel()
@@ -97,24 +95,21 @@ class Host:
             self._arrive(node)
 
     def states(self) -> Mapping[str, Object]:
-        """Returns `{ready, since}` by node, with `crashed` where a fault has ended it."""
+        """`{ready, since}` stands under each node, with `crashed` where a fault has ended it."""
         crashed: dict[str, Object] = {name: {"ready": False, "crashed": True} for name in self._crashed}
         return crashed | {name: agent.state() for name, agent in self._agents.items()}
 
     def containers(self) -> Mapping[str, list[Object]]:
-        """Returns the containers by node."""
         return {name: agent.containers() for name, agent in self._agents.items()}
 
     def prepared(self) -> Mapping[str, Mapping[str, list[Object]]]:
-        """Returns the prepared claims by node and driver."""
         return {name: agent.prepared() for name, agent in self._agents.items()}
 
     def plugins(self) -> Mapping[str, list[str] | None]:
-        """Returns the drivers whose plugins are registered, by node; None for a kubelet that takes none."""
+        """None stands for a kubelet that takes no plugins."""
         return {name: agent.plugins() for name, agent in self._agents.items()}
 
     def resources(self) -> Mapping[str, Mapping[str, Object]]:
-        """Returns by node and driver which resources drivers told, and whether they are published."""
         return {name: agent.resources() for name, agent in self._agents.items()}
 
     async def _leave(self, agent: NodeAgent, killed: set[str]) -> None:
@@ -129,7 +124,7 @@ class Host:
         log.info("node %s left", name)
 
     async def _forget(self, name: str) -> None:
-        """Close what a node that is gone had for itself."""
+        """Closes what a node that is gone had for itself."""
         faults, client = self._faults.pop(name, None), self._clients.pop(name, None)
         if faults is not None:
             faults.close()
@@ -137,7 +132,6 @@ class Host:
             await client.close()
 
     def _faults_of(self, node: NodeConfig, kubeconfig: Path, agent: str) -> ComponentFaults | None:
-        """Returns the faults of a node, if this process has any."""
         process = self._ctx.process_faults
         if process is None:
             return None
@@ -148,7 +142,7 @@ class Host:
         return faults
 
     def _crash(self, node: NodeConfig, fault: str) -> None:
-        """End a node as SIGKILL does; with it the process, if it has no other."""
+        """Ends a node as SIGKILL does; with it the process, if it has no other."""
         machine = self._ctx.options.machine
         if len(self._agents) == 1:
             machine.kill(fault)
@@ -159,7 +153,7 @@ class Host:
         machine.killed(fault, functools.partial(self._revive, node))
 
     def _revive(self, node: NodeConfig) -> None:
-        """Has a node start again that a fault has ended, unless it has been told otherwise since."""
+        """Starts a node again that a fault has ended, unless its entry has changed since."""
         if self._crashed.get(node.name) is node:
             self._revived.add(node.name)
             self._reload.set()
@@ -207,8 +201,8 @@ class Host:
         agent.start(self._starts)
         log.info("node %s starts", node.name)
 
-    async def _told_to_reload(self) -> bool:
-        """Waits; returns True for a reload, False for the end."""
+    async def _reload_requested(self) -> bool:
+        """Waits for either: True is a reload, False the end."""
         stopping = asyncio.ensure_future(self._ctx.stop.wait())
         reloading = asyncio.ensure_future(self._reload.wait())
         try:

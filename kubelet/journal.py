@@ -58,7 +58,7 @@ def segment_path(journal: Path, number: int) -> Path:
 
 
 def segment_numbers(journal: Path) -> list[int]:
-    """Returns the numbers of the segments that there are, oldest first."""
+    """The oldest comes first."""
     try:
         names = [path.name for path in journal.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -68,7 +68,7 @@ def segment_numbers(journal: Path) -> list[int]:
 
 
 def positions(content: bytes) -> Iterator[Position]:
-    """Yields the records of a segment in their order."""
+    """Records come in their order; lines that were cut off are left out."""
     revision = end = 0
     for record_line in content.splitlines(keepends=True):
         end += len(record_line)
@@ -79,7 +79,6 @@ def positions(content: bytes) -> Iterator[Position]:
 
 
 def apply_record(files: Files, record: Record) -> None:
-    """Makes the change of a record."""
     if "write" in record:
         files[record["write"]] = _content(record)
     elif "append" in record:
@@ -91,7 +90,6 @@ def apply_record(files: Files, record: Record) -> None:
 
 
 def with_content(revision: int, change: str, path: str, content: bytes) -> Record:
-    """Returns the record of a change that has content."""
     try:
         return {"revision": revision, change: path, "text": content.decode()}
     except UnicodeDecodeError:
@@ -99,7 +97,7 @@ def with_content(revision: int, change: str, path: str, content: bytes) -> Recor
 
 
 def snapshot(files: Files, revision: int) -> bytes:
-    """Returns the beginning of a segment: all files as they are."""
+    """A segment begins with all files as they are."""
     records: list[Record] = [
         {"revision": revision, "directory": path[:-1]}
         if path.endswith("/")
@@ -134,7 +132,7 @@ class FilesForgottenError(Exception):
 
 
 def node_files_at(node: Path, revision: int) -> Files:
-    """Returns the files in a node's directory as they were. Raises FilesForgottenError."""
+    """Reads the newest segment up to the revision. Raises FilesForgottenError."""
     files: Files = {}
     for _, content in _segments_until(node, revision)[-1:]:
         for position in positions(content):
@@ -162,7 +160,7 @@ def restore_node(node: Path, revision: int, target: Path) -> None:
 
 
 def _segments_until(node: Path, revision: int) -> list[tuple[int, bytes]]:
-    """Returns the segments (number, content) up to the revision, the last one cut off after it.
+    """Segments are (number, content) up to the revision, the last one cut off after it.
 
     Raises FilesForgottenError.
     """
@@ -294,7 +292,6 @@ class JournalledFiles(StateFiles):
             segment_path(self._journal, old).unlink()
 
     def _state(self) -> tuple[Files, int]:
-        """Returns the files as the journal has them, and the revision of the last change."""
         files: Files = {}
         revision = 0
         known = segment_numbers(self._journal)
@@ -306,7 +303,7 @@ class JournalledFiles(StateFiles):
         return files, revision
 
     def _found(self) -> Files:
-        """Returns the files that there are; no sockets, and nothing incomplete."""
+        """Sockets, links and incomplete files are left out, and so is the journal."""
         found: Files = {}
         for directory, below, names in os.walk(self._node):
             if Path(directory) == self._node:

@@ -24,7 +24,7 @@ def name_of(pod: Object) -> str:
 
 
 def full_name(pod: Object) -> str:
-    """Names a pod as events and back-off messages do: `name_namespace(uid)`."""
+    """A pod's name in events and back-off messages is `name_namespace(uid)`."""
     return f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
 
 
@@ -33,7 +33,7 @@ def phase_of(pod: Object) -> str:
 
 
 def mapped_resources(pod: Object) -> frozenset[tuple[str, str]]:
-    """Returns the extended resources, as (container, resource), that the pod's status maps to its claim."""
+    """Pairs (container, resource) are the extended resources that the pod's status maps to its claim."""
     status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     return frozenset(
         (mapping["containerName"], mapping["resourceName"]) for mapping in status.get("requestMappings") or ()
@@ -41,7 +41,7 @@ def mapped_resources(pod: Object) -> frozenset[tuple[str, str]]:
 
 
 def is_static(pod: Object) -> bool:
-    """Returns whether the pod's source is another than the API, as its mirror says."""
+    """A static pod's source is another than the API, as its mirror says."""
     annotations = pod["metadata"].get("annotations") or {}
     source: str = annotations.get("kubernetes.io/config.source", "api")
     return source != "api"
@@ -60,12 +60,11 @@ def ephemeral_containers(pod: Object) -> list[Object]:
 
 
 def all_containers(pod: Object) -> list[Object]:
-    """Returns init containers, regular ones, ephemeral ones."""
+    """Init containers come first, then regular ones, then ephemeral ones."""
     return [*init_containers(pod), *containers(pod), *ephemeral_containers(pod)]
 
 
 def field_path(pod: Object, name: str) -> str:
-    """Returns the path of a container in its pod, as events name it."""
     kind = "initContainers"
     for field, specs in (("containers", containers(pod)), ("ephemeralContainers", ephemeral_containers(pod))):
         if any(container["name"] == name for container in specs):
@@ -82,7 +81,7 @@ def is_deleted(pod: Object) -> bool:
 
 
 def grace_seconds(pod: Object) -> int:
-    """Returns how long the containers may take to stop."""
+    """A deletion's own period comes before that of the pod's spec; 30 seconds without either."""
     asked = pod["metadata"].get("deletionGracePeriodSeconds")
     if asked is None:
         asked = pod["spec"].get("terminationGracePeriodSeconds")
@@ -107,7 +106,7 @@ def pod_requests(pod: Object) -> dict[str, int]:
 
 
 def _requests_in_thousandths(container: Object) -> dict[str, int]:
-    """Returns the requests of a container, or of a pod's spec as a whole."""
+    """The container may also be a pod's spec, which has requests of its own."""
     return _thousandths((container.get("resources") or {}).get("requests"))
 
 
@@ -116,9 +115,9 @@ def _thousandths(quantities: Object | None) -> dict[str, int]:
 
 
 def qos_class(pod: Object) -> str:
-    """Returns the QoS class that the API server set.
+    """The API server has set it, as a rule.
 
-    Computes it if there is none (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos).
+    Else it is computed (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos).
     """
     known = (pod.get("status") or {}).get("qosClass")
     if known:

@@ -55,9 +55,7 @@ _CALLS_PER_SECOND, _BURST = 100.0, 10  # calls of all clients together
 class DevicesProvider(Protocol):
     """The device plugin manager, as far as this API needs it."""
 
-    def collect(self) -> None:
-        """Takes back the devices of pods that are gone."""
-        ...
+    def collect(self) -> None: ...
 
     def devices_of(self, pod_uid: str, container: str) -> Mapping[str, Allocation]: ...
 
@@ -73,7 +71,7 @@ class Lister:
         self._find_claim = find_claim
 
     def pods(self, pods: Iterable[Object]) -> list[v1.PodResources]:
-        """Returns the resources of pods, by namespace and name."""
+        """Pods are sorted by namespace and name."""
         self._devices.collect()
         ordered = sorted(pods, key=lambda pod: (pod_spec.namespace_of(pod), pod_spec.name_of(pod)))
         return [self.pod(pod) for pod in ordered]
@@ -85,7 +83,7 @@ class Lister:
         return found
 
     def allocatable(self) -> v1.AllocatableResourcesResponse:
-        """Returns every healthy device, taken or not."""
+        """Every healthy device is listed, taken or not."""
         response = v1.AllocatableResourcesResponse()
         for resource, devices in self._devices.healthy_devices().items():
             for device in devices:
@@ -110,7 +108,7 @@ class Lister:
         return found
 
     def _claims(self, pod: Object, container: Object) -> list[ClaimInfo]:
-        """Returns the claims that a container uses, the extended-resource claim included; none if one is
+        """Claims that a container uses are listed, with that of extended resources; none of them if one is
         missing."""
         extended = self._features.extended_resources
         try:
@@ -146,7 +144,7 @@ class Lister:
 
 
 def _entries(resource: str, device: str, numa_nodes: Sequence[int]) -> Iterator[v1.ContainerDevices]:
-    """Yields an entry per device and NUMA node that it is near to."""
+    """A device that is near to several NUMA nodes has an entry for each."""
     if not numa_nodes:
         yield v1.ContainerDevices(resource_name=resource, device_ids=[device])
     for node in numa_nodes:
@@ -163,8 +161,6 @@ class PodsProvider(Protocol):
 
 
 class PodResourcesServer:
-    """The server on one node's socket."""
-
     def __init__(
         self,
         directory: Path,
@@ -228,7 +224,7 @@ class PodResourcesServer:
         return RpcError(grpc.StatusCode.UNKNOWN, text)
 
     async def _list_v1alpha1(self, _: v1alpha1.ListPodResourcesRequest) -> v1alpha1.ListPodResourcesResponse:
-        """Returns all pods, with regular containers only; devices are the only resources."""
+        """Only regular containers are listed, and devices as their only resources."""
         self._metrics.pod_resources_requests.labels("v1alpha1").inc()
         response = v1alpha1.ListPodResourcesResponse()
         pods = [{**pod, "spec": {**pod["spec"], "initContainers": []}} for pod in self._pods.pods()]

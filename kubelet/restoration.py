@@ -1,7 +1,7 @@
-"""Says what a kubelet that starts makes of the files that the one before it left.
+"""The outcome of a kubelet's start for each of the files that the one before it left.
 
 Each file is read by what reads it at a kubelet's start, over a copy in memory: nothing is called, nobody
-waits, and the files themselves stay as they are. So what this says is what the kubelet does.
+waits, and the files themselves stay as they are. So the outcome here is that of the kubelet.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ _DEVICES = f"{pod_devices.DIRECTORY}/{pod_devices.FILE_NAME}"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Holds what a kubelet makes of one file.
+    """The outcome of a kubelet's start for one file.
 
     With a text in `refused` the kubelet does not start; with one in `given_up` it goes on without the file.
     Both are the kubelet's words.
@@ -51,7 +51,7 @@ class Restored:
 def resource_managers(
     config: NodeConfig, directory: Path, features: KubeletFeatures, files: StateFiles
 ) -> list[CPUManager | MemoryManager]:
-    """Returns a node's managers of CPUs and memory in the order in which they start."""
+    """Managers of CPUs and memory stand in the order in which they start."""
     amounts = NodeAmounts(config.capacity, config.kube_reserved)
     by_pod, whole = config.topology_manager_scope == POD_SCOPE, features.pod_level
     policy, form = config.cpu_manager_policy, features.cpu_state
@@ -68,15 +68,15 @@ def restored(config: NodeConfig, gates: FeatureGates, kept: Kept) -> tuple[list[
     """Returns what a kubelet makes of a node's files, in the order in which it reads them, and the files as
     it writes them.
 
-    Upstream's ends at the first that it refuses; here the others are told, too. A file that is not there is
-    none that could be refused; of those that no such kubelet reads nothing is told.
+    Upstream's ends at the first that it refuses; here the others are read, too. A file that is not there is
+    none that could be refused; one that no kubelet of the release reads has no outcome.
     """
     files = FilesInMemory(kept)
     found = [_tried(*each) for each in _readers(config, gates, files)]
     return [each for each in found if each.file in kept], files.contents
 
 
-_Reader = tuple[str, Callable[[], Contents]]  # a file, and what reads it and writes it anew
+_Reader = tuple[str, Callable[[], Contents]]  # a file, and what reads it and writes it again
 
 
 def _readers(config: NodeConfig, gates: FeatureGates, files: StateFiles) -> Iterator[_Reader]:
@@ -108,11 +108,11 @@ def _claims(gates: FeatureGates, files: StateFiles) -> Contents:
 
 def _claim(info: ClaimInfo) -> Contents:
     devices = {
-        driver: [{name: told for name, told in device.as_json().items() if told} for device in found]
+        driver: [{name: value for name, value in device.as_json().items() if value} for device in found]
         for driver, found in info.devices.items()
     }
     skips = {driver: sorted(calls) for driver, calls in info.skips.items()}
-    told = {
+    entry = {
         "uid": info.uid,
         "pods": sorted(info.pod_uids),
         "driver": info.driver,
@@ -121,7 +121,7 @@ def _claim(info: ClaimInfo) -> Contents:
         "devices": devices,
         "skippedCalls": skips,
     }
-    return {name: each for name, each in told.items() if each}
+    return {name: value for name, value in entry.items() if value}
 
 
 def _given(file: StateFile) -> Contents:
@@ -143,8 +143,8 @@ def _managed(manager: CPUManager | MemoryManager) -> Contents:
             of_pods = {"pods": {pod: format_set(each) for pod, each in pods.items()}} if pods else {}
             return {"policy": policy, "shared": format_set(shared), "entries": entries, **of_pods}
         case MemoryManagerState(policy, machine, blocks, memory_of_pods):
-            told = {"policy": policy, "machine": machine, "entries": blocks}
-            return told | ({"pods": memory_of_pods} if memory_of_pods else {})
+            contents = {"policy": policy, "machine": machine, "entries": blocks}
+            return contents | ({"pods": memory_of_pods} if memory_of_pods else {})
 
 
 def _devices(files: StateFiles) -> Contents:

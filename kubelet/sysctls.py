@@ -30,7 +30,7 @@ NAMESPACE_NAMES = {0: ("ipc", "net"), 29: ("IPC", "Net")}
 
 
 def forbidden_sysctl(pod: Object, safe: frozenset[str], namespaces: tuple[str, str]) -> str:
-    """Returns why a pod may not run with the parameters that it sets; empty if it may."""
+    """An empty text means that the pod may set its parameters; else it says why not."""
     ipc, net = namespaces
     spec = pod["spec"]
     for sysctl in (spec.get("securityContext") or {}).get("sysctls") or ():
@@ -44,7 +44,7 @@ def forbidden_sysctl(pod: Object, safe: frozenset[str], namespaces: tuple[str, s
 
 
 def _normalized(name: str) -> str:
-    """Returns the name with dots; slashes may separate its parts as well (NormalizeName)."""
+    """Slashes may separate the parts of a name as dots do; the name returned has dots (NormalizeName)."""
     first = next((character for character in name if character in "./"), ".")
     if first == ".":
         return name

@@ -36,7 +36,7 @@ class PanicError(CheckpointError):
 
 
 def parsed(content: bytes, go_type: str = "") -> Mapping[str, Any]:
-    """Returns the members of a JSON object, their names in lower case: Go finds them whatever their case.
+    """Names of members become lower case, because Go finds them in any case.
 
     Raises CheckpointError, worded as encoding/json words it; `go_type` is the struct that is read into.
     """
@@ -68,15 +68,15 @@ def kind_of(value: Any) -> str:
 
 
 def unfit(value: Any, field: str, go_type: str) -> CheckpointError:
-    """Returns the error of a value that does not fit its field, such as `Checkpoint.entries`."""
+    """`field` names the struct and its field, as in `Checkpoint.entries`."""
     text = f"json: cannot unmarshal {kind_of(value)} into Go struct field {field} of type {go_type}"
     return CheckpointError(text)
 
 
 def text_of(members: Mapping[str, Any], name: str, struct: str, default: str = "") -> str:
-    """Returns a member that has to be a string; an absent one is the default, which the struct had before.
+    """An absent member is the default, which the struct had before.
 
-    Raises CheckpointError.
+    Raises CheckpointError for a value that is no string.
     """
     value = members.get(name.lower())
     if value is None:
@@ -89,7 +89,7 @@ def text_of(members: Mapping[str, Any], name: str, struct: str, default: str = "
 def sum_of(
     members: Mapping[str, Any], name: str, struct: str, default: int = 0, go_type: str = "checksum.Checksum"
 ) -> int:
-    """Returns a member that has to be a checksum; an absent one is the default. Raises CheckpointError."""
+    """An absent member is the default. Raises CheckpointError for a value that is no checksum."""
     value = members.get(name.lower())
     if value is None:
         return default
@@ -99,8 +99,10 @@ def sum_of(
 
 
 def mapping_of(members: Mapping[str, Any], name: str, struct: str, go_type: str) -> dict[str, Any] | None:
-    """Returns a member that has to be an object; None for null, which is Go's nil, while an absent one is
-    empty. Raises CheckpointError."""
+    """None stands for null, which is Go's nil, while an absent member is empty.
+
+    Raises CheckpointError for a value that is no object.
+    """
     value = members.get(name.lower(), {})
     if value is not None and not isinstance(value, dict):
         raise unfit(value, f"{struct}.{name}", go_type)
@@ -122,14 +124,15 @@ def string(value: str) -> SpewText:
 
 
 def items(go_type: str, values: Iterable[Any] | None) -> SpewText:
-    """Returns a slice: elements are printed values, or plain strings and numbers. None is Go's nil."""
+    """Prints a slice; elements are printed values, or plain strings and numbers. None is Go's nil."""
     if values is None:
         return SpewText(go_type, "<nil>")
     return SpewText(go_type, f"[{' '.join(map(_bare, values))}]")
 
 
 def mapping(go_type: str, values: Mapping[Any, Any] | None) -> SpewText:
-    """Returns a map, of strings or numbers to printed values, or to plain strings and numbers."""
+    """Prints a map, of strings or numbers to printed values, or to plain strings and numbers. None is Go's
+    nil."""
     if values is None:
         return SpewText(go_type, "<nil>")
     return SpewText(go_type, f"map[{' '.join(f'{key}:{_bare(values[key])}' for key in sorted(values))}]")
@@ -140,7 +143,7 @@ def struct(go_type: str, fields: Mapping[str, SpewText]) -> SpewText:
 
 
 def checksum(value: SpewText) -> int:
-    """Returns the checksum, of 32 bits."""
+    """FNV-1a of 32 bits."""
     found = _FNV_OFFSET
     for byte in str(value).encode():
         found = ((found ^ byte) * _FNV_PRIME) & _MASK

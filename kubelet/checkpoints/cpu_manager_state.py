@@ -41,14 +41,14 @@ class CPUSetError(ValueError):
 
 
 def parse_set(text: str) -> CPUSet:
-    """Returns the set. Raises CPUSetError."""
+    """Raises CPUSetError."""
     if not text:
         return frozenset()
     return frozenset(cpu for part in text.split(",") for cpu in _range(part))
 
 
 def format_set(cpus: Iterable[int]) -> str:
-    """Returns the shortest text of a set."""
+    """Runs of CPUs become ranges, which makes the text the shortest: `0-3,8`."""
     return ",".join(
         str(first) if first == last else f"{first}-{last}" for first, last in _ranges(sorted(cpus))
     )
@@ -101,7 +101,6 @@ class CPUStateFormats:
 
 
 def encode(state: CPUManagerState, formats: CPUStateFormats) -> bytes:
-    """Returns the file's content."""
     entries = {
         pod: {name: format_set(cpus) for name, cpus in sorted(of_pod.items())}
         for pod, of_pod in sorted(state.entries.items())
@@ -122,7 +121,7 @@ def encode(state: CPUManagerState, formats: CPUStateFormats) -> bytes:
 
 
 def decode(content: bytes, formats: CPUStateFormats) -> CPUManagerState:
-    """Returns the contents. Raises CheckpointError."""
+    """Raises CheckpointError."""
     failure = CheckpointError(CORRUPTED)
     for version in formats.reads:
         try:
@@ -164,7 +163,7 @@ def _state(contents: _Contents, formats: CPUStateFormats) -> CPUManagerState:
 
 
 def _read_v1(content: bytes) -> _Contents:
-    """The format of kubelets before 1.18, whose entries name containers' ids: none of a fake node is
+    """The format of kubelets before 1.18, whose entries name containers' ids: no container of a fake node is
     among them."""
     kind = "CPUManagerCheckpointV1"
     members = parsed(content)
@@ -215,8 +214,7 @@ def _read_v4(content: bytes) -> _Contents:
 
 
 def _v4_failure(text: str, data: str, total: int) -> Exception:
-    """Returns an error that is final if the file has anything of V4, else one that has older formats
-    tried."""
+    """The error is final if the file has anything of V4; else older formats are tried."""
     if data or total:
         return _FatalError(f"could not load v4 checkpoint: {text}")
     return CheckpointError(text)
@@ -280,7 +278,6 @@ def _struct(name: str, members: Mapping[str, Any], fields: Mapping[str, SpewText
 
 
 def _pods(entries: Mapping[str, Any] | None) -> SpewText:
-    """Returns what Go prints of the CPUs of whole pods."""
     kind = "state.PodCPUAssignments"
     if entries is None:
         return SpewText(kind, "<nil>")
@@ -292,7 +289,7 @@ def _pods(entries: Mapping[str, Any] | None) -> SpewText:
 
 
 def _sets(entries: Mapping[str, Any] | None) -> dict[str, CPUSet]:
-    """Returns the CPUs of whole pods. Raises CheckpointError."""
+    """Raises CheckpointError."""
     try:
         return {pod: parse_set(entry.get("cpuSet") or "") for pod, entry in (entries or {}).items()}
     except (AttributeError, CPUSetError) as error:

@@ -63,7 +63,6 @@ class MemoryStateFormats:
 
 
 def encode(state: MemoryManagerState, formats: MemoryStateFormats) -> bytes:
-    """Returns the file's content."""
     contents: dict[str, Any] = {"policyName": state.policy, "machineState": _sorted(state.machine)}
     if state.entries:
         contents["entries"] = _sorted(state.entries)
@@ -79,7 +78,7 @@ def encode(state: MemoryManagerState, formats: MemoryStateFormats) -> bytes:
 
 
 def decode(content: bytes, formats: MemoryStateFormats) -> MemoryManagerState:
-    """Returns the contents. Raises CheckpointError."""
+    """Raises CheckpointError."""
     failure = CheckpointError(CORRUPTED)
     for version in formats.reads:
         try:
@@ -134,16 +133,14 @@ _READERS: Mapping[int, Callable[[bytes], MemoryManagerState]] = {1: _read_v1, 2:
 
 
 def _v3_failure(text: str, data: str, total: int) -> Exception:
-    """Returns an error that is final if the file has anything of V3, else one that has older formats
-    tried."""
+    """The error is final if the file has anything of V3; else older formats are tried."""
     if data or total:
         return _FatalError(f"could not load v3 checkpoint: {text}")
     return CheckpointError(text)
 
 
 def _names(kind: str) -> tuple[str, str]:
-    """Returns the names of the struct whose print may have been summed up: kubelets of one format only had
-    the short one."""
+    """Either struct may have been summed up: kubelets of one format only had the short name."""
     return "MemoryManagerCheckpoint", kind
 
 
@@ -206,7 +203,6 @@ def _printed(
 
 
 def _pointer(value: SpewText) -> SpewText:
-    """Returns a pointer that is an element of a map."""
     return SpewText(f"*{value.go_type}", f"<*>{value.text}")
 
 
@@ -251,7 +247,6 @@ def _block(block: Block) -> SpewText:
 
 
 def _pods(entries: Mapping[str, Any] | None) -> SpewText:
-    """Returns what Go prints of the memory of whole pods."""
     if entries is None:
         return SpewText(_PODS, "<nil>")
     printed = {

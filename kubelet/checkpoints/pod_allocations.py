@@ -64,7 +64,6 @@ class PodsState:
 
 
 def encode(state: PodsState, form: AllocationForm) -> bytes:
-    """Returns a file's content."""
     if form is AllocationForm.STRUCTS:
         lists = {pod: _lists(of_pod) for pod, of_pod in sorted(state.allocated.items())}
         shown = {pod: {name: _texts(found) for name, found in of.items()} for pod, of in lists.items()}
@@ -77,7 +76,7 @@ def encode(state: PodsState, form: AllocationForm) -> bytes:
 
 
 def decode(content: bytes, form: AllocationForm) -> PodsState:
-    """Returns a file's contents. Raises CheckpointError."""
+    """Raises CheckpointError."""
     if form is AllocationForm.STRUCTS:
         return _decode_structs(content)
     kind = "Checkpoint"
@@ -119,7 +118,6 @@ def _containers(found: Any) -> dict[str, Resources]:
 
 
 def _data(state: PodsState, form: AllocationForm) -> dict[str, Any]:
-    """Returns what the text of a file says, in Go's order."""
     pods = {
         pod: {name: _requirements(resources) for name, resources in sorted(of_pod.items())}
         for pod, of_pod in sorted(state.allocated.items())
@@ -149,7 +147,7 @@ def _requirements(resources: Resources) -> Resources:
 
 
 def _lists(of_pod: Mapping[str, Resources]) -> dict[str, dict[str, Any] | None]:
-    """Returns the requests by container; None for a container without any, which is Go's nil."""
+    """Requests stand under their container; None is Go's nil, for a container without any."""
     return {name: resources.get("requests") for name, resources in sorted(of_pod.items())}
 
 
@@ -201,7 +199,7 @@ def _list(amounts: Mapping[str, Any] | None) -> SpewText:
 
 
 def _quantity(amount: Any) -> SpewText:
-    """Returns what Go prints of the Quantity that it makes of a text."""
+    """Prints the Quantity that Go makes of a text."""
     if amount is _ZERO:
         return _quantity_struct(0, 0, SpewText("*inf.Dec", "<nil>"), "", "")
     made = Quantity.of(amount)

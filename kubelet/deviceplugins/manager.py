@@ -75,19 +75,19 @@ class Endpoint:
 
     @property
     def prefers(self) -> bool:
-        """Returns whether the plugin has GetPreferredAllocation."""
+        """The plugin has GetPreferredAllocation."""
         return self._options is not None and self._options.get_preferred_allocation_available
 
     @property
     def starts(self) -> bool:
-        """Returns whether the plugin has PreStartContainer."""
+        """The plugin has PreStartContainer."""
         return self._options is not None and self._options.pre_start_required
 
     def stop(self) -> None:
         self._stopped_at = self._clock.monotonic()
 
     def grace_expired(self) -> bool:
-        """Returns whether the plugin has been gone for so long that its resource is forgotten."""
+        """A resource is forgotten five minutes after its plugin left."""
         return self._stopped_at is not None and self._clock.monotonic() - self._stopped_at > GRACE_SECONDS
 
     # Upstream's calls, but for the last, have no timeout. They raise RpcError or EndpointStoppedError.
@@ -119,7 +119,7 @@ class Endpoint:
 
 
 class Inventory:
-    """The tables by resource."""
+    """The endpoints and devices of a node, in tables by resource."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -139,7 +139,7 @@ class Inventory:
         self.endpoints[resource] = endpoint
 
     def disconnected(self, resource: str) -> None:
-        """Makes the devices of a resource unavailable whose plugin left."""
+        """Devices of the resource become unhealthy, because its plugin left."""
         endpoint = self.endpoints.get(resource)
         if endpoint is None:
             return
@@ -161,7 +161,7 @@ class Inventory:
         }
 
     def capacity(self) -> PluginCapacity:
-        """Returns the node's capacity; forgets resources whose plugins went too long ago."""
+        """Forgets resources whose plugins left more than five minutes ago, and names them in `removed`."""
         capacity: dict[str, int] = {}
         allocatable: dict[str, int] = {}
         removed: list[str] = []
@@ -179,12 +179,10 @@ class Inventory:
         return PluginCapacity(capacity, allocatable, removed)
 
     def offers(self, resource: str, allocated: Mapping[str, Collection[str]]) -> bool:
-        """Returns whether a resource belongs to plugins: registered, or allocated to a pod that still
-        runs."""
+        """A resource belongs to plugins if it is registered, or allocated to a pod that still runs."""
         return resource in self.healthy or resource in allocated
 
     def healthy_devices(self) -> dict[str, list[Device]]:
-        """Returns the healthy devices by resource, sorted."""
         return {
             resource: [device for name, device in sorted(devices.items()) if name in self.healthy[resource]]
             for resource, devices in sorted(self.devices.items())
@@ -192,7 +190,7 @@ class Inventory:
         }
 
     def by_numa_node(self, resource: str, devices: Iterable[str]) -> dict[int, tuple[str, ...]]:
-        """Returns the devices as a checkpoint has them: under each of their NUMA nodes, or under -1."""
+        """Groups devices as a checkpoint has them: under each of their NUMA nodes, or under -1."""
         found: dict[int, list[str]] = {}
         for name in sorted(devices):
             known = self.devices.get(resource, {}).get(name)
@@ -202,8 +200,8 @@ class Inventory:
         return {node: tuple(names) for node, names in found.items()}
 
     def health(self, resource: str, device: str) -> str:
-        """Returns `Healthy` or `Unhealthy` as the plugin last reported; a device no longer listed counts
-        as healthy."""
+        """`Healthy` or `Unhealthy` is what the plugin last reported; a device no longer listed counts as
+        healthy."""
         known = self.devices.get(resource, {}).get(device)
         return "Healthy" if known is None or known.health == HEALTHY else "Unhealthy"
 
@@ -246,7 +244,6 @@ class Allocator:
         self._reusable: dict[str, set[str]] = {}  # devices of its init containers, free for later ones
 
     def restore(self, allocations: Allocations) -> None:
-        """Begins with the allocations of a checkpoint."""
         self.allocations, self.allocated = allocations, allocations.by_resource()
 
     async def allocate(self, pod: Object, container: Object) -> bool:
@@ -271,13 +268,13 @@ class Allocator:
         gone = self.allocations.pods() - self._active_pods()
         if gone:
             self.allocations.delete(gone)
-            self._count_anew()
+            self._recount()
 
     def _free(self, resource: str, devices: Collection[str]) -> None:
         self._pending[resource].difference_update(devices)
-        self._count_anew()
+        self._recount()
 
-    def _count_anew(self) -> None:
+    def _recount(self) -> None:
         self.allocated = self.allocations.by_resource()
         for resource, devices in ({} if self._forgets_pending else self._pending).items():
             self.allocated.setdefault(resource, set()).update(devices)
@@ -325,7 +322,8 @@ class Allocator:
         self.allocations.insert(pod_uid, container, resource, allocation)
 
     async def _choose(self, pod_uid: str, container: str, resource: str, required: int) -> set[str]:
-        """Returns the devices to ask the plugin for; none if the container has what it needs."""
+        """Chooses the devices to ask the plugin for; none if the container has what it needs. Raises
+        DeviceError."""
         known = self.allocations.get(pod_uid, container, resource)
         if known is not None and len(known.ids) != required:
             raise DeviceError(
@@ -347,7 +345,8 @@ class Allocator:
         return await self._pick(resource, required)
 
     async def _pick(self, resource: str, required: int) -> set[str]:
-        """Takes so many free devices and returns them."""
+        """Takes `required` free devices: reusable ones first, then those that the plugin prefers. Raises
+        DeviceError."""
         picked: set[str] = set()
 
         def take(devices: Collection[str]) -> bool:
@@ -384,7 +383,7 @@ class Allocator:
 
 
 def wanted(container: Object) -> Iterator[tuple[str, int]]:
-    """Yields (resource, amount) of a container's limits; requests of extended resources are the same."""
+    """Pairs (resource, amount) come from the limits alone; requests of extended resources are the same."""
     limits = (container.get("resources") or {}).get("limits") or {}
     for resource in sorted(limits):
         yield resource, Quantity.parse(str(limits[resource])).value()
@@ -415,7 +414,6 @@ class DevicePluginManager:
         surroundings: ManagerDependencies,
         files: StateFiles = UNJOURNALLED,
     ) -> None:
-        """The checkpoint is in `directory`."""
         self._directory = directory
         self._files = files
         self._clock = clock
@@ -436,7 +434,7 @@ class DevicePluginManager:
 
     @property
     def is_new(self) -> bool:
-        """Returns whether no kubelet ran here before; as upstream, by the directory that one leaves."""
+        """True means that no kubelet ran here before; as upstream, the directory that one leaves shows it."""
         return self._is_new
 
     def restore(self, running: Collection[tuple[str, str]]) -> None:
@@ -475,12 +473,11 @@ class DevicePluginManager:
         )
 
     def disconnected(self, resource: str) -> None:
-        """Handles that the resource's plugin left, or its stream of devices ended."""
+        """Called when the resource's plugin left, or its stream of devices ended."""
         self._inventory.disconnected(resource)
         self._surroundings.capacity_changed()
 
     def listed(self, resource: str, response: ListAndWatchResponse) -> None:
-        """Handles the plugin's list of devices."""
         changed = self._inventory.replace(resource, response.devices)
         if self._features.resource_health and changed:
             held = self._allocator.allocations
@@ -510,8 +507,7 @@ class DevicePluginManager:
         return {resource: len(devices) for resource, devices in self._allocator.allocated.items()}
 
     async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """Returns the container's devices; a container that has all keeps them without a call of the
-        plugin."""
+        """A container that has all its devices keeps them without a call of the plugin."""
         pod_uid, name = pod_spec.uid_of(pod), container["name"]
         lacks = False
         for resource, amount in wanted(container):
@@ -570,15 +566,12 @@ class DevicePluginManager:
         return found
 
     def devices_of(self, pod_uid: str, container: str) -> Mapping[str, Allocation]:
-        """Returns the container's allocations by resource."""
         return self._allocator.allocations.of_container(pod_uid, container)
 
     def healthy_devices(self) -> Mapping[str, list[Device]]:
-        """Returns the healthy devices by resource."""
         return self._inventory.healthy_devices()
 
     def collect(self) -> None:
-        """Takes back the devices of pods that are gone."""
         self._allocator.collect()
 
     def _save(self) -> None:

@@ -53,11 +53,11 @@ class DevicePluginServer:
     """Serves Registration in `directory`, and implements `PluginHandler` for the registry's plugins."""
 
     def __init__(
-        self, directory: Path, user: PluginUser, metrics: KubeletMetrics, *, tells_apart: bool
+        self, directory: Path, user: PluginUser, metrics: KubeletMetrics, *, keeps_newer: bool
     ) -> None:
-        """`tells_apart`: the end of the older of two plugins for a resource leaves the newer one alone."""
+        """`keeps_newer`: the end of the older of two plugins for a resource leaves the newer one alone."""
         self._directory = directory
-        self._tells_apart = tells_apart
+        self._keeps_newer = keeps_newer
         self._user = user
         self._metrics = metrics
         self._server: Server | None = None
@@ -121,7 +121,7 @@ class DevicePluginServer:
 
     async def deregister(self, name: str, endpoint: str) -> None:
         known = self._plugins.get(name)
-        if known is not None and (known.socket == Path(endpoint) or not self._tells_apart):
+        if known is not None and (known.socket == Path(endpoint) or not self._keeps_newer):
             await self._disconnect(name)
 
     # -- connections
@@ -151,7 +151,7 @@ class DevicePluginServer:
         finally:
             await channel.close()
         known = self._plugins.get(resource)
-        if known is not None and (known.channel is channel or not self._tells_apart):
+        if known is not None and (known.channel is channel or not self._keeps_newer):
             await self._disconnect(resource)
 
     async def _disconnect(self, resource: str) -> None:
@@ -174,5 +174,5 @@ async def _dial(channel: Channel) -> None:
 
 
 def _refusal(text: str) -> RpcError:
-    """Returns an error that is not a gRPC status, worded as in Go."""
+    """Go's errors without a gRPC status reach the plugin as UNKNOWN."""
     return RpcError(grpc.StatusCode.UNKNOWN, text)

@@ -61,7 +61,7 @@ class Allocations:
         self._pods: dict[str, dict[str, dict[str, Allocation]]] = {}
 
     def __iter__(self) -> Iterator[tuple[str, str, str, Allocation]]:
-        """Yields (pod UID, container, resource, allocation), sorted."""
+        """Entries (pod UID, container, resource, allocation) are sorted."""
         for pod, containers in sorted(self._pods.items()):
             for container, resources in sorted(containers.items()):
                 for resource, allocation in sorted(resources.items()):
@@ -81,28 +81,26 @@ class Allocations:
             self._pods.pop(pod, None)
 
     def of_container(self, pod: str, container: str) -> Mapping[str, Allocation]:
-        """Returns a container's allocations by resource."""
         return dict(sorted(self._pods.get(pod, {}).get(container, {}).items()))
 
     def get(self, pod: str, container: str, resource: str) -> Allocation | None:
         return self._pods.get(pod, {}).get(container, {}).get(resource)
 
     def by_resource(self) -> dict[str, set[str]]:
-        """Returns the devices that any container has."""
         found: dict[str, set[str]] = {}
         for _, _, resource, allocation in self:
             found.setdefault(resource, set()).update(allocation.ids)
         return found
 
     def holders(self, resource: str, devices: Iterable[str]) -> set[str]:
-        """Returns the pods that have any of the devices."""
         wanted = frozenset(devices)
         return {pod for pod, _, name, allocation in self if name == resource and allocation.ids & wanted}
 
     def first_with(self, devices: Iterable[str]) -> set[str]:
-        """Returns the pod that has a device of that name, of whatever resource, for each of the devices.
+        """Finds, for each of the names, the first pod that has a device of that name, of any resource.
 
-        Upstream takes the first one in the order of Go's maps, which is chance; here it is who came first.
+        Upstream takes the first one in the order of Go's maps, which is chance; here it is the pod that came
+        first.
         """
         names = [*devices]
         found = (next((pod for pod in self._pods if name in self._names(pod)), None) for name in names)
@@ -114,7 +112,7 @@ class Allocations:
 
 
 def injected(allocations: Mapping[str, Allocation]) -> ContainerDevices:
-    """Returns what a container with these allocations is started with (deviceRunContainerOptions)."""
+    """Merges what a container with these allocations is started with (deviceRunContainerOptions)."""
     env: dict[str, str] = {}
     nodes: dict[str, DeviceNode] = {}
     mounts: dict[str, HostMount] = {}
@@ -157,7 +155,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(files: StateFiles, directory: Path) -> tuple[Allocations, list[str]] | None:
-    """Returns (allocations, resources), None if there is no checkpoint. Raises CheckpointError."""
+    """(allocations, resources) are those of the file; None without one. Raises UnreadableCheckpointError."""
     content = files.read(directory / FILE_NAME)
     return None if content is None else decode_checkpoint(content)
 
@@ -181,7 +179,7 @@ def encode_checkpoint(allocations: Allocations, registered: Mapping[str, Sequenc
 
 
 def decode_checkpoint(content: bytes) -> tuple[Allocations, list[str]]:
-    """Returns (allocations, the registered resources). Raises CheckpointError."""
+    """The second value lists the registered resources. Raises UnreadableCheckpointError."""
     try:
         parsed = orjson.loads(content)
         data = parsed["Data"]

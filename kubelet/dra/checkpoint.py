@@ -37,7 +37,7 @@ class EntriesError(CheckpointError):
 
 
 class Codec(Protocol):
-    """One format."""
+    """One format of the file."""
 
     def encode(self, infos: Sequence[ClaimInfo]) -> bytes: ...
 
@@ -78,7 +78,7 @@ def _data(entries: Sequence[Object]) -> bytes:
 
 
 class ClassicCodec:
-    """1.27 to 1.30: what each kubelet writes and reads is what its own structs look like."""
+    """The format of 1.27 to 1.30, which follows each kubelet's own structs."""
 
     def __init__(self, form: EntryForm) -> None:
         self._form = form
@@ -92,16 +92,16 @@ class ClassicCodec:
         outer = _parsed(content)
         entries = outer.get("entries") or []
         # Go matches keys without regard to case: a newer file has a checksum, but no entries.
-        told = outer.get("checksum", outer.get("Checksum", 0))
+        stored = outer.get("checksum", outer.get("Checksum", 0))
         version = outer.get("version", "v1")
-        if told != checksum(version, entries, self._form) and not self._is_old(told, version, entries):
+        if stored != checksum(version, entries, self._form) and not self._is_old(stored, version, entries):
             raise CheckpointError("checkpoint is corrupted")
         return [_classic_info(entry) for entry in entries]
 
-    def _is_old(self, told: object, version: str, entries: Sequence[Object]) -> bool:
-        """Returns whether the file is 1.27's, which later kubelets still read."""
+    def _is_old(self, stored: object, version: str, entries: Sequence[Object]) -> bool:
+        """True for a file of 1.27, which later kubelets still read."""
         old = EntryForm(handles=False, structured=False)
-        return self._form.handles and told == checksum(version, entries, old)
+        return self._form.handles and stored == checksum(version, entries, old)
 
     def _entry(self, info: ClaimInfo) -> Object:
         handles = {"ResourceHandles": list(info.handles) or None} if self._form.handles else {}
@@ -150,8 +150,6 @@ class NoCodec:
 
 
 class CheckpointFile:
-    """The checkpoint of one node."""
-
     def __init__(
         self,
         directory: Path,
@@ -160,7 +158,7 @@ class CheckpointFile:
         refusal: str = "{error}",
         refusal_of_entries: str = "{error}",
     ) -> None:
-        """`refusal` is what a kubelet says of an `{error}` when it does not start."""
+        """`refusal` is the text of a kubelet that does not start because of an `{error}`."""
         self._path = directory / FILE_NAME
         self._codec = codec
         self._files = files
@@ -220,10 +218,8 @@ def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:
 
 
 def _skips(info: ClaimInfo, driver: str) -> Object:
-    """Returns the skipped calls.
-
-    Known since 1.37; older kubelets ignore them, and lose them with the next write. The key is from memory.
-    """
+    """Known since 1.37; older kubelets ignore the skipped calls, and lose them with the next write. The key
+    is from memory."""
     skips = info.skips.get(driver)
     return {"SkipNodeOperations": sorted(skips)} if skips else {}
 

@@ -18,15 +18,13 @@ _BOTH = frozenset({PREPARE, UNPREPARE})
 
 
 class PodClaim(NamedTuple):
-    """A claim of a pod."""
-
     entry: str  # its name in spec.resourceClaims; empty for the extended-resource claim
     claim: str | None  # the ResourceClaim's name; None: the pod needs none
     owned: bool  # made for the pod, so the pod must own it
 
 
 def pod_claims(pod: Object, *, extended: bool, fixed_names: bool = False) -> list[PodClaim]:
-    """Returns all claims of the pod, in order.
+    """Claims stand in the order of the pod's spec, that of extended resources last.
 
     Raises DeviceError if one is not created yet. `extended`: DRAExtendedResource is on. `fixed_names`: a
     generated claim is named after pod and entry, as up to 1.27.
@@ -40,7 +38,6 @@ def pod_claims(pod: Object, *, extended: bool, fixed_names: bool = False) -> lis
 
 
 def extended_claim(pod: Object) -> Object | None:
-    """Returns `status.extendedResourceClaimStatus`, where the scheduler names the claim that it made."""
     return (pod.get("status") or {}).get("extendedResourceClaimStatus")
 
 
@@ -61,10 +58,8 @@ def _named(pod: Object, entry: Object, *, fixed_names: bool = False) -> PodClaim
 
 
 def container_requests(pod: Object, container: Object, *, extended: bool) -> Iterator[tuple[str, str]]:
-    """Yields (claim name, request name) for each request that the container uses.
-
-    An empty request means the whole claim.
-    """
+    """Pairs (claim name, request name) stand for the requests that the container uses; an empty request means
+    the whole claim."""
     wanted: dict[str, list[str]] = {}
     for use in (container.get("resources") or {}).get("claims") or []:
         wanted.setdefault(use["name"], []).append(use.get("request") or "")
@@ -98,7 +93,7 @@ def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
 
 
 def drivers_of(claim: Object) -> list[str]:
-    """Returns the drivers whose devices are allocated, in order of appearance."""
+    """Drivers stand in the order in which their devices or handles appear."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or []
     drivers = [result["driver"] for result in results]
@@ -108,8 +103,8 @@ def drivers_of(claim: Object) -> list[str]:
 
 
 def skipped_operations(claim: Object) -> dict[str, frozenset[str]]:
-    """Returns the calls that all devices of a driver in the claim do without, by driver (KEP-5945); `*`
-    stands for both."""
+    """A driver's call is skipped if all its devices in the claim do without it (KEP-5945); `*` stands for
+    both calls."""
     found: dict[str, frozenset[str]] = {}
     for result in claim["status"]["allocation"]["devices"]["results"]:
         skipped = frozenset(result.get("skipNodeOperations") or ())
@@ -131,7 +126,7 @@ class ClaimInfo:
     prepared: bool = False  # prepared by this kubelet: not in the checkpoint
     driver: str = ""  # up to 1.30: whose controller allocated it
     class_name: str = ""  # up to 1.30
-    handles: tuple[Object, ...] = ()  # up to 1.30: what the drivers are told of it
+    handles: tuple[Object, ...] = ()  # up to 1.30: what the drivers receive of it
     unpreparing: bool = False  # calls to its drivers are under way
 
     @property
@@ -142,7 +137,7 @@ class ClaimInfo:
         self.devices[driver] = list(devices)
 
     def cdi_ids(self, request: str) -> list[str]:
-        """Returns the CDI IDs for a request, each once; for all requests if it is empty."""
+        """An empty request stands for all; each CDI ID comes once."""
         found = (
             cdi_id
             for devices in self.devices.values()
@@ -169,7 +164,7 @@ class ClaimCache:
         self._store = store
 
     def load(self) -> None:
-        """Loads what the last kubelet stored."""
+        """Raises CheckpointError."""
         self._infos = {(info.namespace, info.name): info for info in self._store.load()}
 
     def infos(self) -> list[ClaimInfo]:
@@ -179,7 +174,7 @@ class ClaimCache:
         return self._infos.get((namespace, name))
 
     def names_of(self, pod_uid: str) -> list[str]:
-        """Returns the claims that a pod uses; all are in its namespace."""
+        """All claims of a pod are in its namespace."""
         return [info.name for info in self._infos.values() if pod_uid in info.pod_uids]
 
     def add(self, info: ClaimInfo) -> None:

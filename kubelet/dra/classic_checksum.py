@@ -26,7 +26,7 @@ class EntryForm:
 
 
 def checksum(version: str, entries: Sequence[Fields], form: EntryForm) -> int:
-    """Returns the sum of the file's struct, its own checksum being 0 (checkpointmanager/checksum)."""
+    """Sums up the file's struct, its own checksum being 0 (checkpointmanager/checksum)."""
     fields = {
         "Version": string(version),
         "Entries": items(

@@ -59,7 +59,7 @@ class ClassicSocketPlugin(PluginConnection):
         self._metrics = metrics
 
     async def prepare(self, uses: Sequence[HandleUse]) -> Mapping[str, Sequence[str] | ClaimFailed]:
-        """Returns the CDI ids per claim UID. Raises PluginError if the call fails as a whole."""
+        """CDI ids stand under their claim's UID. Raises PluginError if the call fails as a whole."""
         answers = await self._both("prepare", uses)
         return {
             uid: ClaimFailed(answer.error) if getattr(answer, "error", "") else list(answer.cdi_devices)
@@ -67,7 +67,8 @@ class ClassicSocketPlugin(PluginConnection):
         }
 
     async def unprepare(self, uses: Sequence[HandleUse]) -> Mapping[str, ClaimFailed | None]:
-        """Returns None per claim UID, or why not. Raises PluginError if the call fails as a whole."""
+        """None, or the claim's error, stands under each claim's UID. Raises PluginError if the call fails as
+        a whole."""
         answers = await self._both("unprepare", uses)
         return {
             uid: ClaimFailed(answer.error) if getattr(answer, "error", "") else None
@@ -98,7 +99,7 @@ class ClassicSocketPlugin(PluginConnection):
         return found
 
     async def _one_by_one(self, verb: str, uses: Sequence[HandleUse]) -> Mapping[str, Any]:
-        """The batch by the older service: what fails is the claim's error."""
+        """Calls the older service once per claim; a call that fails becomes the claim's error."""
         answers: dict[str, Any] = {}
         method = dra_classic.V1ALPHA3.prepare if verb == "prepare" else dra_classic.V1ALPHA3.unprepare
         kind = type(method.response().claims[""])
@@ -143,7 +144,7 @@ class ClassicSocketPlugin(PluginConnection):
 
 
 def _claim(use: HandleUse, *, lenient: bool) -> dict[str, Any]:
-    """Returns the fields of a claim's message. Raises PluginError for a handle that a newer scheduler made.
+    """Raises PluginError for a handle that a newer scheduler made.
 
     A `lenient` message leaves such a handle out: what is prepared can be given back by the claim's UID.
     """
@@ -182,7 +183,7 @@ class ClassicDRAManager:
     # -- prepare
 
     async def prepare(self, pod: Object) -> None:
-        """Prepare the pod's claims, in the order of its spec. Raises DeviceError."""
+        """Prepares the pod's claims, in the order of its spec. Raises DeviceError."""
         used = _used_entries(pod)
         if not self._features.skips_unused and not used:
             return
@@ -205,7 +206,7 @@ class ClassicDRAManager:
             raise DeviceError(f"{verb} resource claim: {error}") from error
 
     async def _admitted(self, pod: Object, claim: PodClaim, used: frozenset[str]) -> ClaimInfo | None:
-        """The claim's entry, with the pod as a user; None if there is nothing to prepare."""
+        """Adds the pod as a user of the claim; None if there is nothing to prepare. Raises DeviceError."""
         if claim.claim is None:
             return None
         namespace, uid = pod_spec.namespace_of(pod), pod_spec.uid_of(pod)
@@ -304,7 +305,7 @@ class ClassicDRAManager:
     # -- use
 
     def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """Returns the CDI ids of the claims that the container lists. Raises DeviceError."""
+        """Only the claims that the container lists count. Raises DeviceError."""
         listed = {use["name"] for use in (container.get("resources") or {}).get("claims") or ()}
         namespace, ids = pod_spec.namespace_of(pod), []
         for claim in self._named(pod, "list") if listed else ():
@@ -317,12 +318,13 @@ class ClassicDRAManager:
         return ContainerDevices(list(dict.fromkeys(ids)))
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Does nothing: drivers tell of no health yet."""
+        """Does nothing: drivers report no health yet."""
 
     # -- unprepare
 
     async def unprepare(self, pod: Object) -> None:
-        """Give up the pod's use of its claims; those without another user go back. Raises DeviceError."""
+        """Gives up the pod's use of its claims; those without another user are unprepared. Raises
+        DeviceError."""
         namespace, uid = pod_spec.namespace_of(pod), pod_spec.uid_of(pod)
         last: list[ClaimInfo] = []
         for claim in self._named(pod, "unprepare"):
@@ -378,11 +380,10 @@ class ClassicDRAManager:
     # -- reconcile
 
     async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
-        """Does nothing: only since 1.31 what pods leave behind is looked for."""
+        """Does nothing: kubelets look for what pods leave behind since 1.31."""
 
 
 def _used_entries(pod: Object) -> frozenset[str]:
-    """The entries of spec.resourceClaims that some container lists."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     return frozenset(
@@ -393,9 +394,9 @@ def _used_entries(pod: Object) -> frozenset[str]:
 
 
 def _handles(status: Object, known: frozenset[str]) -> tuple[Object, ...]:
-    """Returns the handles of an allocation, with the fields that this release decodes.
+    """Handles keep the fields that this release decodes.
 
-    None means: the claim's driver, without data.
+    Without handles, the claim's driver has one without data.
     """
     allocation = status.get("allocation") or {}
     if allocation.get("resourceHandle") is not None:  # 1.26
@@ -412,7 +413,6 @@ def _drivers(info: ClaimInfo) -> list[str]:
 
 
 def _batches(infos: Sequence[ClaimInfo]) -> dict[str, list[HandleUse]]:
-    """driver → one entry per handle."""
     batches: dict[str, list[HandleUse]] = {}
     for info in infos:
         for handle in info.handles:

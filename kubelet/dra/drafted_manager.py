@@ -38,7 +38,7 @@ _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 122.0  # as for plugin regis
 
 
 class ResourceNotFoundError(PluginError):
-    """The plugin does not know the claim: it may be called again, ever later."""
+    """The plugin does not know the claim: it may be called again, after longer and longer delays."""
 
 
 class DraftedSocketPlugin(PluginConnection):
@@ -53,7 +53,7 @@ class DraftedSocketPlugin(PluginConnection):
         self._metrics = metrics
 
     async def prepare(self, uid: str) -> list[str]:
-        """Returns the CDI device names of the claim. Raises PluginError."""
+        """Raises PluginError."""
         answer = await self._call(dra_drafted.PREPARE, resource_uid=uid)
         return list(answer.cdi_device)
 
@@ -143,7 +143,7 @@ class DraftedDRAManager:
         return claim
 
     async def _fetch(self, pod: Object, name: str) -> Object | None:
-        """Returns the claim as it is now; None if it is gone. Raises DeviceError."""
+        """None means that the claim is gone. Raises DeviceError."""
         try:
             return await self._client.get(self._claims, name, pod_spec.namespace_of(pod))
         except (StatusError, *CONNECTION_ERRORS) as error:
@@ -153,7 +153,7 @@ class DraftedDRAManager:
             raise DeviceError(text) from error
 
     def _remembered(self, pod: Object, claim: Object) -> ClaimInfo:
-        """Returns the claim's entry with the pod as a user; it is on disk when this returns.
+        """The claim's entry has the pod as a user, and is on disk when this returns.
 
         So a call of which nobody knows how it ended is undone, too.
         """
@@ -216,7 +216,7 @@ class DraftedDRAManager:
     # -- use
 
     def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        """Returns the CDI devices of the claims that the container names. Raises DeviceError."""
+        """Only the claims that the container names count. Raises DeviceError."""
         namespace, ids, claims = pod_spec.namespace_of(pod), [], _names(pod)
         for entry in (container.get("resources") or {}).get("claims") or ():
             name, _ = claims[entry]
@@ -227,7 +227,7 @@ class DraftedDRAManager:
         return ContainerDevices(list(dict.fromkeys(ids)))
 
     def add_health(self, pod: Object, status: Object) -> None:
-        """Does nothing: drivers tell of no health yet."""
+        """Does nothing: drivers report no health yet."""
 
     # -- unprepare
 
@@ -308,7 +308,7 @@ class DraftedDRAManager:
 
 
 def _names(pod: Object) -> dict[str, tuple[str, bool]]:
-    """Returns the claim's name, and whether the pod must own it, by the name of the pod's entry."""
+    """Maps the name of the pod's entry to (the claim's name, whether the pod must own it)."""
     found = {}
     for entry in pod["spec"].get("resourceClaims") or ():
         name = entry.get("resourceClaimName")

@@ -28,7 +28,7 @@ class ServiceFeatures:
 
 
 def classic(service: str) -> Callable[[Sequence[str]], str]:
-    """Returns what chooses the service of a kubelet up to 1.30: its own, whatever the plugin tells."""
+    """A kubelet up to 1.30 calls its own service, for any versions that the plugin announces."""
 
     def choose(versions: Sequence[str]) -> str:
         alpha(versions)
@@ -46,15 +46,18 @@ class HealthFeatures:
     timeouts: bool = True  # a driver may say how long a report is valid
     messages: bool = True  # a driver may say why a device is unhealthy
 
-    def choose(self, told: Sequence[str]) -> str | None:
-        """Returns the version to use, of those that a plugin announced at its registration."""
+    def choose(self, announced: Sequence[str]) -> str | None:
+        """Picks one of the versions that a plugin announced at its registration; None if it announced none of
+        them."""
         if not self.careful:
             return self.versions[0]
-        return next((version for version in self.versions if f"{version}.{HEALTH_SERVICE}" in told), None)
+        return next(
+            (version for version in self.versions if f"{version}.{HEALTH_SERVICE}" in announced), None
+        )
 
 
 def first_known(versions: Sequence[str]) -> str:
-    """Returns the first in the plugin's own order."""
+    """The plugin's own order decides. Raises PluginRefusedError."""
     known = (V1, V1BETA1)
     _check_any(versions)
     for version in versions:
@@ -67,7 +70,7 @@ def first_known(versions: Sequence[str]) -> str:
 
 
 def newest_or_alpha(versions: Sequence[str]) -> str:
-    """Returns the newest; a plugin of that time that names no service is taken to have the alpha one."""
+    """Picks the newest; a plugin of that time that names neither is taken to have the alpha one."""
     _check_any(versions)
     return next((service for service in (V1BETA1, V1ALPHA4) if service in versions), V1ALPHA4)
 
@@ -78,7 +81,7 @@ def _check_any(versions: Sequence[str]) -> None:
 
 
 def alpha(versions: Sequence[str]) -> str:
-    """Returns the alpha service, whichever version 1.x is announced, as 1.31 does."""
+    """The alpha service serves any announced version 1.x, as in 1.31. Raises PluginRefusedError."""
     if not versions:
         raise PluginRefusedError("empty list for supported versions")
     parsed = [found for version in versions if (found := _major(version)) is not None and found <= 1]
@@ -107,5 +110,5 @@ def _major(version: str) -> int | None:
 
 
 def _quoted(texts: Sequence[str]) -> str:
-    """Returns strings as Go's %q prints them."""
+    """Prints strings as Go's %q does."""
     return "[" + " ".join(f'"{text}"' for text in texts) + "]"

@@ -88,17 +88,17 @@ class HealthCache:
             log.error("Failed to load health checkpoint, proceeding with empty cache: %s", error)
 
     def get(self, driver: str, pool: str, device: str) -> tuple[str, str]:
-        """Returns (health, message)."""
+        """(health, message) is Unknown without a message if the last report is too old, or there is none."""
         found = self._drivers.get(driver, {}).get((pool, device))
         if found is None or self._clock.monotonic() - found.seen > found.timeout:
             return UNKNOWN, ""
         return found.health, found.message
 
-    def update(self, driver: str, told: Sequence[DeviceHealth]) -> list[tuple[str, str]]:
+    def update(self, driver: str, reports: Sequence[DeviceHealth]) -> list[tuple[str, str]]:
         """Takes a driver's report of all its devices; returns (pool, device) of those that changed."""
         now = self._clock.monotonic()
         known = self._drivers.setdefault(driver, {})
-        reported = {(device.pool, device.device): device for device in told}
+        reported = {(device.pool, device.device): device for device in reports}
         changed = [
             key for key, device in reported.items() if key not in known or known[key].says != device.says
         ]
@@ -112,7 +112,6 @@ class HealthCache:
         return changed
 
     def clear(self, driver: str) -> None:
-        """Forgets the health of the driver's devices."""
         if self._drivers.pop(driver, None) is not None:
             self._save()
 
@@ -173,15 +172,15 @@ class HealthMonitor:
         self._changed = changed
         self._newest: dict[str, object] = {}  # the newest stream by driver
 
-    async def follow(self, driver: str, channel: "Channel", told: Sequence[str]) -> None:
+    async def follow(self, driver: str, channel: "Channel", announced: Sequence[str]) -> None:
         """Reads a plugin's stream, and again five seconds after its end, until cancelled.
 
-        Returns if the plugin has no stream. `told` are the services that the plugin announced.
+        Returns if the plugin has no stream. `announced` are the services that the plugin announced.
         """
         from kubeskew.kubelet.protocols.grpc_calls import UNIMPLEMENTED, RpcError
 
         stream = self._newest[driver] = object()
-        version = self._rules.choose(told)
+        version = self._rules.choose(announced)
         while version is not None:
             try:
                 await self._read(driver, channel, version, stream)
@@ -198,7 +197,7 @@ class HealthMonitor:
         try:
             async for answer in service.watch.call(channel, service.watch.request()):
                 if self._counts(driver, stream):
-                    self.told(driver, answer.devices)
+                    self.on_report(driver, answer.devices)
         finally:
             if self._counts(driver, stream):
                 self._cache.clear(driver)
@@ -206,8 +205,7 @@ class HealthMonitor:
     def _counts(self, driver: str, stream: object) -> bool:
         return self._newest.get(driver) is stream or not self._rules.careful
 
-    def told(self, driver: str, devices: Sequence[Any]) -> None:
-        """Handles one message of a stream."""
+    def on_report(self, driver: str, devices: Sequence[Any]) -> None:
         changed = self._cache.update(driver, [self._taken(device) for device in devices])
         if changed:
             self._changed(driver, changed)
@@ -238,7 +236,7 @@ def add_health(
     with_message: bool,
     by_entry: bool = False,
 ) -> None:
-    """Adds health to the regular containers' statuses, beside that of device plugins.
+    """Adds health to the regular containers' statuses, next to that of device plugins.
 
     Upstream's order is random. `by_entry`: a claim is looked for by the name that the pod has for it.
     """
@@ -260,7 +258,6 @@ def add_health(
 
 
 def _claim_names(pod: Object) -> Mapping[str, str | None]:
-    """Returns the claims' names by entry of the spec, as far as they are known."""
     try:
         return {claim.entry: claim.claim for claim in pod_claims(pod, extended=False)}
     except DeviceError:
@@ -268,7 +265,7 @@ def _claim_names(pod: Object) -> Mapping[str, str | None]:
 
 
 def _healths(info: ClaimInfo, request: str, health: HealthCache, *, with_message: bool) -> Iterator[Object]:
-    """Yields one entry per resource ID: devices of a claim that share a CDI ID count once."""
+    """One entry stands for each resource ID: devices of a claim that share a CDI ID count once."""
     seen = set()
     for driver, devices in info.devices.items():
         for device in devices:

@@ -107,8 +107,8 @@ class DRAManager:
         self._may_skip = features.optional_node_operations
         self._validates_first = features.dra_validates_first
         self._features = features
-        self._tells_health = features.dra_reports_health
-        self._tells_message = features.resource_health_message
+        self._reports_health = features.dra_reports_health
+        self._reports_message = features.resource_health_message
         self._texts = texts
         self._inverts_errors = features.dra_faults.inverts_errors
         self._clock = clock
@@ -145,9 +145,9 @@ class DRAManager:
             self._save()
 
     async def _validated(self, pod: Object, claim: PodClaim) -> ClaimInfo | None:
-        """Returns the claim from the API if the pod may use it; None if the pod needs none.
+        """Reads the claim and checks that the pod may use it; None if the pod needs none.
 
-        Remembers nothing.
+        Remembers nothing. Raises DeviceError.
         """
         if claim.claim is None:
             return None
@@ -181,7 +181,7 @@ class DRAManager:
         return ClaimInfo(namespace, claim.claim, uid, devices={driver: [] for driver in drivers}, skips=skips)
 
     def _remembered(self, pod: Object, found: ClaimInfo) -> ClaimInfo:
-        """Returns the cached claim with the pod as a user; but for a bug it is on disk when this returns."""
+        """The cached claim has the pod as a user; but for a bug it is on disk when this returns."""
         info = self._cache.get(found.namespace, found.name)
         if info is None:
             info = found
@@ -200,8 +200,6 @@ class DRAManager:
         return info
 
     def _batches(self, call: str, infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
-        """Returns the claims by driver; a claim may have several drivers, and a driver may do without the
-        call."""
         batches: dict[str, list[ClaimInfo]] = {}
         for info in infos:
             for driver in info.devices:
@@ -245,13 +243,13 @@ class DRAManager:
         return ContainerDevices(list(dict.fromkeys(ids)))
 
     def add_health(self, pod: Object, status: Object) -> None:
-        if self._tells_health:
+        if self._reports_health:
             add_health(
                 pod,
                 status,
                 self._cache,
                 self._health,
-                with_message=self._tells_message,
+                with_message=self._reports_message,
                 by_entry=self._features.dra_faults.health_by_entry,
             )
 

@@ -90,7 +90,7 @@ class NodeDRA:
             self.wiper,
             dra.services,
             self._marked,
-            HealthMonitor(health, environment.clock, asks, self._tell_health) if asks else None,
+            HealthMonitor(health, environment.clock, asks, self._on_health_change) if asks else None,
             self._resources,
         )
         self._manager: DRAManager | ClassicDRAManager | DraftedDRAManager | None = None
@@ -118,7 +118,6 @@ class NodeDRA:
     def _node_resources(
         self, features: KubeletFeatures, warn: Callable[[str, str], None]
     ) -> NodeResources | None:
-        """Returns what publishes the resources that drivers tell; None in releases without such a call."""
         if not features.dra_asks_for_resources:
             return None
         return NodeResources(
@@ -129,37 +128,32 @@ class NodeDRA:
 
     @property
     def devices(self) -> PodDevices:
-        """Returns the interface that the pod lifecycle works with."""
         return self._manager or NoDevices()
 
     @property
     def handlers(self) -> Mapping[str, PluginHandler]:
-        """Returns the handlers by type of plugin."""
         kind = "ResourcePlugin" if self._drafted else "DRAPlugin"
         return {kind: self._handler} if self._takes_plugins else {}
 
     @property
     def ready(self) -> bool:
-        """Returns whether the slices of earlier drivers are wiped, so that slices published from now on
-        stay."""
+        """Slices published from now on stay, because those of earlier drivers are wiped."""
         return self._wiped or not self._offers_slices
 
     def registered(self) -> list[str] | None:
-        """Returns the drivers whose plugins are registered; None if the kubelet takes none."""
+        """None means that the kubelet takes no plugins."""
         if not self._takes_plugins:
             return None
         return sorted({plugin.driver for plugin in self.plugins.all()})
 
     def resources(self) -> dict[str, Object]:
-        """Returns which resources drivers told, and whether they are published (`NodeResources.state`)."""
         return self._resources.state() if self._resources is not None else {}
 
     def claim(self, namespace: str, name: str) -> ClaimInfo | None:
-        """Returns a claim that is in use on the node."""
         return self._cache.get(namespace, name)
 
     def prepared(self) -> dict[str, list[Object]]:
-        """Returns the prepared claims by driver, with their devices."""
+        """Claims stand under their drivers' names, with their devices."""
         found: dict[str, list[Object]] = {}
         for info in self._cache.infos():
             for driver, devices in info.devices.items():
@@ -202,7 +196,7 @@ class NodeDRA:
     def _marked(
         self, driver: str, endpoint: str, service: str
     ) -> "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin":
-        """Returns the plugin; calls of it are marked in the node's journal, and fail as faults say."""
+        """Calls of the plugin are marked in the node's journal, and fail as the injected faults say."""
         plugin = self._connect(driver, endpoint, service)
         channel: Channel = MarkedChannel(plugin.channel, self._files)
         if self._injector is not None:
@@ -229,7 +223,7 @@ class NodeDRA:
             return ClassicSocketPlugin(driver, endpoint, service, self._clock, self._metrics)
         return SocketPlugin(driver, endpoint, service, self._clock, self._metrics)
 
-    def _tell_health(self, driver: str, devices: Sequence[tuple[str, str]]) -> None:
+    def _on_health_change(self, driver: str, devices: Sequence[tuple[str, str]]) -> None:
         news = set(devices)
         users: set[str] = set()
         for info in self._cache.infos():

@@ -38,7 +38,7 @@ _COMMON_FIELDS = {"apiVersion", "kind", "metadata", "nodeName", "driverName"}
 
 
 class RefusedResourcesError(ValueError):
-    """Says why what a driver tells cannot be published."""
+    """A driver's resources cannot be published; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,14 @@ class ResourceForm:
 
 
 def _read_named(response: Any) -> list[Object]:
-    """Returns the entries of 1.30's drivers, which decide themselves what is a slice."""
+    """Drivers of 1.30 decide themselves what one slice holds."""
     from kubeskew.kubelet.protocols.named_resources import models_of
 
     return models_of(response)
 
 
 def _named_meaning(model: Object) -> Object:
-    """Returns the entry with amounts in place of their texts, and without what is empty.
-
-    Quantities count by amount, as upstream's semantic equality has it.
-    """
+    """Quantities count by amount, as upstream's semantic equality has it; empty parts do not count."""
     resources = model.get("namedResources")
     if resources is None:
         return {}
@@ -85,7 +82,7 @@ def _attribute(attribute: Object) -> Object:
 
 
 def _read_semantic(response: Any) -> list[Object]:
-    """Returns one entry, or several where one object would be too large."""
+    """One entry is made, or several where one object would be too large. Raises RefusedResourcesError."""
     from kubeskew.kubelet.protocols.semantic_resources import UnknownModelError, resources_of
 
     try:
@@ -121,16 +118,17 @@ SEMANTIC_RESOURCES = ResourceForm(_read_semantic, _semantic_meaning)  # KEP-4381
 
 @dataclass(slots=True, eq=False)
 class _ActivePlugin:
-    """Holds what a registered driver told last, and the task that reads its stream."""
+    """A registered driver's last report, and the task that reads its stream."""
 
     resources: list[Object] = field(default_factory=list)
-    told: str = ""  # digest of the message
+    reported: str = ""  # digest of the message
     refused: bool = False  # by the API server, for good
     monitoring: asyncio.Task[None] | None = None
 
 
 class NodeResources:
-    """Keeps the slices of a node as its drivers tell: `start`, `add_plugin`, `remove_plugin`, `stop`."""
+    """Keeps the slices of a node as its drivers report them: `start`, `add_plugin`, `remove_plugin`,
+    `stop`."""
 
     def __init__(
         self,
@@ -141,7 +139,7 @@ class NodeResources:
         form: ResourceForm = NAMED_RESOURCES,
         refused: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """`refused` is told why the resources of a driver are not published."""
+        """`refused` is called with the reason why a driver's resources are not published."""
         self._form = form
         self._refused = refused
         self._client = client
@@ -188,10 +186,10 @@ class NodeResources:
         await self._informer.stop()
 
     def state(self) -> dict[str, Object]:
-        """Returns `{told, published}` by driver that tells its resources: the digest of what it told last,
+        """`{told, published}` stands under each driver that reports resources: the digest of its last report,
         and whether the slices hold that as far as the API server takes it."""
         return {
-            driver: {"told": plugin.told, "published": self._is_published(driver, plugin)}
+            driver: {"told": plugin.reported, "published": self._is_published(driver, plugin)}
             for driver, plugin in self._plugins.items()
             if plugin.monitoring is not None and not plugin.monitoring.done()
         }
@@ -212,8 +210,8 @@ class NodeResources:
     # -- streams
 
     async def _monitor(self, plugin: _ActivePlugin, driver: str, channel: "Channel") -> None:
-        """Takes what the driver tells until it ends the stream or does not serve it; tries again after
-        other errors."""
+        """Takes the driver's reports until it ends the stream or does not serve it; tries again after other
+        errors."""
         from kubeskew.kubelet.protocols.dra_classic import NODE_RESOURCES
         from kubeskew.kubelet.protocols.grpc_calls import UNIMPLEMENTED, RpcError
 
@@ -232,10 +230,10 @@ class NodeResources:
             await self._clock.sleep(_RETRY_SECONDS)
 
     def _take(self, plugin: _ActivePlugin, driver: str, response: Any) -> None:
-        """Takes all that the driver tells, or nothing: a slice with a gap would lie."""
+        """Takes a whole report or nothing of it: a slice with a gap would mislead."""
         from kubeskew.kubelet.protocols.dra_classic import digest
 
-        plugin.told, plugin.refused = digest(response), False
+        plugin.reported, plugin.refused = digest(response), False
         try:
             plugin.resources = self._form.read(response)
         except RefusedResourcesError as error:
@@ -272,7 +270,7 @@ class NodeResources:
             self._queue.forget(driver)
 
     async def _sync(self, driver: str) -> None:
-        """Writes what is to change. Raises StatusError or a connection's error."""
+        """Raises StatusError or a connection's error."""
         missing, obsolete = self._difference(driver)
         for model in missing:
             if obsolete:
@@ -285,7 +283,7 @@ class NodeResources:
             await self._delete(old["metadata"]["name"])
 
     def _difference(self, driver: str) -> tuple[list[Object], list[Object]]:
-        """Returns the entries of a driver that no slice holds, and its slices that hold none."""
+        """Lists the entries of a driver that no slice holds, and its slices that hold none."""
         plugin = self._plugins.get(driver)
         wanted = plugin.resources if plugin is not None else []
         stored = [obj for obj in self._informer.list() if obj["driverName"] == driver]
@@ -323,7 +321,7 @@ def compare(
     stored: Sequence[Object],
     form: ResourceForm = NAMED_RESOURCES,
 ) -> tuple[list[Object], list[Object]]:
-    """Returns the entries that no slice holds, and the slices that hold none, by name.
+    """Lists the entries that no slice holds, and the slices that hold none, by name.
 
     Where the form has it so, two slices that hold the same entry both stay.
     """

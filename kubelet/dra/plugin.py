@@ -32,7 +32,6 @@ class PreparedDevice:
     share_id: str = ""
 
     def as_json(self) -> dict[str, object]:
-        """Returns the device as JSON for status pages."""
         return {
             "pool": self.pool,
             "device": self.device,
@@ -56,17 +55,17 @@ class DRAPlugin(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Returns whether the plugin can be called, as far as is known."""
+        """The last known state of the connection; calls may fail all the same."""
         ...
 
     async def node_prepare_resources(
         self, claims: Sequence[ClaimRef]
     ) -> Mapping[str, Sequence[PreparedDevice] | ClaimFailed]:
-        """Returns the devices, or the error, by claim UID."""
+        """Devices, or the error, stand under their claim's UID."""
         ...
 
     async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimFailed | None]:
-        """Returns None, or the error, by claim UID."""
+        """None, or the error, stands under each claim's UID."""
         ...
 
 
@@ -93,14 +92,14 @@ class PluginRegistry:
             self._plugins.pop(plugin.driver, None)
 
     def of(self, driver: str) -> list[DRAPlugin]:
-        """Returns the plugins of a driver, oldest first."""
+        """The oldest comes first."""
         return [*self._plugins.get(driver, [])]
 
     def all(self) -> list[DRAPlugin]:
         return [plugin for plugins in self._plugins.values() for plugin in plugins]
 
     def get(self, driver: str) -> DRAPlugin:
-        """Returns the driver's plugin; raises DeviceError that names the driver."""
+        """Raises DeviceError, which names the driver, if none is registered."""
         plugins = self.of(driver)
         if not plugins:
             raise DeviceError(self._unregistered_text.format(driver=driver))

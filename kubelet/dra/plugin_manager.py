@@ -134,7 +134,7 @@ class DRAPluginHandler:
             watching = self._health.follow(name, plugin.channel, versions)
             tasks.append(asyncio.create_task(watching, name=f"health of {name} at {endpoint}"))
         for task in tasks:
-            task.add_done_callback(_tell_failure)
+            task.add_done_callback(_log_failure)
         self._tasks[name, endpoint] = tasks
         if self._resources is not None:
             self._resources.add_plugin(name, plugin.channel)
@@ -182,6 +182,6 @@ class DRAPluginHandler:
         await asyncio.gather(*(self._drop(*key) for key in [*self._sockets]))
 
 
-def _tell_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("%s ended: %r", task.get_name(), error)

@@ -108,9 +108,7 @@ def _prepared(device: Any) -> PreparedDevice:
 
 
 class FaultyChannel(ForwardingChannel):
-    """A channel to a driver's plugin with the faults of the kubelet in front of it, whatever service it
-    speaks.
-    """
+    """A channel to a driver's plugin, of any service, with the faults of the kubelet in front of it."""
 
     def __init__(self, channel: Channel, driver: str, injector: Injector) -> None:
         super().__init__(channel)

@@ -59,12 +59,11 @@ class PreparedClaims:
         self._prepared: dict[str, Object] = orjson.loads(files.read(record) or b"{}")  # by claim UID
 
     def all(self) -> list[Object]:
-        """Returns `{namespace, name, uid, devices}` of each claim."""
+        """Each entry is `{namespace, name, uid, devices}`."""
         return [dict(entry) for entry in self._prepared.values()]
 
     def prepare(self, ref: ClaimRef, claim: Object) -> Sequence[Object]:
-        """Returns the claim's devices: `{pool, device, requests, cdiIDs, shareID}`; for a prepared claim, the
-        same as before.
+        """Devices are `{pool, device, requests, cdiIDs, shareID}`; for a prepared claim, the same as before.
 
         Raises ClaimError for configuration of another kind.
         """
@@ -85,14 +84,14 @@ class PreparedClaims:
         return devices
 
     def allocations(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        """Yields the claims' UIDs, and what was said of each when it was prepared."""
+        """Each claim's UID comes with the allocations that were kept when it was prepared."""
         for uid, entry in self._prepared.items():
             yield uid, entry.get("allocations") or ()
 
     def prepare_handle(
         self, ref: ClaimRef, variables: Mapping[str, str], allocations: Sequence[Any] = ()
     ) -> Sequence[str]:
-        """Returns the CDI ids of a claim of classic DRA, whose containers get these variables.
+        """Prepares a claim of classic DRA, whose containers get these variables; returns its CDI ids.
 
         `allocations` are kept with the claim.
         """
@@ -130,7 +129,6 @@ class PreparedClaims:
     def _environments(
         self, ref: ClaimRef, allocation: Object, results: Sequence[Object]
     ) -> dict[str, dict[str, str]]:
-        """Returns the variables by request."""
         found: dict[str, dict[str, str]] = {}
         for result in results:
             request = _base(result["request"])
@@ -150,7 +148,7 @@ class PreparedClaims:
 
 
 def configured(driver: str, configs: Sequence[Object], result: Object) -> dict[str, str]:
-    """Returns the opaque parameters for a result as variables, later ones over earlier ones.
+    """Opaque parameters for a result become variables, later ones over earlier ones.
 
     Raises ClaimError.
     """
@@ -187,7 +185,7 @@ def _kind(value: Any) -> str:
 
 
 def _base(request: str) -> str:
-    """Returns the request without its subrequest: containers name requests only."""
+    """Drops the subrequest: containers name requests only."""
     return request.split("/")[0]
 
 
@@ -205,7 +203,7 @@ class CallLog:
     def append(
         self, call: str, claims: Sequence[ClaimRef], answers: Mapping[str, Object], error: str = ""
     ) -> None:
-        """Note a call, what is answered per claim UID, and why it fails as a whole if it does."""
+        """Notes a call, the answer per claim UID, and the `error` of a call that fails as a whole."""
         noted = [
             {
                 **claim._asdict(),

@@ -42,7 +42,7 @@ def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
 
 
 class ClassicServices:
-    """Answers for one node. `switches` is asked for anew with each call."""
+    """Answers for one node. `switches` is read with each call."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ClassicServices:
         *,
         semantic: bool = False,
     ) -> None:
-        """`resources` returns the named resources, one entry per slice; None if the driver tells none.
+        """`resources` returns the named resources, one entry per slice; None if the driver reports none.
 
         With `semantic` they are resources of semantic models instead.
         """
@@ -71,13 +71,13 @@ class ClassicServices:
         for service in services:
             self._serve(server, service)
 
-    def tell(self) -> None:
-        """Tells the kubelet the named resources again, if they changed."""
+    def report(self) -> None:
+        """Sends the kubelet the named resources again, if they changed."""
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
     def _serve(self, server: Server, service: ClassicService) -> None:
-        if service.tells_resources:
+        if service.reports_resources:
             dra_classic.NODE_RESOURCES.serve(server, self._list_and_watch)
         handle = {
             ("prepare", True): self._prepare_all,
@@ -95,7 +95,6 @@ class ClassicServices:
             method.serve(server, called)
 
     async def _list_and_watch(self, _: Any) -> AsyncIterator[Any]:
-        """Yields all resources at once, and again whenever they change."""
         last = None
         self._streams += 1
         try:
@@ -112,9 +111,9 @@ class ClassicServices:
         finally:
             self._streams -= 1
 
-    def told(self) -> str:
-        """Returns the digest of what a kubelet that asks for resources has to know by now; empty if none
-        asks, or nothing can be told."""
+    def reported_digest(self) -> str:
+        """Digest of the resources that a kubelet which asks for them has to know by now; empty if none asks,
+        or the resources cannot be read."""
         try:
             resources = self._resources() if self._streams else None
         except RpcError:
@@ -160,7 +159,7 @@ class ClassicServices:
         return response
 
     def _prepare(self, ref: ClaimRef, claim: Any) -> Sequence[str]:
-        """Prepares one claim of a message. Raises ClaimError."""
+        """Raises ClaimError."""
         handles = claim.semantic_resource_handle
         if not handles:
             variables = self._variables(claim.resource_handle, claim.structured_resource_handle)
@@ -216,7 +215,6 @@ class ClassicServices:
 
 
 def _claims_of(request: Any, service: ClassicService) -> str:
-    """Returns the claims of a request, for the log."""
     if not service.batches:
         return f"{request.namespace}/{request.claim_name}"
     return ", ".join(f"{claim.namespace}/{claim.name}" for claim in request.claims)

@@ -95,7 +95,7 @@ def driver(
     """Run an example DRA driver: made-up devices, published, and prepared for kubelets.
 
     `--emulated-version` is the release whose driver library it behaves as. With `--device-plugin` it is an
-    example device plugin: made-up devices, told and allocated to kubelets.
+    example device plugin: made-up devices, listed for kubelets and allocated to containers.
 
     \b
     kubeskew driver --kubeconfig .kubeskew/kubeconfig --driver-name gpu.example.com --node-name node-1 \\
@@ -157,7 +157,6 @@ def _run_device_plugin(
 
 
 def _entry(name: str, flags: dict[str, Any], switches: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the node's entry as in the driver's file."""
     pairs = [switch.partition("=") for switch in switches]
     return {
         "name": name,

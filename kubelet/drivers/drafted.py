@@ -53,11 +53,11 @@ class ExhaustedError(Exception):
 
 
 class ParameterError(ValueError):
-    """Says that parameters of a claim or class, or facts of a device, cannot be read; for people."""
+    """Parameters of a claim or class, or facts of a device, cannot be read; the text is for people."""
 
 
 def read_memory(value: object) -> Quantity:
-    """Returns an amount of memory above zero. Raises ParameterError."""
+    """Raises ParameterError for an amount that cannot be read, or is not above zero."""
     try:
         memory = Quantity.parse(str(value))
     except QuantityError as error:
@@ -89,14 +89,13 @@ class DevicePool:
         return self._shares.get(uid)
 
     def learn(self, uid: str, share: Share) -> None:
-        """Takes over what was allocated before."""
         self._shares[uid] = share
 
     def free(self, uid: str) -> None:
         self._shares.pop(uid, None)
 
     def take(self, uid: str, node: str, memory: Quantity | None, *, optional: bool = False) -> Share:
-        """Returns the claim's part of a device of the node; the same one if it has one there.
+        """The claim keeps a part of a device that it has on the node; else it takes one that fits.
 
         Raises ExhaustedError, unless the claim does without a device.
         """
@@ -110,18 +109,17 @@ class DevicePool:
         return self._shares[uid]
 
     def users_of(self, node: str, device: str) -> list[str]:
-        """Returns the UIDs of the claims that have a part of the device."""
         return sorted(
             uid for uid, share in self._shares.items() if (share.node, share.device) == (node, device)
         )
 
     def nodes_with_room(self, memory: Quantity | None) -> list[str]:
-        """Returns the nodes that could take the claim, those with most free devices first."""
+        """Lists the nodes that could take the claim, those with most free devices first."""
         fitting = [node for node in sorted(self.devices) if self._first_fit(node, memory) is not None]
         return sorted(fitting, key=lambda node: sum(share.node == node for share in self._shares.values()))
 
     def has_room(self, node: str, memory: Quantity | None, *, but: str = "") -> bool:
-        """Returns whether the node could take the claim `but`, whose own share does not count."""
+        """The claim `but` is the one to take: its own share does not count."""
         return self._first_fit(node, memory, but=but) is not None
 
     def _first_fit(self, node: str, memory: Quantity | None, *, but: str = "") -> str | None:
@@ -149,12 +147,10 @@ def _memory_of(node: str, device: Object) -> Quantity:
 
 
 def capacity_ref(driver: str) -> Ref:
-    """Returns where the driver publishes its capacity."""
     return Ref(driver, "v1alpha1", "nodecapacities", True, "NodeCapacity")
 
 
 def definition(driver: str) -> Object:
-    """Returns the definition of the driver's objects."""
     ref = capacity_ref(driver)
     names = {"plural": ref.plural, "singular": "nodecapacity", "kind": ref.kind}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": _SCHEMA}}}
@@ -166,7 +162,7 @@ def definition(driver: str) -> Object:
 
 
 class CapacityPublisher:
-    """Keeps the objects as the nodes have it, until cancelled."""
+    """Keeps the capacity objects up to date with the nodes' devices; `run` until cancelled."""
 
     def __init__(
         self,
@@ -233,7 +229,7 @@ class Key(NamedTuple):
 
 
 class DraftedController:
-    """`run` until told to stop. One claim is worked on at a time, so that no device is given twice."""
+    """One claim is worked on at a time, so that no device is given twice."""
 
     def __init__(
         self,
@@ -262,7 +258,7 @@ class DraftedController:
         self._capacity.add_handler(renew, lambda _, obj: renew(obj), renew)
         self._classes.add_handler(lambda _: self._look_again(), lambda _old, _new: self._look_again())
 
-    # -- what is told
+    # -- handlers
 
     def _changed(self, claim: Object) -> None:
         status, uid = claim.get("status") or {}, claim["metadata"]["uid"]
@@ -310,7 +306,7 @@ class DraftedController:
             self._queue.forget(key)
         except ExhaustedError as error:
             # Tried again when capacity or another claim changes.
-            self._tell(claim, error)
+            self._emit_event(claim, error)
             self._queue.forget(key)
         except CONNECTION_ERRORS as error:
             log.debug("processing %s/%s failed: %s", key.namespace, key.name, error)
@@ -320,14 +316,14 @@ class DraftedController:
                 self._queue.forget(key)
                 return
             log.info("processing %s/%s failed: %s", key.namespace, key.name, error)
-            self._tell(claim, error)
+            self._emit_event(claim, error)
             self._queue.add_rate_limited(key)
         except Exception as error:
             log.exception("processing %s/%s", *key)
-            self._tell(claim, f"internal error: {error!r}")
+            self._emit_event(claim, f"internal error: {error!r}")
             self._queue.add_rate_limited(key)
 
-    def _tell(self, claim: Object, error: object) -> None:
+    def _emit_event(self, claim: Object, error: object) -> None:
         about = {"apiVersion": self._ref.api_version, "kind": self._ref.kind, **claim}
         self._recorder.event(about, "Warning", "Failed", str(error))
 
@@ -336,7 +332,7 @@ class DraftedController:
         status = claim.get("status") or {}
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
         if reserved_for(claim):
-            return  # somebody uses it, whatever is wanted of it
+            return  # somebody uses it, no matter what is wanted of it
         if deleting or status.get("phase") == "Reallocate":
             if self._is_ours(claim):
                 await self._free(claim)
@@ -399,22 +395,20 @@ class DraftedController:
             return
         unsuitable = sorted(known - suiting)
         if unsuitable != sorted(before):
-            told = {**scheduling, "driver": {**driver, "unsuitableNodes": unsuitable}}
-            await self._update({**claim, "status": {**claim["status"], "scheduling": told}}, "status")
+            changed = {**scheduling, "driver": {**driver, "unsuitableNodes": unsuitable}}
+            await self._update({**claim, "status": {**claim["status"], "scheduling": changed}}, "status")
         if known and len(unsuitable) == len(known) and not self._pool.nodes_with_room(memory):
             raise ExhaustedError(_EXHAUSTED)
 
     def _suiting(self, nodes: Iterable[str], memory: Quantity | None, claim: Object) -> set[str]:
-        """Returns the nodes where a pod could use the claim; for an optional one that fits nowhere, all nodes
-        of the driver.
-        """
+        """Picks the nodes where a pod could use the claim; for an optional one that fits nowhere, all nodes
+        of the driver."""
         fitting = {node for node in nodes if self._has_room(node, memory, claim)}
         if fitting or not _is_optional(claim):
             return fitting
         return {node for node in nodes if node in self._pool.devices}
 
     def _has_room(self, node: str, memory: Quantity | None, claim: Object) -> bool:
-        """Returns whether a pod on the node can use what the claim would get."""
         if self._settings.node_local:
             return self._pool.has_room(node, memory, but=claim["metadata"]["uid"])
         return node in self._pool.devices and bool(self._pool.nodes_with_room(memory))
@@ -434,13 +428,13 @@ class DraftedController:
             "phase": "Allocated",
             "driverName": self._name,
             "userLimit": -1 if self._settings.shareable else self._settings.user_limit,
-            "attributes": {**parameters, **_told(share)},
+            "attributes": {**parameters, **_attributes_of(share)},
             "scheduling": {"driver": {"availableOnNodes": _on(nodes)}},
         }
         try:
             await self._update({**claim, "status": status}, "status")
         except StatusError:
-            self._pool.free(uid)  # the next look begins anew
+            self._pool.free(uid)  # the next look begins again
             raise
         self._look_again()
 
@@ -454,7 +448,7 @@ def _scheduler(claim: Object) -> Object:
 
 
 def _memory(claim: Object) -> Quantity | None:
-    """Returns how much memory of a device the claim asks for; None is all of it. Raises ParameterError."""
+    """None means all of a device's memory. Raises ParameterError."""
     asked = _claim_parameters(claim).get("memory")
     try:
         return None if asked is None else read_memory(asked)
@@ -463,7 +457,7 @@ def _memory(claim: Object) -> Quantity | None:
 
 
 def _is_optional(claim: Object) -> bool:
-    """Returns whether the claim does without a device where there is none. Raises ParameterError."""
+    """An optional claim does without a device where there is none. Raises ParameterError."""
     asked = _claim_parameters(claim).get("optional", False)
     if not isinstance(asked, bool):
         shown = orjson.dumps(asked).decode()
@@ -472,7 +466,7 @@ def _is_optional(claim: Object) -> bool:
 
 
 def _memory_in(attributes: Object) -> Quantity | None:
-    """Returns the memory that an allocated claim has; what cannot be read counts as the whole device."""
+    """Memory that cannot be read counts as the whole device, as None does."""
     try:
         return read_memory(attributes["memory"]) if attributes.get("memory") else None
     except ParameterError as error:
@@ -490,7 +484,7 @@ def _about_parameters(claim: Object) -> str:
 
 
 def _mapping(parameters: Any, about: str) -> Object:
-    """Returns the parameters by name; the API lets them be any JSON. Raises ParameterError."""
+    """The API lets parameters be any JSON, the driver only an object. Raises ParameterError."""
     if parameters is None:
         return {}
     if not isinstance(parameters, dict):
@@ -498,13 +492,13 @@ def _mapping(parameters: Any, about: str) -> Object:
     return parameters
 
 
-def _told(share: Share) -> dict[str, str]:
-    told = {"node": share.node, **({"device": share.device} if share.device else {})}
-    return told if share.memory is None else {**told, "memory": share.memory.canonical()}
+def _attributes_of(share: Share) -> dict[str, str]:
+    attributes = {"node": share.node, **({"device": share.device} if share.device else {})}
+    return attributes if share.memory is None else {**attributes, "memory": share.memory.canonical()}
 
 
 def _parameters(claim: Object, resource_class: Object) -> dict[str, str]:
-    """Returns the parameters of user and administrator as attributes, which become variables.
+    """Parameters of user and administrator become attributes, which become variables.
 
     Raises ParameterError.
     """
@@ -531,7 +525,7 @@ async def run_drafted_controller(
     settings: ControllerSettings,
     hardware: Callable[[], Mapping[str, Sequence[Object]]],
 ) -> None:
-    """Works until cancelled; `hardware` gives the devices of each node, as they are now."""
+    """Works until cancelled; `hardware` returns the devices of each node, as they are now."""
     environment, pool = ctx.environment, DevicePool()
 
     def with_users() -> dict[str, list[Object]]:

@@ -1,6 +1,6 @@
 """The gRPC service of a resource plugin on one node, as KEP-3063's draft has it.
 
-The kubelet tells the UID of a claim alone. What the claim got stands in its status: attributes `user_KEY` and
+The kubelet names the UID of a claim alone. What the claim got stands in its status: attributes `user_KEY` and
 `admin_KEY` become variables of its containers, and so do its device and its memory.
 """
 
@@ -28,7 +28,7 @@ async def no_claim(_uid: str) -> Object | None:
 
 
 class DraftedServices:
-    """Answers for one node. `switches` is asked for anew with each call."""
+    """Answers for one node. `switches` is read with each call."""
 
     def __init__(self, claims: PreparedClaims, find: FindClaim, calls: CallLog) -> None:
         self.switches = Switches()
@@ -66,7 +66,7 @@ class DraftedServices:
         return dra_drafted.UNPREPARE.response()
 
     async def _allocated(self, uid: str) -> Object:
-        """Returns the claim as its driver's controller has allocated it. Raises RpcError."""
+        """Finds the claim as its driver's controller has allocated it. Raises RpcError."""
         try:
             claim = await self._find(uid)
         except (StatusError, *CONNECTION_ERRORS) as error:

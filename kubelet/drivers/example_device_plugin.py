@@ -77,8 +77,6 @@ class PluginNode:
 
 @dataclass(frozen=True, slots=True)
 class PluginFile:
-    """All of the file."""
-
     nodes: tuple[PluginNode, ...]
     revision: int = 0
 
@@ -89,7 +87,7 @@ def load(path: Path) -> PluginFile:
 
 
 def parse_node(entry: Any, where: str) -> PluginNode:
-    """One entry of `nodes`. Raises DriverFileError."""
+    """Raises DriverFileError."""
     if not isinstance(entry, dict) or not entry.get("name") or not entry.get("devicePluginsDir"):
         raise DriverFileError(f"{where}: an entry of `nodes` needs name and devicePluginsDir")
     try:
@@ -124,22 +122,19 @@ class ExampleDevicePlugin:
 
     @property
     def shown(self) -> bool:
-        """Returns whether the plugin has a socket at all."""
         return not self.node.switches.vanish
 
     @property
     def registered(self) -> bool:
-        """Returns whether the kubelet follows its list of devices."""
+        """True while the kubelet follows the plugin's list of devices."""
         return self._watchers > 0
 
     def apply(self, node: PluginNode) -> None:
-        """Sets devices and switches from now on."""
         self.node = node
         self._changed.set()
         self._changed = asyncio.Event()
 
     def devices(self) -> dict[str, str]:
-        """Returns `Healthy` or `Unhealthy` by device."""
         switches = self.node.switches
         count = self.node.devices if switches.devices is None else switches.devices
         names = [f"{self.node.device_name or self.resource.rpartition('/')[2]}-{n}" for n in range(count)]
@@ -210,7 +205,6 @@ class ExampleDevicePlugin:
         return DevicePluginOptions()
 
     async def _list_and_watch(self, _: Empty) -> AsyncIterator[ListAndWatchResponse]:
-        """Yields all devices at once, and again whenever something changes."""
         self._watchers += 1
         try:
             sent = None
@@ -270,18 +264,18 @@ class ExampleDevicePlugin:
 
 
 def variable_of(resource: str) -> str:
-    """Returns the variable's name: `EXAMPLE_COM_GPU` for `example.com/gpu`."""
+    """`example.com/gpu` becomes `EXAMPLE_COM_GPU`."""
     return re.sub(r"[^A-Z0-9_]", "_", resource.upper())
 
 
 def _file_name(resource: str) -> str:
-    """Returns the resource's name in paths: short, because paths of sockets are."""
+    """Paths of sockets have to be short, so a long name becomes a hash."""
     name = re.sub(r"[^A-Za-z0-9.-]", "_", resource)
     return name if len(name) <= _LONGEST_NAME else hashlib.sha256(resource.encode()).hexdigest()[:12]
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Returns what distinguishes a socket from a new one at its path; None if there is none."""
+    """Inode and time distinguish a socket from a new one at its path; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -301,7 +295,6 @@ class PluginHost:
         self._reload = asyncio.Event()
 
     async def run(self) -> None:
-        """Runs until the process has to stop."""
         health = self._ctx.health
         health.add_check("file", lambda: True)  # nodes may be down; the page /driver shows each
         health.add_page("/driver", self.state)
@@ -337,7 +330,7 @@ class PluginHost:
         await asyncio.gather(task, return_exceptions=True)
 
     def state(self) -> dict[str, Any]:
-        """`{revision, nodes: {name: {registered, shown, devices}}}`."""
+        """The page /driver shows `{resource, revision, nodes: {name: {registered, shown, devices}}}`."""
         return {
             "resource": self._resource,
             "revision": self._revision,

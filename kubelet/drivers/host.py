@@ -47,7 +47,7 @@ _SERVED_SECONDS = 0.5  # seconds between checks that the server still serves the
 
 
 async def server_version(client: APIClient) -> Version:
-    """Returns the release that the server reports."""
+    """A preview is known by the server's `gitVersion`."""
     found = await client.request("GET", "/version")
     preview = found.get("gitVersion", "").partition("+")[2]
     if preview.startswith("kep"):
@@ -56,7 +56,7 @@ async def server_version(client: APIClient) -> Version:
 
 
 async def served(client: APIClient, plural: str, kind: str, *, namespaced: bool) -> Ref | None:
-    """Returns the resource in the newest served version; None if drivers know none of them."""
+    """Finds the newest served version of the resource; None if drivers know none of those served."""
     try:
         group = await client.request("GET", f"/apis/{GROUP}")
     except StatusError as error:
@@ -72,8 +72,6 @@ async def served(client: APIClient, plural: str, kind: str, *, namespaced: bool)
 
 
 class NodeDriver:
-    """The driver on one node."""
-
     def __init__(self, driver: str, node: DriverNode, ctx: ComponentContext, host: "DriverHost") -> None:
         self.node = node
         self._host = host
@@ -132,7 +130,8 @@ class NodeDriver:
             yield from self._made.all()
 
     def offered(self, pools: Mapping[str, Pool]) -> None:
-        """Keeps what a driver that makes no partitions offers of the node, so that it goes on to."""
+        """Keeps the devices that the node offers while its driver makes no partitions, so that it goes on
+        offering them."""
         fixed = pools if self.node.switches.pre_partitioned else {}
         self._made.keep(
             {
@@ -143,23 +142,24 @@ class NodeDriver:
         )
 
     def state(self) -> dict[str, Any]:
-        """Returns `{shown, registered, refused, prepared, told}`; registered is true if all instances are."""
+        """`{shown, registered, refused, prepared, told}` goes into the page /driver; registered is true if
+        all instances are."""
         shown = list(self.instances.values())
         return {
             "registered": bool(shown) and all(instance.registered for instance in shown),
             "refused": next((instance.refused for instance in shown if instance.refused), ""),
             "shown": bool(shown),
             "prepared": self.claims.all(),
-            "told": self.services.classic.told(),
+            "told": self.services.classic.reported_digest(),
         }
 
     def _node_resources(self) -> list[Object] | None:
-        """Returns what the kubelet publishes; None if a controller allocates, which needs no slices."""
+        """None means that a controller allocates, which needs no slices. Raises RpcError."""
         if self.node.controller is not None and self.node.controller.parameters is None:
             return None
-        tell = semantic_resources_of if self._semantic else named_resources_of
+        list_resources = semantic_resources_of if self._semantic else named_resources_of
         try:
-            return tell(self._driver, self.node, self._library)
+            return list_resources(self._driver, self.node, self._library)
         except (ProfileError, KeyError, TypeError) as error:
             raise RpcError(grpc.StatusCode.UNKNOWN, f"cannot make the devices: {error}") from error
 
@@ -223,7 +223,7 @@ class DriverHost:
         self._revision = file.revision
 
     def state(self) -> dict[str, Any]:
-        """Returns `{driver, revision, api, pools, nodes: {name: state of a node}}`."""
+        """The page /driver shows `{driver, revision, api, pools, nodes: {name: state of a node}}`."""
         publisher = self._publisher
         return {
             "driver": self._driver,
@@ -234,12 +234,12 @@ class DriverHost:
         }
 
     def registered(self, node: str) -> None:
-        """Takes note that a kubelet registered the driver, so that its node exists."""
+        """Called when a kubelet has registered the driver, so that its node exists."""
         if self._publisher is not None:
             self._publisher.retry(node)
 
     async def get_claim(self, ref: ClaimRef) -> Object:
-        """Returns the claim as it is now, in any served version. Raises StatusError."""
+        """Reads the claim in any served version. Raises StatusError."""
         try:
             return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
         except StatusError as error:
@@ -249,7 +249,7 @@ class DriverHost:
         return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
 
     async def find_claim(self, uid: str) -> Object | None:
-        """Returns the claim with the UID in a release whose kubelets tell no more. Raises StatusError."""
+        """For kubelets that name a claim by its UID alone; None if no claim has it. Raises StatusError."""
         ref = dra_refs(self._ctx.options.emulated_version).claims
         claims = (await self._ctx.client.list(ref))["items"]
         return next((claim for claim in claims if claim["metadata"]["uid"] == uid), None)
@@ -272,7 +272,7 @@ class DriverHost:
                     self._generations[name] = pool["generation"] + 1
 
     def _offer(self) -> None:
-        """Has the publisher keep the pools of the nodes where the driver is not hidden."""
+        """Hands the publisher the pools of the nodes where the driver is not hidden."""
         if self._server is None:
             return
         nodes = [node.node for node in self._nodes.values()]
@@ -287,7 +287,7 @@ class DriverHost:
             self._publisher.update({n: pool for n, pool in self.pools.items() if pool.node_name not in gone})
         for node in self._nodes.values():
             node.offered(self.pools)
-            node.services.tell()
+            node.services.report()
 
     async def _publish(self) -> None:
         """Finds out which version the server serves, and publishes in it; again when that changes."""

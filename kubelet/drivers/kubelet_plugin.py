@@ -76,8 +76,8 @@ class DriverServices:
         semantic: bool = False,
     ) -> None:
         """`allocated` finds the claim of a UID, for kubelets that name no more (KEP-3063 as drafted);
-        `resources` returns what 1.30's kubelet is told of named resources, or with `semantic` of resources
-        of semantic models."""
+        `resources` returns the named resources for 1.30's kubelet, or with `semantic` resources of semantic
+        models."""
         self.claims = claims
         self.classic = ClassicServices(claims.driver, claims, calls, resources, semantic=semantic)
         self.drafted = DraftedServices(claims, allocated, calls)
@@ -93,11 +93,11 @@ class DriverServices:
     def turn(self, switches: Switches) -> None:
         """Sets the switches; calls that hang may go on, and health is reported again."""
         self._switches = self.classic.switches = self.drafted.switches = switches
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Reports health and named resources again."""
-        self.classic.tell()
+        self.classic.report()
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
@@ -164,7 +164,7 @@ class DriverServices:
         refs: Sequence[ClaimRef],
         handle: Callable[[Sequence[ClaimRef]], Awaitable[dict[str, Object]]],
     ) -> dict[str, Object]:
-        """Returns the answers of `handle`; notes a call that fails as a whole, and raises its RpcError."""
+        """Notes a call that fails as a whole, and raises its RpcError."""
         try:
             if self._switches.fail_calls:
                 why = f"{verb.lower()} resource claims: {self._switches.fail_calls}"
@@ -194,7 +194,7 @@ class DriverServices:
         return answers
 
     async def _allocated(self, ref: ClaimRef) -> Object:
-        """Returns the claim from the API server; a claim that cannot be prepared fails the whole call."""
+        """Reads the claim; one that cannot be prepared fails the whole call. Raises RpcError."""
         where = f"{ref.namespace}/{ref.name}"
         try:
             claim = await self._get_claim(ref)
@@ -244,7 +244,7 @@ def _fill(message: Any, device: Object) -> None:
 
 
 async def _either(*waits: Any) -> None:
-    """Waits until either is over."""
+    """Waits until one of them is over, and cancels the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -263,16 +263,16 @@ class DriverEndpoints:
         library: Version,
         directories: Directories,
         services: DriverServices,
-        told: Callable[[], None],
+        on_registered: Callable[[], None],
         apis: Sequence[str] = (),
         instance: str = "",
     ) -> None:
-        """`told` is called once a kubelet has registered the driver.
+        """`on_registered` is called once a kubelet has registered the driver.
 
         `apis` are the served versions of the DRA plugin's API, if not all that the library knows. `instance`
         distinguishes the sockets of two instances of the driver (a rolling update).
         """
-        self._told = told
+        self._on_registered = on_registered
         self.registered = False
         self.refused = ""  # why the kubelet refused it
         self._driver = driver
@@ -329,15 +329,15 @@ class DriverEndpoints:
         self.refused = "" if status.plugin_registered else status.error or "refused"
         if status.plugin_registered:
             log.info("node %s: registered with the kubelet", self._node)
-            self._told()
+            self._on_registered()
         else:
             log.error("node %s: the kubelet refused the plugin: %s", self._node, status.error)
         return RegistrationStatusResponse()
 
 
 def _chosen(supported: Sequence[str], apis: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names announced to kubelets: all supported ones, or these versions of the plugin's own
-    service."""
+    """Kubelets see all supported names, or these versions of the plugin's own service and its health
+    services."""
     if not apis:
         return tuple(supported)
     others = [name for name in supported if name.endswith(HEALTH_SERVICE)]
@@ -355,7 +355,7 @@ def _remove(socket: Path) -> None:
 
 
 def _registrar(directory: Path, driver: str) -> Path:
-    """Returns `DRIVER-reg.sock`, or a short name in its place if that is too long for a socket."""
+    """A hash takes the driver's place where `DRIVER-reg.sock` is too long for a socket."""
     path = directory / f"{driver}-reg.sock"
     if len(str(path).encode()) <= _LONGEST_PATH:
         return path

@@ -55,7 +55,7 @@ class Unit:
 
 
 def slices_for(server: Version, units: Sequence[Unit], *, per_device: bool = False) -> tuple[Slice, ...]:
-    """Returns slices of the units' devices that a server of this version accepts; without devices one
+    """Cuts the units' devices into slices that a server of this version accepts; without devices there is one
     empty slice."""
     if not any(unit.counter_sets for unit in units):
         devices = [device for unit in units for device in unit.devices]
@@ -69,13 +69,13 @@ def slices_for(server: Version, units: Sequence[Unit], *, per_device: bool = Fal
 
 
 def plain_slices(server: Version, devices: Sequence[Object], per_device: bool) -> tuple[Slice, ...]:
-    """Returns slices of devices alone; without devices one empty slice."""
+    """Without devices there is one empty slice."""
     chunks = _chunks(devices, _limit(server, devices), _CONSUMED)
     return tuple(Slice(tuple(chunk), (), per_device) for chunk in chunks) or (Slice(),)
 
 
 def _separate(server: Version, units: Sequence[Unit], per_device: bool) -> tuple[Slice, ...]:
-    """Since 1.35: returns slices of counter sets first, then slices of devices."""
+    """Slices of counter sets come first since 1.35, then slices of devices."""
     sets = [counter_set for unit in units for counter_set in unit.counter_sets]
     devices = [device for unit in units for device in unit.devices]
     counters = [
@@ -86,7 +86,7 @@ def _separate(server: Version, units: Sequence[Unit], per_device: bool) -> tuple
 
 
 def _inline(units: Sequence[Unit], per_device: bool) -> Iterator[Slice]:
-    """In 1.33 and 1.34: keeps units whole, because counters are only known within their slice."""
+    """Units stay whole in 1.33 and 1.34, because counters are only known within their slice."""
     gathered: list[Unit] = []
     for unit in units:
         wider = [*gathered, unit]
@@ -137,8 +137,8 @@ def _consumed(device: Mapping[str, Any]) -> int:
 
 
 def pre_partitioned(server: Version, pool: Pool, used: Collection[str]) -> Pool:
-    """Returns the pool as a driver advertises it that makes no partitions: those of `used` alone, and of
-    counters that none of them uses the device that is listed last, which is the largest.
+    """Keeps the devices that a driver advertises which makes no partitions: those of `used`, and of counters
+    that none of them uses the device that is listed last, which is the largest.
 
     None of them shares anything, so that there are no counters.
     """
@@ -161,6 +161,6 @@ def pre_partitioned(server: Version, pool: Pool, used: Collection[str]) -> Pool:
 
 
 def _sets(device: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the names of the counter sets that a device consumes from; for other devices their own."""
+    """Names the counter sets that a device consumes from; other devices have a key of their own."""
     consumed = device.get("consumesCounters") or []
     return tuple(each["counterSet"] for each in consumed) or ("", device["name"])

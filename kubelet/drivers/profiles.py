@@ -58,7 +58,7 @@ class Hardware:
 def made_device(
     hardware: Hardware, name: str, attributes: Mapping[str, Any], capacity: Mapping[str, str]
 ) -> Object:
-    """Returns a device with these attributes and capacities; the hardware's own override them."""
+    """The hardware's own attributes and capacities override these."""
     values = {key: attribute_value(value) for key, value in {**attributes, **hardware.attributes}.items()}
     amounts = {**capacity, **hardware.capacity}
     return {
@@ -69,7 +69,7 @@ def made_device(
 
 
 def attribute_value(value: Any) -> Object | None:
-    """Returns a plain value as the API writes it; a dict is taken as it is, null removes the attribute."""
+    """Wraps a plain value as the API writes it; a dict is taken as it is, null removes the attribute."""
     if value is None or isinstance(value, dict):
         return value
     if isinstance(value, bool):
@@ -78,7 +78,6 @@ def attribute_value(value: Any) -> Object | None:
 
 
 def version_value(text: str) -> Object:
-    """Returns a semantic version as an attribute."""
     return {"version": text}
 
 
@@ -87,14 +86,14 @@ def counter_values(amounts: Mapping[str, str]) -> Object:
 
 
 def identifier(hardware: Hardware, name: str) -> str:
-    """Returns the same UUID for the same device every time."""
+    """The same device has the same UUID every time."""
     parts = "/".join((hardware.node, hardware.driver, name))
     return str(uuid.UUID(bytes=hashlib.sha256(parts.encode()).digest()[:16], version=4))
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A kind of device: the attributes of each beside its index and UUID."""
+    """A kind of device: the attributes that each has besides its index and UUID."""
 
     attributes: Mapping[str, Any]
     capacity: Mapping[str, str]
@@ -123,7 +122,6 @@ PLAIN_H100 = Model(
 
 
 def plain_units(hardware: Hardware, model: Model) -> list[Unit]:
-    """Returns `NAME-0 …`, each a unit of its own."""
     made = []
     for index in range(hardware.count):
         name = f"{hardware.name}-{index}"
@@ -205,7 +203,7 @@ MIG_H100 = Card(
 
 
 def mig_units(hardware: Hardware, card: Card) -> list[Unit]:
-    """Returns per GPU a counter set, its partitions at every possible place, and the whole."""
+    """Each GPU has a counter set, its partitions at every possible place, and the whole."""
     return [_mig_unit(hardware, card, index) for index in range(hardware.count)]
 
 
@@ -263,7 +261,7 @@ def _capacity(memory: str, engines: tuple[int, ...], slices: range) -> dict[str,
 
 
 def sriov_units(hardware: Hardware) -> list[Unit]:
-    """Returns per card its virtual functions, then the physical one."""
+    """Each card has its virtual functions, then the physical one."""
     return [_sriov_unit(hardware, index) for index in range(hardware.count)]
 
 
@@ -302,14 +300,13 @@ def _address(index: int, function: int) -> str:
 
 
 def tpu_groups(profile: str, nodes: Sequence[str]) -> list[Sequence[str]]:
-    """Returns the nodes in groups of machines that are wired together."""
+    """Splits the nodes into groups of machines that are wired together."""
     size = SIDES[profile] ** 2
     return [nodes[at : at + size] for at in range(0, len(nodes), size)]
 
 
 def tpu_unit(profile: str, hardware: Hardware, nodes: Sequence[str]) -> Unit:
-    """Returns the devices of a group: one per machine and one per rectangle of machines; fewer where
-    machines are missing."""
+    """One device is made per machine and per rectangle of machines; fewer where machines are missing."""
     names = [_tpu_counter(node, position) for position, node in enumerate(nodes)]
     all_chips = dict.fromkeys(names, str(CHIPS))
     devices = []
@@ -337,7 +334,7 @@ def _rectangles(topology: str, side: int) -> Iterator[list[int]]:
 
 
 def single_tpu(hardware: Hardware) -> Unit:
-    """Returns the devices of one machine, for releases without devices of several machines."""
+    """Releases without devices of several machines have these alone."""
     return Unit((_tpu_slice(hardware, "tpu-2x2-1", "2x2", 1),))
 
 
@@ -360,7 +357,7 @@ def _nodes(nodes: Sequence[str]) -> Object:
 
 
 def _tpu_counter(node: str, position: int) -> str:
-    """Returns a counter's name, a DNS label; a node's name may be longer and have dots."""
+    """Counters' names are DNS labels; a node's name may be longer and have dots."""
     name = f"tpus-{node.replace('.', '-')}"
     return name if len(name) <= _LABEL else f"tpus-{position}"
 
@@ -405,7 +402,7 @@ class Offer:
     resources: Mapping[str, Any] | None = None
 
     def hardware(self, driver: str) -> Hardware:
-        """Returns the hardware; raises ProfileError."""
+        """Raises ProfileError."""
         profile = _profile(self.profile)
         count = profile.count if self.devices is None else self.devices
         name = self.device_name or profile.name
@@ -413,7 +410,7 @@ class Offer:
 
 
 def resources_of(driver: str, offers: Sequence[Offer], server: Version) -> dict[str, Pool]:
-    """Returns the driver's pools by name, as a server of this version takes them. Raises ProfileError."""
+    """Pools stand under their names, as a server of this version takes them. Raises ProfileError."""
     pools: dict[str, Pool] = {}
     hosts = [offer for offer in offers if offer.profile in SIDES and offer.resources is None]
     if not ServedSlices.of(FeatureGates(server)).nodes_of_devices:

@@ -9,11 +9,11 @@ from kubeskew.kubelet.drivers.settings import DriverFileError
 log = logging.getLogger(__name__)
 
 
-async def follow(told: asyncio.Event, again: Callable[[], Awaitable[None]]) -> None:
-    """Calls `again` at each `told`, for ever; an invalid file leaves everything as it is."""
+async def follow(signal: asyncio.Event, again: Callable[[], Awaitable[None]]) -> None:
+    """Calls `again` at each `signal`, for ever; an invalid file leaves everything as it is."""
     while True:
-        await told.wait()
-        told.clear()
+        await signal.wait()
+        signal.clear()
         try:
             await again()
         except (DriverFileError, OSError) as error:

@@ -44,7 +44,6 @@ class MadePartitions:
         self._made: dict[str, list[str]] = orjson.loads(files.read(record) or b"{}")
 
     def all(self) -> Iterator[tuple[str, str]]:
-        """Yields the pool and name of each device."""
         for pool, devices in self._made.items():
             for device in devices:
                 yield pool, device
@@ -68,7 +67,7 @@ def pools_of(
     generations: Mapping[str, int],
     existing: Collection[tuple[str, str]] = (),
 ) -> dict[str, Pool]:
-    """Returns the pools by name; raises ProfileError. `generations` are the least generations of pools,
+    """Pools stand under their names; raises ProfileError. `generations` are the least generations of pools,
     `existing` the pool and name of each device that is in use, or kept while no partitions are made.
 
     A pool of several nodes has the switches of all of them.
@@ -111,7 +110,6 @@ def _tainted(piece: Slice, switches: Switches) -> Slice:
 
 
 def health_of(node: DriverNode, pools: Mapping[str, Pool]) -> Iterator[DeviceHealth]:
-    """Yields pool, device and health of every device that the node has."""
     for name, pool in pools.items():
         for device in [device for piece in pool.slices for device in piece.devices]:
             if pool.node_name == node.name or (not pool.node_name and _reaches(device, node.name)):
@@ -119,7 +117,7 @@ def health_of(node: DriverNode, pools: Mapping[str, Pool]) -> Iterator[DeviceHea
 
 
 def _reaches(device: Object, node: str) -> bool:
-    """Returns whether a device that selects nodes selects this one, by name or host name."""
+    """True for a device that selects the node by name or host name."""
     if "nodeName" in device:
         return bool(device["nodeName"] == node)
     terms = (device.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
@@ -129,7 +127,7 @@ def _reaches(device: Object, node: str) -> bool:
 
 
 def named_resources_of(driver: str, node: DriverNode, library: Version) -> list[Object]:
-    """Returns the entries of one node, without those that are empty. Raises ProfileError."""
+    """Slices without devices have no entry. Raises ProfileError."""
     pools = pools_of(driver, [node], library, {})
     return [
         {"namedResources": {"instances": [_instance(device) for device in piece.devices]}}
@@ -141,7 +139,7 @@ def named_resources_of(driver: str, node: DriverNode, library: Version) -> list[
 
 
 def semantic_resources_of(driver: str, node: DriverNode, library: Version) -> list[Object]:
-    """Returns the resources of semantic models on one node, as they are written out or of its devices.
+    """Resources are those that a switch or the file writes out, else one per device.
 
     Raises ProfileError.
     """

@@ -103,7 +103,7 @@ class PoolKey(NamedTuple):
 
 
 class StoredSlices:
-    """Reads and writes slices in the shape of v1, whatever version the server speaks."""
+    """Reads and writes slices in the shape of v1, in any version the server speaks."""
 
     def __init__(
         self,
@@ -112,24 +112,25 @@ class StoredSlices:
         ref: Ref,
         driver: str,
         changed: Callable[[PoolKey], None],
-        told: Callable[[PoolKey, bool], None],
+        on_own_write: Callable[[PoolKey, bool], None],
         *,
         kept_seconds: float = 0.0,
     ) -> None:
         """`changed` is called with the pool of every change that the watch shows, but for known own writes.
 
-        `told` is called once the watch has shown an own write, with the pool and whether `changed` was:
+        `on_own_write` is called once the watch has shown an own write, with the pool and whether `changed`
+        was called:
 
         - with True where the watch was quicker than the answer: the write was taken for another's change,
           which the caller has to take back;
         - with False where the answer came first, but only if there are `kept_seconds`: a sync has to compare
           the write with what the watch shows, for it counts until then.
 
-        With `kept_seconds` what was written counts for that long whatever the watch shows, else until the
-        watch shows that revision or a later one.
+        With `kept_seconds` what was written counts for that long, no matter what the watch shows, else until
+        the watch shows that revision or a later one.
         """
         self.kept_seconds = kept_seconds
-        self._told = told
+        self._on_own_write = on_own_write
         self._client = client
         self._clock = clock
         self._ref = ref
@@ -140,7 +141,7 @@ class StoredSlices:
         self.informer.add_handler(self._seen, lambda _, new: self._seen(new), self._gone)
 
     def of(self, key: PoolKey) -> list[Object]:
-        """Returns the pool's slices, by name."""
+        """Slices are sorted by name, own writes among them."""
         found = self._shown(key)
         now = self._clock.monotonic()
         seen = int(self.informer.resource_version or 0)
@@ -155,8 +156,8 @@ class StoredSlices:
         ]
 
     def compared(self, key: PoolKey) -> list[Object]:
-        """Returns the pool's slices for a sync. Own writes which the watch shows do not count any more after
-        that (mutation_cache.go, newerObject)."""
+        """Own writes which the watch shows do not count any more after this look, which a sync begins with
+        (mutation_cache.go, newerObject)."""
         written = self._written.get(key, {})
         for uid, obj in self._shown(key).items():
             if uid in written and _revision(written[uid][1]) <= _revision(obj):
@@ -185,13 +186,13 @@ class StoredSlices:
         return {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
 
     def _note(self, stored: Object, before: int = 0) -> Object:
-        """Has a write count; `before` is the revision that it was to change. The watch tells of no write that
-        left it as it was."""
+        """Has a write count; `before` is the revision that it was to change. The watch shows no write that
+        left the slice as it was."""
         key, uid = pool_key(stored), stored["metadata"]["uid"]
         shown = self._shown(key).get(uid)
         changed = _revision(stored) != before
         if changed and shown is not None and _revision(shown) == _revision(stored):
-            self._told(key, True)
+            self._on_own_write(key, True)
         written = self._written.setdefault(key, {})
         written[uid] = (self._clock.monotonic(), stored)
         return self._common(stored)
@@ -204,7 +205,7 @@ class StoredSlices:
             if not self.kept_seconds:
                 del self._written[key][uid]
             elif own:
-                self._told(key, False)
+                self._on_own_write(key, False)
             if own:
                 return  # there was no other change
         self._changed(key)
@@ -302,7 +303,7 @@ def _names(devices: Iterable[Object]) -> list[str]:
 
 
 def same_content(stored: Object, pool: Pool, wanted: Slice) -> bool:
-    """Returns whether a stored slice's spec is as desired, apart from pool and driver."""
+    """Compares a stored slice's spec with the desired one, apart from pool and driver."""
     spec = stored["spec"]
     return (
         (spec.get("nodeSelector") or None) == pool.node_selector
@@ -314,7 +315,7 @@ def same_content(stored: Object, pool: Pool, wanted: Slice) -> bool:
 
 
 def comparable(value: Any, key: str = "") -> Any:
-    """Returns equal values for equal meaning: quantities by value, empty fields as absent, taints without
+    """Equal meanings become equal values: quantities count by value, empty fields as absent, taints without
     times."""
     if isinstance(value, Mapping):
         parts = {name: comparable(part, name) for name, part in value.items() if name != "timeAdded"}
@@ -327,7 +328,6 @@ def comparable(value: Any, key: str = "") -> Any:
 
 
 def _amount(entry: Any) -> Any:
-    """Returns a capacity or counter, its value as a number."""
     if not isinstance(entry, Mapping) or "value" not in entry:
         return entry
     return {
@@ -337,8 +337,8 @@ def _amount(entry: Any) -> Any:
 
 
 def with_taint_times(stored: Sequence[Object], wanted: Sequence[Object], *, last_alone: bool) -> list[Object]:
-    """Returns the desired devices; a taint that is stored already keeps its time (`last_alone`: of several
-    of a device the last one does)."""
+    """A desired taint that is stored already keeps its time (`last_alone`: of several of a device the last
+    one does)."""
     times = {
         (device["name"], taint["key"], taint.get("value", ""), taint["effect"]): taint["timeAdded"]
         for device in stored
@@ -358,14 +358,14 @@ def _timed(
     for index, taint in enumerate(device["taints"]):
         known = times.get((device["name"], taint["key"], taint.get("value", ""), taint["effect"]))
         if known is not None and "timeAdded" not in taint:
-            if last_alone:  # upstream begins anew with the desired device for each
+            if last_alone:  # upstream starts from the desired device for each
                 taints = [*device["taints"]]
             taints[index] = {**taint, "timeAdded": known}
     return taints
 
 
 def dropped_features(wanted: Slice, stored: Object) -> list[str]:
-    """Returns the features that the server does not seem to have, by the fields missing in what it stored."""
+    """Guesses the features that the server does not have by the fields missing in what it stored."""
     spec = stored["spec"]
     pairs = [*zip(wanted.devices, spec.get("devices") or (), strict=False)]
 
@@ -421,7 +421,7 @@ class SlicePublisher:
         """`gates` are those of the library's release; `sync_delay` is the time in seconds between another's
         change to a pool and its sync, half of that for which the mutation cache keeps what was written.
 
-        With 0 the sync comes when the changes of a moment are gathered, and the cache hears of the watch.
+        With 0 the sync comes when the changes of a moment are gathered, and the cache follows the watch.
         """
         self.ref = slices
         self._client = client
@@ -438,7 +438,7 @@ class SlicePublisher:
             clock, base_delay=_BASE_DELAY_SECONDS, max_delay=_MAX_DELAY_SECONDS
         )
         self.stored = StoredSlices(
-            *(client, clock, slices, driver, self._interfered, self._told),
+            *(client, clock, slices, driver, self._interfered, self._on_own_write),
             kept_seconds=2 * sync_delay if self._library.keeps_written else 0.0,
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -479,12 +479,11 @@ class SlicePublisher:
         await self.stored.informer.stop()
 
     def pending(self) -> list[str]:
-        """Returns the pools that are neither published nor refused yet."""
         return sorted(key.pool for key, wanted in self._wanted.items() if not wanted.settled)
 
     def state(self) -> dict[str, Any]:
-        """Returns `{generation, slices: {name: uid}, wanted, error}` by pool; `wanted` is the number of
-        slices desired."""
+        """`{generation, slices: {name: uid}, wanted, error}` stands under each pool; `wanted` is the number
+        of slices desired."""
         return {key.pool: self._pool_state(key, wanted) for key, wanted in sorted(self._wanted.items())}
 
     def _pool_state(self, key: PoolKey, wanted: _Wanted) -> dict[str, Any]:
@@ -505,9 +504,9 @@ class SlicePublisher:
             wanted.settled, wanted.changes = False, wanted.changes + 1
             self._queue.add_after(key, self._sync_delay)
 
-    def _told(self, key: PoolKey, counted: bool) -> None:
+    def _on_own_write(self, key: PoolKey, counted: bool) -> None:
         """Schedules a sync of the pool of an own write that the watch has shown, as upstream's does after
-        every event. It ends the time for which the write counts whatever the watch shows.
+        every event. It ends the time for which the write counts, no matter what the watch shows.
 
         `counted`: `_interfered` has counted the write as another's change; that is taken back.
         """
@@ -551,7 +550,7 @@ class SlicePublisher:
             self._look_again(key)
 
     def _settle(self, key: PoolKey, wanted: _Wanted | None, changes: int, error: str) -> None:
-        """Notes how a sync ended that knew of so many changes; the next sync sees later ones."""
+        """Notes how a sync ended that knew of `changes` changes; the next sync sees later ones."""
         current = self._wanted.get(key)
         if current is not None and current is wanted:
             current.settled, current.error = current.changes == changes, error
@@ -559,7 +558,7 @@ class SlicePublisher:
 
     def _look_again(self, key: PoolKey) -> None:
         """Schedules a sync for the time when created slices are no longer assumed to exist: those that the
-        watch has told of, if they are kept at all, then those that it has not.
+        watch has shown, if they are kept at all, then those that it has not.
 
         Every sync schedules one; the queue keeps the earliest per pool.
         """
@@ -592,7 +591,7 @@ class SlicePublisher:
         }
         generation = _generation(pool, newest, len(matched.current), len(changed))
         if pool.keeps_stale:
-            return await self._add_beside(key, wanted, newest)
+            return await self._add_generation(key, wanted, newest)
         await self._remove([*old, *matched.obsolete])
         for index, slice_ in sorted(matched.current.items()):
             if index in changed or generation != newest:
@@ -602,8 +601,8 @@ class SlicePublisher:
                 await self._create(key, wanted, index, generation)
         return None
 
-    async def _add_beside(self, key: PoolKey, wanted: _Wanted, newest: int) -> None:
-        """Adds, once, a new generation beside the old slices: the mistake of a driver that forgets them."""
+    async def _add_generation(self, key: PoolKey, wanted: _Wanted, newest: int) -> None:
+        """Adds, once, a new generation next to the old slices: the mistake of a driver that forgets them."""
         if newest < wanted.pool.generation:
             for index in range(len(wanted.pool.slices)):
                 await self._create(key, wanted, index, wanted.pool.generation)
@@ -665,7 +664,7 @@ class SlicePublisher:
                     raise
 
     async def _owner(self, node: str) -> Object:
-        """Returns the Node object as the owner of slices; reads its UID once."""
+        """The Node object owns slices; its UID is read once. Raises _NodeMissingError."""
         if node not in self._owners:
             try:
                 uid = (await self._client.get(NODES, node))["metadata"]["uid"]
@@ -677,7 +676,7 @@ class SlicePublisher:
 
 
 def slice_specs(driver: str, node: str, name: str, pool: Pool) -> list[Object]:
-    """Returns the specs of a node's pool as they are when it is published for the first time."""
+    """Specs are those of a node's pool that is published for the first time."""
     key = PoolKey(node, name)
     return [
         {
@@ -691,7 +690,7 @@ def slice_specs(driver: str, node: str, name: str, pool: Pool) -> list[Object]:
 
 
 def _generation(pool: Pool, newest: int, matched: int, changed: int) -> int:
-    """Returns a new generation, unless a single update brings the pool up to date."""
+    """The generation is a new one, unless a single update brings the pool up to date."""
     if pool.generation > newest:
         return pool.generation
     if matched == len(pool.slices) and changed <= 1:
@@ -705,7 +704,7 @@ def _pool(key: PoolKey, pool: Pool, generation: int) -> Object:
 
 
 def _content(pool: Pool, piece: Slice) -> Object:
-    """Returns the spec of a slice without driver, pool and node name."""
+    """Driver, pool and node name are left out."""
     fields: Object = {
         "nodeSelector": pool.node_selector,
         "allNodes": pool.all_nodes,

@@ -50,7 +50,7 @@ class ControllerSettings:
 
 
 def parse_settings(value: Any) -> ControllerSettings | None:
-    """Returns None for no controller. Raises ValueError."""
+    """None means no controller. Raises ValueError."""
     if value is None or value is False:
         return None
     if value is True:
@@ -68,7 +68,8 @@ def parse_settings(value: Any) -> ControllerSettings | None:
 
 
 def _parameters(value: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Returns group and kind of the vendor's parameters; None if the controller allocates claims itself."""
+    """Group and kind are those of the vendor's parameters; None if the controller allocates claims itself.
+    Raises ValueError."""
     chosen = value.get("semanticParameters", False)
     if chosen is False:
         return None
@@ -80,8 +81,6 @@ def _parameters(value: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 class NodeEntry(Protocol):
-    """An entry of `nodes`."""
-
     @property
     def name(self) -> str: ...
 
@@ -104,8 +103,6 @@ class Directories:
 
 @dataclass(frozen=True, slots=True)
 class DriverNode:
-    """The driver on one node."""
-
     name: str
     directories: Directories
     offer: Offer
@@ -118,8 +115,6 @@ class DriverNode:
 
 @dataclass(frozen=True, slots=True)
 class DriverFile:
-    """All of the file."""
-
     nodes: tuple[DriverNode, ...]
     revision: int = 0
 
@@ -132,7 +127,7 @@ def load(path: Path) -> DriverFile:
 def read_nodes(
     path: Path, what: str, parse_entry: Callable[[Any, str], Node]
 ) -> tuple[tuple[Node, ...], int]:
-    """Returns (nodes, revision) of a file that is a `what`. Raises DriverFileError."""
+    """Reads (nodes, revision) of a file that errors call `what`. Raises DriverFileError."""
     try:
         content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -147,7 +142,7 @@ def read_nodes(
 
 
 def parse_node(entry: Any, where: str) -> DriverNode:
-    """Reads one entry of `nodes`. Raises DriverFileError."""
+    """Raises DriverFileError."""
     if not isinstance(entry, dict):
         raise DriverFileError(f"{where}: an entry of `nodes` is no mapping")
     missing = [key for key in ("name", "registrarDir", "pluginsDir", "cdiDir") if not entry.get(key)]
@@ -168,7 +163,7 @@ def parse_node(entry: Any, where: str) -> DriverNode:
 
 
 def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the versions of the DRA plugin's API in an entry; none mean all. Raises ValueError."""
+    """No versions mean all. Raises ValueError."""
     found = entry.get("pluginAPIs") or []
     if not isinstance(found, list) or not set(found) <= APIS:
         raise ValueError(f"pluginAPIs: expected a list of {', '.join(sorted(APIS))}, found {found!r}")
@@ -176,8 +171,8 @@ def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def sync_delay(entry: Mapping[str, Any]) -> float | None:
-    """Returns in seconds what an entry of `drivers` says that the flag --sync-delay is to be, if it says so.
-    Raises ValueError."""
+    """An entry of `drivers` may set the flag --sync-delay, in seconds; None if it does not. Raises
+    ValueError."""
     try:
         return seconds(entry["syncDelay"]) if "syncDelay" in entry else None
     except ValueError as error:
@@ -185,8 +180,8 @@ def sync_delay(entry: Mapping[str, Any]) -> float | None:
 
 
 def differing_delays(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Returns the drivers, each one process on all its nodes, of which entries say different delays. An entry
-    without a delay says 0."""
+    """Lists the drivers, each one process on all its nodes, whose entries have different delays. An entry
+    without a delay has 0."""
     delays: dict[str, set[float]] = {}
     for entry in found:
         delays.setdefault(entry["name"], set()).add(sync_delay(entry) or 0.0)
@@ -194,7 +189,7 @@ def differing_delays(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def offer(node: str, entry: Mapping[str, Any]) -> Offer:
-    """Returns the devices that an entry of `drivers` or `nodes` describes. Raises ValueError."""
+    """Entries of `drivers` and of `nodes` describe devices alike. Raises ValueError."""
     capacity, devices = entry.get("capacity") or {}, entry.get("devices")
     if devices is not None and (not isinstance(devices, int) or devices < 0):
         raise ValueError(f"devices: expected a number, found {devices!r}")

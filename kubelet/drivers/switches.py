@@ -13,8 +13,8 @@ As the driver's file and the scenario operation `driver` write it; every key is 
                                     order, and then those go that are not named any more
     devices: 4                      fewer or more devices, in a new generation of the pool
     generation: 7                   the pool's generation, if it is newer than what is published
-    staleGeneration: true           slices of a new generation, beside the old ones
-    incompletePool: true            the slices tell of one more than there is
+    staleGeneration: true           slices of a new generation, next to the old ones
+    incompletePool: true            the slices count one more than there is
     nodeResources: [{id: CardA, …}] other resources of semantic models than before
     counters: {CardA: {RAM: 5Gi}}   other counts of some of their counters
     newerModel: true                each of them has an attribute of a model that no kubelet knows
@@ -75,7 +75,7 @@ class Switches:
 
 
 def parse(value: Mapping[str, Any]) -> Switches:
-    """Returns the switches that a mapping sets; null leaves one off. Raises SwitchError, with the key."""
+    """Null leaves a switch off. Raises SwitchError, with the key."""
     fields: dict[str, Any] = {}
     for key, given in value.items():
         if key not in SWITCHES:
@@ -90,7 +90,7 @@ def parse(value: Mapping[str, Any]) -> Switches:
 
 
 def merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the switches after a change; null resets one."""
+    """Null resets a switch."""
     return {key: value for key, value in {**old, **changes}.items() if value is not None}
 
 
@@ -118,7 +118,7 @@ def _number(value: Any) -> int:
 
 
 def seconds(value: Any) -> float:
-    """Returns a duration such as 2s in seconds. Raises ValueError."""
+    """Parses a duration such as 2s. Raises ValueError."""
     found = _DURATION.fullmatch(str(value))
     if found is None:
         raise ValueError(f"expected a duration such as 500ms or 2s, found {value!r}")

@@ -57,9 +57,9 @@ class NodeLayout:
 
     @classmethod
     def under(cls, root: Path, node_name: str, sockets: Path | None = None) -> "NodeLayout":
-        """Returns the layout; `sockets` is a short directory for the sockets of all nodes.
+        """`sockets` is a short directory for the sockets of all nodes.
 
-        Without it the sockets are where upstream has them, beside the kubelet's checkpoints.
+        Without it the sockets are where upstream has them, next to the kubelet's checkpoints.
         """
         node = root / node_name
         if sockets is None:
@@ -69,38 +69,36 @@ class NodeLayout:
 
     @property
     def runtime(self) -> Path:
-        """Returns the fake runtime's directory, with one file per pod: not the kubelet's."""
+        """The fake runtime keeps one file per pod here, apart from the kubelet's."""
         return self.node / "runtime"
 
     @property
     def kubelet(self) -> Path:
-        """Returns the directory that is /var/lib/kubelet upstream, without sockets; checkpoints are
-        directly in it."""
+        """Upstream's /var/lib/kubelet without sockets; checkpoints are directly in it."""
         return self.node / "kubelet"
 
     @property
     def cdi(self) -> Path:
-        """Returns the directory of CDI specs, /var/run/cdi upstream."""
+        """Upstream's /var/run/cdi."""
         return self.node / "cdi"
 
     @property
     def plugins(self) -> Path:
-        """Returns the directory of drivers' own sockets, with a directory for each."""
+        """Each driver has a directory for its own sockets here."""
         return self.sockets / "plugins"
 
     @property
     def device_plugins(self) -> Path:
-        """Returns the directory with the sockets of device plugins, and the kubelet's own, on which they
-        register."""
+        """Device plugins register on the kubelet's socket here, next to their own."""
         return self.sockets / "device-plugins"
 
     @property
     def pod_resources(self) -> Path:
-        """Returns the kubelet's socket for monitoring agents."""
+        """The kubelet's socket for monitoring agents is in this directory."""
         return self.sockets / "pod-resources"
 
     def plugin(self, driver: str) -> Path:
-        """Returns a driver's directory for data that outlives the sockets."""
+        """A driver's data here outlives its sockets."""
         return self.kubelet / "plugins" / driver
 
     def make(self) -> None:
@@ -111,7 +109,6 @@ class NodeLayout:
 
 
 def _short(node_name: str) -> str:
-    """Returns the node's name, or a short one for a long name."""
     if len(node_name) <= _LONGEST_NAME:
         return node_name
     digest = hashlib.sha256(node_name.encode()).digest()
@@ -123,7 +120,7 @@ class SettingsError(ValueError):
 
 
 def parse_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Returns the settings, with the reserves that policies need unless they are said.
+    """Adds the reserves that policies need, unless the settings have some.
 
     Raises SettingsError.
     """
@@ -160,8 +157,6 @@ class NodesFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """One node."""
-
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
@@ -176,7 +171,7 @@ class NodeConfig:
 
 
 def load_nodes(path: Path) -> list[NodeConfig]:
-    """Returns the nodes of a file; raises NodesFileError."""
+    """Raises NodesFileError."""
     try:
         content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -191,7 +186,7 @@ def load_nodes(path: Path) -> list[NodeConfig]:
 
 
 def node_config(entry: Mapping[str, Any]) -> NodeConfig:
-    """Returns the node of an entry that is well formed."""
+    """Raises NodesFileError for an entry that is not well formed."""
     return _node(entry, Path("nodes"))
 
 

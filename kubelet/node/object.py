@@ -37,13 +37,12 @@ def architecture() -> str:
 
 
 def host_ip(node_name: str) -> str:
-    """Returns a loopback address of the node's own."""
+    """Each node has a loopback address of its own, which its name determines."""
     digest = hashlib.sha256(node_name.encode()).digest()
     return f"127.{1 + digest[0] % 250}.{digest[1]}.{1 + digest[2] % 250}"
 
 
 def initial_node(config: NodeConfig, status: Object) -> Object:
-    """Makes the Node that the kubelet registers."""
     default_labels = {
         "beta.kubernetes.io/arch": architecture(),
         "beta.kubernetes.io/os": "linux",
@@ -74,7 +73,7 @@ def node_status(
     port: int,
     now: datetime,
 ) -> Object:
-    """Returns the kubelet's part of the node's status.
+    """Fills in the kubelet's part of the node's status.
 
     `not_ready` says why the node is not ready; empty if it is.
     """
@@ -104,13 +103,12 @@ def node_status(
 
 
 def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:
-    """Returns allocatable entries that are not in the capacity, without extended resources."""
+    """Entries that are not in the capacity stay, but for extended resources."""
     known = (present.get("allocatable") or {}).items()
     return {name: amount for name, amount in known if name not in capacity and not is_extended_resource(name)}
 
 
 def _unreserved(config: NodeConfig, capacity: Mapping[str, str]) -> dict[str, str]:
-    """Returns what is left for pods of the resources that the kubelet reserves a part of."""
     return {
         name: (Quantity.parse(capacity[name]) - Quantity.parse(amount)).canonical()
         for name, amount in config.kube_reserved.items()
@@ -119,7 +117,7 @@ def _unreserved(config: NodeConfig, capacity: Mapping[str, str]) -> dict[str, st
 
 
 def without_extended_resources(node: Object) -> Object:
-    """Returns the status of a new node, without plugins (reconcileExtendedResource)."""
+    """A new node has no plugins, so its extended resources are zero (reconcileExtendedResource)."""
     status = node.get("status") or {}
     zeros = {name: "0" for name in status.get("capacity") or {} if is_extended_resource(name)}
     return {
@@ -173,10 +171,7 @@ def _node_info(name: str, features: KubeletFeatures) -> Object:
 
 
 def without_heartbeats(status: Mapping[str, Any]) -> Object:
-    """Returns the status without heartbeats.
-
-    If that changed, it is written before its five minutes are over.
-    """
+    """A status that changed apart from its heartbeats is written before its five minutes are over."""
     conditions = [
         {name: value for name, value in condition.items() if name != "lastHeartbeatTime"}
         for condition in status.get("conditions") or []
@@ -185,6 +180,5 @@ def without_heartbeats(status: Mapping[str, Any]) -> Object:
 
 
 def event_subject(name: str) -> Object:
-    """Returns the node as the kubelet's events name it: with its name as uid, which `kubectl describe`
-    searches."""
+    """Events name the node with its name as uid, which `kubectl describe` searches."""
     return {"kind": "Node", "metadata": {"name": name, "uid": name}}

@@ -44,7 +44,7 @@ _STARTING = "container runtime status check may not have completed yet"
 
 
 class StartLimiter:
-    """Gives slots to `at_a_time` tasks, each for at most so many `seconds`: a stuck one holds up nobody."""
+    """Gives slots to `at_a_time` tasks, each for at most `seconds`: a stuck one holds up nobody."""
 
     def __init__(self, at_a_time: int, seconds: float) -> None:
         self._free = asyncio.Semaphore(at_a_time)
@@ -71,8 +71,6 @@ class StartLimiter:
 
 
 class NodeLease:
-    """The lease of one node."""
-
     def __init__(self, client: APIClient, clock: Clock, node_name: str, node_uid: str) -> None:
         self._client = client
         self._clock = clock
@@ -82,7 +80,7 @@ class NodeLease:
         self._failures = FailureLog(log, clock)
 
     async def run(self) -> None:
-        """Renews the lease for ever."""
+        """Renews the lease every ten seconds, until cancelled."""
         delay = _FIRST_RETRY_SECONDS
         while True:
             try:
@@ -157,12 +155,10 @@ class CachedNode:
 
     @property
     def node(self) -> Object:
-        """Returns the node."""
         found = self._informer.get("", self._name) if self._informer is not None else None
         return self._returned() if found is None else found
 
     def start(self) -> None:
-        """Begins to watch."""
         if self._informer is not None:
             self._informer.start()
 
@@ -175,8 +171,6 @@ class CachedNode:
 
 
 class NodeStatusReporter:
-    """The Node object of one kubelet."""
-
     def __init__(
         self,
         client: APIClient,
@@ -203,7 +197,7 @@ class NodeStatusReporter:
 
     @property
     def node(self) -> Object:
-        """Returns the node as the server last returned it."""
+        """The node is as the server last returned it."""
         return self._node
 
     async def register(self, starts: StartLimiter) -> bool:
@@ -244,7 +238,7 @@ class NodeStatusReporter:
             await self._pause()
 
     def wake(self) -> None:
-        """Has a change of the status written. (Upstream looks every ten seconds.)"""
+        """Makes `run` write a change of the status at once. (Upstream looks every ten seconds.)"""
         self._woken.set()
 
     async def _pause(self) -> None:
@@ -268,7 +262,7 @@ class NodeStatusReporter:
         )
 
     async def _create_or_take_over(self) -> tuple[Object, bool]:
-        """Returns (the node, whether it is new)."""
+        """The second value is True for a new node."""
         wanted = initial_node(self._config, {})
         self._node = wanted
         wanted["status"] = self._status(_STARTING)
@@ -296,7 +290,6 @@ class NodeStatusReporter:
         return await self._client.patch(NODES, name, "", body, STRATEGIC_PATCH, subresource="status")
 
     async def refresh(self) -> None:
-        """Reads the node as it is now."""
         self._node = await self._client.get(NODES, self._config.name)
 
     async def _report(self) -> None:
@@ -304,7 +297,7 @@ class NodeStatusReporter:
         if self._reported_at is not None:
             # Others write it, too: the node lifecycle controller, when there were no heartbeats.
             await self.refresh()
-            self._tell_schedulable()
+            self._report_schedulable()
         present = self._node.get("status") or {}
         status = self._status()
         ours = {name: present.get(name) for name in OWNED_FIELDS}
@@ -319,26 +312,26 @@ class NodeStatusReporter:
                 NODES, self._config.name, "", body, STRATEGIC_PATCH, subresource="status"
             )
         self._reported_at = now
-        self._tell_transition(present)
+        self._report_transition(present)
         self.posted_ready = True
 
     def _is_unschedulable(self) -> bool:
         return bool((self._node.get("spec") or {}).get("unschedulable"))
 
-    def _tell_schedulable(self) -> None:
+    def _report_schedulable(self) -> None:
         if self._is_unschedulable() == self._unschedulable:
             return
         self._unschedulable = not self._unschedulable
-        self._tell("NodeNotSchedulable" if self._unschedulable else "NodeSchedulable")
+        self._emit_event("NodeNotSchedulable" if self._unschedulable else "NodeSchedulable")
 
-    def _tell(self, reason: str) -> None:
+    def _emit_event(self, reason: str) -> None:
         message = f"Node {self._config.name} status is now: {reason}"
         self._recorder.event(event_subject(self._config.name), "Normal", reason, message)
 
-    def _tell_transition(self, before: Object) -> None:
+    def _report_transition(self, before: Object) -> None:
         was_ready = any(
             condition["type"] == "Ready" and condition["status"] == "True"
             for condition in before.get("conditions") or []
         )
         if not was_ready:
-            self._tell("NodeReady")
+            self._emit_event("NodeReady")

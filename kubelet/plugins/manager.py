@@ -34,7 +34,7 @@ class SocketScan:
     """The sockets below `directory`; names that begin with a dot are ignored."""
 
     def __init__(self, directory: Path, *, always: bool = False) -> None:
-        """With `always` each look reads the directories, whose times may not tell a change."""
+        """With `always` each look reads the directories, whose times may not show a change."""
         self._directory = str(directory)
         self._always = always
         self._changed: dict[str, int] = {}  # directory → when it last changed
@@ -43,11 +43,9 @@ class SocketScan:
 
     @property
     def fresh(self) -> bool:
-        """Returns whether the last look found something new."""
         return self._fresh
 
     def look(self) -> Mapping[str, Stamp]:
-        """Returns the stamps of all present sockets by path."""
         times = {path: _changed(path) for path in self._changed}
         stale = not times or times != self._changed
         # Times of changes are coarse: a change right after the last look does not show in them.

@@ -25,8 +25,6 @@ class RegistrationError(Exception):
 
 
 class Registered(NamedTuple):
-    """A plugin in use."""
-
     name: str
     endpoint: str
     handler: PluginHandler

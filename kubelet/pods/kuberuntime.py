@@ -63,15 +63,14 @@ def next_steps(
     stopped: Collection[str] = (),
     unstarted: Collection[str] = (),
 ) -> PodActions:
-    """Returns the steps: init containers in order, sidecars running from their place on, then all regular
-    ones.
+    """Init containers start in order, sidecars run from their place on, then all regular ones start.
 
-    `stopped` are the ids of containers that were stopped to be started again, whatever the restart policy
-    says. `unstarted` are the names of those whose startup probe has not succeeded: until a regular container
-    runs, what comes after such a sidecar waits.
+    `stopped` are the ids of containers that were stopped to be started again, no matter what the restart
+    policy says. `unstarted` are the names of those whose startup probe has not succeeded: until a regular
+    container runs, what comes after such a sidecar waits.
     """
     steps = PodActions()
-    # Ephemeral containers begin whatever the others do, and are never started again.
+    # Ephemeral containers begin independently of the others, and are never started again.
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
     regular = [sandbox.latest(spec["name"]) for spec in pod_spec.containers(pod)]
     begun = any(container is not None for container in regular)
@@ -116,7 +115,7 @@ def _init_step(
 
 
 def should_restart(pod: Object, spec: Object, ended: Container, features: KubeletFeatures) -> bool:
-    """Returns whether a regular container that ended runs again."""
+    """A regular container's own rules and policy come before the pod's."""
     policy = pod_spec.restart_policy(pod)
     if features.container_restart_rules:
         for rule in spec.get("restartPolicyRules") or []:
@@ -132,7 +131,7 @@ def _matches(exit_codes: Object, code: int) -> bool:
 
 
 def next_change(sandbox: Sandbox, now: datetime) -> datetime | None:
-    """Returns when the next container ends by itself."""
+    """The moment when the next container ends by itself; None if no end is known."""
     ends = [c.ends_at for c in sandbox.containers if c.ends_at is not None and c.ends_at > now]
     return min(ends, default=None)
 
@@ -156,7 +155,6 @@ class PostStartHooks:
         task.add_done_callback(self._tasks.remove)
 
     def stop(self) -> None:
-        """Cancels the hooks that are running."""
         for task in tuple(self._tasks):
             task.cancel()
 
@@ -176,8 +174,6 @@ class PostStartHooks:
 
 
 class ContainerStarter:
-    """Starts the containers of one pod."""
-
     def __init__(self, services: NodeServices) -> None:
         self._services = services
         self.hooks = PostStartHooks(services)
@@ -190,7 +186,7 @@ class ContainerStarter:
     async def start(
         self, pod: Object, sandbox: Sandbox, steps: PodActions
     ) -> tuple[bool, dict[str, WaitingReason]]:
-        """Returns (whether any was started, why the others are held back)."""
+        """The pair is (whether any was started, the reasons of those that are held back)."""
         self.next_try = None
         started = False
         held_back: dict[str, WaitingReason] = {}
@@ -206,7 +202,7 @@ class ContainerStarter:
         return started, held_back
 
     def _back_off(self, pod: Object, spec: Object, ended: Container) -> WaitingReason | None:
-        """Returns why the container may not run again yet."""
+        """None means that the container may run again; else the reason is CrashLoopBackOff."""
         backoff, key = self._services.backoff, _key(pod, spec)
         until = backoff.waits_until(key, ended.ended_at)
         if until is None:
@@ -216,7 +212,7 @@ class ContainerStarter:
         if self._announced.get(spec["name"]) != ended.id:
             self._announced[spec["name"]] = ended.id
             message = f"Back-off restarting failed container {spec['name']} in pod {pod_spec.full_name(pod)}"
-            self._tell(pod, spec, "Warning", "BackOff", message)
+            self._emit_event(pod, spec, "Warning", "BackOff", message)
         text = f"back-off {go_duration(backoff.seconds(key))} restarting failed {where}"
         return WaitingReason("CrashLoopBackOff", text)
 
@@ -230,7 +226,7 @@ class ContainerStarter:
             return False
         kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]
         services.metrics.started_containers.labels(kind).inc()  # attempts, as upstream's
-        self._tell_image(pod, spec, image)
+        self._report_image(pod, spec, image)
         try:
             devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
@@ -242,7 +238,7 @@ class ContainerStarter:
             until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
             self._failed[name] = until, held_back[name]
             self._try_again_at(until)
-            self._tell(pod, spec, "Warning", "Failed", f"Error: {error}")
+            self._emit_event(pod, spec, "Warning", "Failed", f"Error: {error}")
             return False
         failure = start_failure(spec, image)
         container = services.runtime.start_container(
@@ -256,44 +252,47 @@ class ContainerStarter:
             failure=failure,
             cores=demand_of(pod, spec).cores,
         )
-        self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
+        self._emit_event(pod, spec, "Normal", "Created", texts.created.format(name=name))
         if failure:
             services.metrics.started_containers_errors.labels(kind, "RunContainerError").inc()
-            self._tell(pod, spec, "Warning", "Failed", f"Error: {failure}")
+            self._emit_event(pod, spec, "Warning", "Failed", f"Error: {failure}")
             if should_restart(pod, spec, container, services.features):
                 held_back[name] = WaitingReason("RunContainerError", failure)
             return True
-        self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
+        self._emit_event(pod, spec, "Normal", "Started", texts.started.format(name=name))
         self.hooks.run(pod, sandbox, container, spec)
         return True
 
     async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
-        """Returns the devices of claims and of device plugins; raises DeviceError."""
+        """Combines the devices of claims and of device plugins, and injects those of CDI. Raises
+        DeviceError."""
         services = self._services
         claimed = services.devices.for_container(pod, spec)
         asked = combined(claimed, await services.plugins.for_container(pod, spec))
         return combined(asked, injected(services.cdi, asked.cdi_ids))
 
     def _still_failing(self, name: str) -> WaitingReason | None:
-        """Returns why a container could not be made, until its next attempt."""
+        """None once the next attempt is due; until then the reason of the failure."""
         failed = self._failed.get(name)
         if failed is None or self._services.clock.now() >= failed[0]:
             return None
         self._try_again_at(failed[0])
         return failed[1]
 
-    def _tell_image(self, pod: Object, spec: Object, image: str) -> None:
+    def _report_image(self, pod: Object, spec: Object, image: str) -> None:
         """Records the image's events before every attempt: it is present, or pulled at once."""
         texts = self._services.features.events
         if spec.get("imagePullPolicy") != "Always":
-            self._tell(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
+            self._emit_event(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
             return
-        self._tell(pod, spec, "Normal", "Pulling", f'Pulling image "{image}"')
+        self._emit_event(pod, spec, "Normal", "Pulling", f'Pulling image "{image}"')
         took, size = pull_of(image)
-        self._tell(pod, spec, "Normal", "Pulled", texts.fetched.format(image=image, took=took, size=size))
+        self._emit_event(
+            pod, spec, "Normal", "Pulled", texts.fetched.format(image=image, took=took, size=size)
+        )
 
     async def _environment(self, pod: Object, sandbox: Sandbox, spec: Object) -> dict[str, str]:
-        """Returns the environment; raises ConfigError.
+        """Raises ConfigError.
 
         What only a program can see is read only if one runs here.
         """
@@ -309,13 +308,13 @@ class ContainerStarter:
     def _try_again_at(self, moment: datetime) -> None:
         self.next_try = moment if self.next_try is None else min(self.next_try, moment)
 
-    def _tell(self, pod: Object, spec: Object, kind: str, reason: str, message: str) -> None:
+    def _emit_event(self, pod: Object, spec: Object, kind: str, reason: str, message: str) -> None:
         where = pod_spec.field_path(pod, spec["name"])
         self._services.recorder.event(pod, kind, reason, message, field_path=where)
 
 
 def start_failure(spec: Object, image: str) -> str:
-    """Returns containerd's error for a program that is not in the image; empty if it is, or may be."""
+    """The error of containerd for a program that is not in the image; empty if it is, or may be."""
     argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
     name = argv[0] if argv else ""
     if not name or lookup.knows(name) or has_unknown_programs(image) or "$" in name:
@@ -332,7 +331,7 @@ def _key(pod: Object, spec: Object) -> str:
 
 
 def pull_of(image: str) -> tuple[str, int]:
-    """Returns (seconds, bytes) of a pull, always the same for an image."""
+    """(time as Go prints it, bytes) of a pull are always the same for an image."""
     digest = hashlib.sha256(image.encode()).digest()
     return f"{200 + digest[0] * 3}ms", int.from_bytes(digest[1:5]) % 100_000_000 + 2_000_000
 
@@ -344,17 +343,15 @@ def go_duration(seconds: float) -> str:
 
 
 class PodKiller:
-    """Stops one pod's containers."""
-
     def __init__(self, services: NodeServices) -> None:
         self._services = services
-        self._told: set[str] = set()  # containers whose Killing event is out
+        self._announced: set[str] = set()  # containers whose Killing event is out
         self.replaced: set[str] = set()  # containers stopped to be started again
         self._hooks: dict[str, asyncio.Task[None]] = {}  # preStop hooks that run
         self._deadline: float | None = None  # end of the grace period, monotonic
 
     def kill(self, pod: Object, sandbox: Sandbox) -> float:
-        """Stops what has to stop now; returns seconds until the next step, zero when nothing runs any
+        """Stops what has to stop now; returns the seconds until the next step, zero when nothing runs any
         more."""
         now = self._services.clock.now()
         grace = self._remaining_grace(pod)
@@ -376,15 +373,16 @@ class PodKiller:
     ) -> None:
         """Stops a container that is to be started again."""
         self.replaced.add(container.id)
-        if container.id not in self._told:
-            self._told.add(container.id)
-            self._tell(pod, container, f"Container {container.name} {why}")
+        if container.id not in self._announced:
+            self._announced.add(container.id)
+            self._emit_event(pod, container, f"Container {container.name} {why}")
             delay = _pre_stop_seconds(pod, container.name)
             grace = pod_spec.grace_seconds(pod)
             self._services.runtime.stop_container(sandbox, container, grace, delay)
 
     def _waves(self, pod: Object, sandbox: Sandbox) -> list[list[Container]]:
-        """Returns the groups that stop together, in order."""
+        """Groups stop one after the other: regular containers together, then each sidecar, the last one
+        first."""
         order = {spec["name"]: index for index, spec in enumerate(pod_spec.init_containers(pod))}
         sidecars = {spec["name"] for spec in pod_spec.init_containers(pod) if is_sidecar(spec)}
         regular = [container for container in sandbox.containers if container.name not in sidecars]
@@ -394,10 +392,10 @@ class PodKiller:
 
     def _stop(self, pod: Object, sandbox: Sandbox, container: Container, grace: float) -> None:
         services = self._services
-        if container.id not in self._told:
-            self._told.add(container.id)
+        if container.id not in self._announced:
+            self._announced.add(container.id)
             message = f"Stopping container {container.name}"
-            self._tell(pod, container, message)
+            self._emit_event(pod, container, message)
             argv = self._hook(pod, sandbox, container)
             if argv:
                 services.runtime.kill_container(sandbox, container, grace)
@@ -410,7 +408,7 @@ class PodKiller:
             services.runtime.kill_container(sandbox, container, grace)
 
     def _hook(self, pod: Object, sandbox: Sandbox, container: Container) -> list[str]:
-        """Returns the command of the container's preStop hook, if it runs here."""
+        """A preStop hook that does not run here has no command."""
         specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
         spec: Object = next((spec for spec in specs if spec["name"] == container.name), {})
         argv = command_of((spec.get("lifecycle") or {}).get("preStop"))
@@ -437,12 +435,12 @@ class PodKiller:
         services.runtime.stop_container(sandbox, container, left)
         services.runtime.on_end(sandbox.pod_uid)
 
-    def _tell(self, pod: Object, container: Container, message: str) -> None:
+    def _emit_event(self, pod: Object, container: Container, message: str) -> None:
         where = pod_spec.field_path(pod, container.name)
         self._services.recorder.event(pod, "Normal", "Killing", message, field_path=where)
 
     def _remaining_grace(self, pod: Object) -> float:
-        """Returns the rest of the pod's grace period: one for all groups; a second DELETE can shorten it."""
+        """All groups share one grace period, which a second DELETE can shorten."""
         now = self._services.clock.monotonic()
         ends = now + pod_spec.grace_seconds(pod)
         self._deadline = ends if self._deadline is None else min(self._deadline, ends)
@@ -455,7 +453,7 @@ def _seconds_left(containers: list[Container], now: datetime) -> float:
 
 
 def _pre_stop_seconds(pod: Object, name: str) -> float:
-    """Returns how long the preStop hook delays SIGTERM; only a `sleep` takes time here."""
+    """Only a preStop hook that is a `sleep` delays SIGTERM here."""
     specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
     spec: Object = next((spec for spec in specs if spec["name"] == name), {})
     hook = ((spec.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {}

@@ -38,7 +38,7 @@ _TOLERATION = {"operator": "Exists", "effect": "NoExecute"}
 
 
 def mirror_of(manifest: Mapping[str, Any], node_name: str, node_uid: str, seen: str) -> Object:
-    """Returns the mirror pod of a static pod's manifest.
+    """Makes a static pod's mirror.
 
     Its hash has upstream's form, 32 hexadecimal digits, of other bytes.
     """
@@ -76,7 +76,7 @@ class StaticPods:
         pods: Informer,
         manifests: Sequence[Mapping[str, Any]],
     ) -> None:
-        """`pods` are those of the node, which somebody else starts to follow."""
+        """`pods` are those of the node; the informer is started elsewhere."""
         self._client = client
         self._clock = clock
         self._node_name = node_name
@@ -87,7 +87,6 @@ class StaticPods:
         pods.add_handler(self._seen, lambda _old, new: self._seen(new), self._seen)
 
     def replace(self, manifests: Sequence[Mapping[str, Any]]) -> None:
-        """Takes other manifests in the place of those there were."""
         self._manifests = manifests
         self._changed.set()
 
@@ -114,7 +113,7 @@ class StaticPods:
         for key, pod in there.items():
             mirrored = (pod["metadata"].get("annotations") or {}).get(MIRROR)
             if mirrored is None or pod_spec.is_deleted(pod):
-                continue  # what is deleted tells its end
+                continue  # the event of its end comes here, too
             if key not in wanted or wanted[key]["metadata"]["annotations"][MIRROR] != mirrored:
                 await self._delete(pod)
         for key, pod in wanted.items():
@@ -170,28 +169,25 @@ class PodManager:
         self._admitting: asyncio.Task[None] | None = None
 
     def active_uids(self) -> set[str]:
-        """Returns the pods that use the node: neither ended nor rejected."""
         return {uid for uid, worker in self._workers.items() if worker.active}
 
     def active_containers(self) -> dict[str, set[str]]:
-        """Returns the containers of the pods that use the node by UID."""
         active = [worker.pod for worker in self._workers.values() if worker.active]
         return {
             pod_spec.uid_of(pod): {each["name"] for each in pod_spec.all_containers(pod)} for pod in active
         }
 
     def pods(self) -> list[Object]:
-        """Returns all known pods, each with its newest status."""
+        """Each known pod has its newest status."""
         statuses = self._services.statuses
         return [{**worker.pod, "status": statuses.current(worker.pod)} for worker in self._workers.values()]
 
     def active_pods(self) -> list[Object]:
-        """Returns the pods that use the node, each with its newest status."""
         active = self.active_uids()
         return [pod for pod in self.pods() if pod_spec.uid_of(pod) in active]
 
     async def load(self, pod: Object) -> None:
-        """Loads the files of the pod's volumes for commands in its containers."""
+        """Commands in the pod's containers find the files of its volumes after this."""
         if pod["spec"].get("volumes"):
             volumes = await self._services.contents.volumes(pod)
             self._services.runtime.set_volumes(pod_spec.uid_of(pod), volumes)
@@ -202,7 +198,6 @@ class PodManager:
             worker.wake()
 
     def wake(self, uids: Collection[str]) -> None:
-        """Has these pods synced again."""
         for uid in uids:
             self._wake(uid)
 
@@ -273,7 +268,7 @@ class PodManager:
             self._run(worker)
 
     def _spares_admission(self, pod: Object) -> bool:
-        """Returns whether the pod is to go anyway. Upstream refuses such pods first, and then ends them."""
+        """A pod that is deleted already is not admitted. Upstream refuses it first, and then ends it."""
         return pod_spec.is_deleted(pod) and not self._services.features.admission.forgets_rejected
 
     def _forget_namesakes(self, pod: Object) -> None:
@@ -284,7 +279,6 @@ class PodManager:
                 worker.remove()
 
     async def _admit_all(self) -> None:
-        """Admits pods in the order in which they came."""
         while True:
             worker = await self._arrivals.get()
             if worker is None:
@@ -310,7 +304,7 @@ class PodManager:
             worker.reject(rejection.reason, rejection.message)
 
     def _unwritten(self, pod: Object) -> Rejection | None:
-        """Gives the pod its resources; returns why they cannot be kept."""
+        """Gives the pod its resources, or a reason if they cannot be written."""
         try:
             self._services.allocations.give(pod)
         except OSError as error:
@@ -318,13 +312,14 @@ class PodManager:
         return None
 
     def _with_sysctls(self, pod: Object) -> Rejection | None:
-        """Returns why the pod may not set its kernel parameters; nothing is allocated to it then."""
+        """A pod is refused that sets a kernel parameter which it may not set; nothing is allocated to it
+        then."""
         rules = self._services.features.admission
         text = forbidden_sysctl(pod, rules.safe_sysctls, rules.sysctl_namespaces)
         return Rejection("SysctlForbidden", text) if text else None
 
     async def _without_devices(self, pod: Object) -> Rejection | None:
-        """Allocates plugin devices, exclusive CPUs and memory to the pod; returns why that failed."""
+        """Allocates plugin devices, exclusive CPUs and memory to the pod, or gives a reason if that fails."""
         try:
             await self._services.plugins.admit(pod)
             self._services.managers.admit(pod)
@@ -337,7 +332,8 @@ class PodManager:
         return None
 
     async def _fresh_verdict(self, pod: Object) -> Rejection | None:
-        """Returns why the node refuses a pod; its affinity is judged by the node as it is now."""
+        """None means that the node takes the pod; its affinity is checked again with the node as it is
+        now."""
         rejection = self._verdict(pod, alone=False)
         cached = self._services.features.admission.by_cached_node
         if rejection is None or rejection.reason != NODE_AFFINITY or cached:
@@ -349,7 +345,7 @@ class PodManager:
         return self._verdict(pod, alone=False)
 
     def _verdict(self, pod: Object, *, alone: bool) -> Rejection | None:
-        """Returns why the node refuses a pod, beside the others on it or if it were alone."""
+        """None means that the node takes the pod, next to the others on it or if it were alone."""
         workers = () if alone else self._workers.values()
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}

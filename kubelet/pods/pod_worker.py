@@ -34,23 +34,22 @@ _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
 class UsageMeter:
-    """Has the runtime count what one pod's containers use, and tells of annotations that are no amounts."""
+    """Has the runtime count what one pod's containers use, and reports annotations that are no amounts."""
 
     def __init__(self, runtime: FakeRuntime, recorder: EventRecorder) -> None:
         self._runtime = runtime
         self._recorder = recorder
-        self._told: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
 
     def follow(self, pod: Object, sandbox: Sandbox, now: datetime) -> None:
-        """Counts by the pod as it is now, from now on."""
         for spec in pod_spec.all_containers(pod):
             container = sandbox.latest(spec["name"])
             if container is not None and container.running(now):
                 self._runtime.meter(sandbox, container, demand_of(pod, spec).cores)
         wrong = tuple(errors_of(pod))
-        for text in wrong if wrong != self._told else ():
+        for text in wrong if wrong != self._reported else ():
             self._recorder.event(pod, "Warning", "InvalidUsage", text)
-        self._told = wrong
+        self._reported = wrong
 
 
 class PodWorker:
@@ -93,17 +92,14 @@ class PodWorker:
 
     @property
     def active(self) -> bool:
-        """Returns whether the pod uses the node's resources."""
         return not (self._rejected or self._done or self._settled)
 
     @property
     def allocated_pod(self) -> Object:
-        """Returns the pod with the resources that the node has given it."""
         return self._resizer.allocated(self.pod)
 
     @property
     def gone(self) -> bool:
-        """Returns whether the pod's object is deleted."""
         return self._gone
 
     def update(self, pod: Object) -> None:
@@ -112,11 +108,10 @@ class PodWorker:
         self._wake.set()
 
     def wake(self) -> None:
-        """Syncs now."""
         self._wake.set()
 
     def remove(self) -> None:
-        """Takes note that the object is gone from the API."""
+        """Called when the object is gone from the API."""
         self._gone = True
         self._services.statuses.forget(self.uid)
         self._services.allocations.remove(self.uid)
@@ -204,7 +199,6 @@ class PodWorker:
         return 0 if started else self._until_next(sandbox, now)
 
     def _resize(self, sandbox: Sandbox | None, now: datetime) -> None:
-        """Allocates what the pod requests now, if the node has it."""
         for name in self._resizer.resize(self.pod, self.fit_check):
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
@@ -217,7 +211,7 @@ class PodWorker:
                 self._services.allocations.actuate(self.pod, spec)
 
     def _is_replacing(self, sandbox: Sandbox) -> bool:
-        """Returns whether a container is being replaced: upstream stops and starts it in one step."""
+        """A container is being replaced, which upstream does in one step."""
         latest = (sandbox.latest(spec["name"]) for spec in pod_spec.containers(self.pod))
         return any(container is not None and container.id in self._killer.replaced for container in latest)
 
@@ -253,7 +247,7 @@ class PodWorker:
         return 0
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
-        """Starts what is due; returns whether the status changes."""
+        """Starts what is due, and is True if the status changes."""
         steps = next_steps(
             self.pod,
             sandbox,

@@ -30,7 +30,7 @@ async def run_in_container(
     argv: list[str],
     seconds: float,
 ) -> tuple[int, str]:
-    """Returns (exit code, output) of a command; a negative code after the timeout."""
+    """(exit code, output) are those of the command; after the timeout the code is negative."""
     container_process = runtime.container_process(sandbox, container)
     container_process.advance()
     output = bytearray()
@@ -56,7 +56,7 @@ async def run_in_container(
 
 
 def command_of(handler: Object | None) -> list[str]:
-    """Returns the command of a probe, if the fake containers have it; empty for other probes."""
+    """A command is empty if the fake containers do not have it, or the probe is of another kind."""
     argv: list[str] = ((handler or {}).get("exec") or {}).get("command") or []
     return argv if argv and lookup.knows(argv[0]) else []
 
@@ -88,7 +88,6 @@ class Prober:
 
     @property
     def awaited(self) -> Collection[str]:
-        """Returns the names of containers that are not known to have started."""
         return self.unstarted | self._unseeded
 
     def follow(self, pod: Object, sandbox: Sandbox) -> None:
@@ -129,7 +128,7 @@ class Prober:
             self._unseeded.add(spec["name"])
 
     def _is_kept_back(self, pod: Object, spec: Object) -> bool:
-        """Returns whether a startup probe that ended does not begin again: those before it go on."""
+        """A startup probe that ended does not begin again while one before it goes on."""
         for other in [*pod_spec.containers(pod), *filter(is_sidecar, pod_spec.init_containers(pod))]:
             if other["name"] == spec["name"]:
                 return False
@@ -145,7 +144,6 @@ class Prober:
             self._given_up.add(container.name)
 
     def stop(self) -> None:
-        """Stops all probes."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -189,8 +187,7 @@ class Prober:
         asked: tuple[str, Object, list[str]],
         verdict: Callable[[bool], bool],
     ) -> None:
-        """Probes again and again; `verdict` is called when a threshold is reached, and returns whether to
-        go on."""
+        """Probes again and again; `verdict` is called when a threshold is reached, and is True to go on."""
         kind, probe, argv = asked
         clock, period = self._clock, float(probe.get("periodSeconds") or 10)
         begins = container.started_at + timedelta(seconds=probe.get("initialDelaySeconds") or 0)
@@ -213,7 +210,7 @@ class Prober:
                     else f"command timed out: {' '.join(argv)!r} timed out after {seconds:g}s"
                 )
                 text = f"{kind.capitalize()} probe failed: {why}"
-                self._tell(pod, container, "Warning", "Unhealthy", text)
+                self._emit_event(pod, container, "Warning", "Unhealthy", text)
             threshold = probe.get("successThreshold") or 1 if succeeds else probe.get("failureThreshold") or 3
             if count >= threshold and reported != succeeds:
                 reported = succeeds
@@ -227,16 +224,16 @@ class Prober:
 
     def _restart(self, pod: Object, sandbox: Sandbox, container: Container, kind: str) -> None:
         text = f"Container {container.name} failed {kind} probe, will be restarted"
-        self._tell(pod, container, "Normal", "Killing", text)
+        self._emit_event(pod, container, "Normal", "Killing", text)
         self._runtime.stop_container(sandbox, container, pod_spec.grace_seconds(pod))
 
-    def _tell(self, pod: Object, container: Container, kind: str, reason: str, text: str) -> None:
+    def _emit_event(self, pod: Object, container: Container, kind: str, reason: str, text: str) -> None:
         where = pod_spec.field_path(pod, container.name)
         self._recorder.event(pod, kind, reason, text, field_path=where)
 
 
 def _was_ready(pod: Object, container: Container) -> bool:
-    """Returns whether the pod's status says that this container is ready, as another kubelet found."""
+    """The pod's status has the container as ready, as another kubelet found."""
     status = pod.get("status") or {}
     listed = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
     return any(

@@ -38,7 +38,7 @@ class CrashBackoff:
         self._entries: dict[str, _Entry] = {}
 
     def waits_until(self, key: str, ended_at: datetime) -> datetime | None:
-        """Returns when the container that ended at `ended_at` may run again; None if at once."""
+        """None means that the container that ended at `ended_at` may run again at once."""
         entry = self._entries.get(key)
         if entry is None or self._expired(entry, ended_at):
             return None
@@ -46,7 +46,7 @@ class CrashBackoff:
         return until if until > self._clock.now() else None
 
     def seconds(self, key: str) -> float:
-        """Returns the present wait."""
+        """The present wait; zero before the first restart."""
         entry = self._entries.get(key)
         return entry.seconds if entry is not None else 0.0
 
@@ -60,7 +60,6 @@ class CrashBackoff:
         self._entries[key] = _Entry(seconds, self._clock.now())
 
     def forget(self, prefix: str) -> None:
-        """Drops the entries of a pod."""
         for key in [key for key in self._entries if key.startswith(prefix)]:
             del self._entries[key]
 
@@ -70,8 +69,6 @@ class CrashBackoff:
 
 @dataclass(frozen=True, slots=True)
 class NodeServices:
-    """The services of one node."""
-
     node_name: str
     host_ip: str
     clock: Clock

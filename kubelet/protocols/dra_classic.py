@@ -12,14 +12,14 @@ from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
 
 @dataclass(frozen=True)
 class ClassicService:
-    """One version: its two methods, whether they take all claims at once, and whether a stream tells of named
+    """One version: its two methods, whether they take all claims at once, and whether a stream reports named
     resources."""
 
     name: str
     prepare: Unary[Any, Any]
     unprepare: Unary[Any, Any]
     batches: bool
-    tells_resources: bool = False
+    reports_resources: bool = False
 
 
 V1ALPHA1 = ClassicService(
@@ -76,21 +76,20 @@ NODE_RESOURCES: Streaming[Any, Any] = Streaming(
     messages.NodeListAndWatchResourcesRequest,
     messages.NodeListAndWatchResourcesResponse,
 )
-V1ALPHA3_OF_1_30 = replace(V1ALPHA3, tells_resources=True)  # and of 1.29+kep4381
+V1ALPHA3_OF_1_30 = replace(V1ALPHA3, reports_resources=True)  # and of 1.29+kep4381
 
 
 def digest(response: Any) -> str:
-    """Returns the digest of a driver's resources; both ends of a stream make it of its last message."""
+    """Both ends of a stream make it of the last message."""
     return hashlib.sha256(response.SerializeToString(deterministic=True)).hexdigest()
 
 
 def raw_extension(parameters: Any) -> Any:
-    """Returns parameters as a message; None for none."""
     return None if parameters is None else messages.RawExtension(raw=orjson.dumps(parameters))
 
 
 def structured_messages(handle: dict[str, Any]) -> list[Any]:
-    """Returns what a handle says of the scheduler's allocation, as messages; none in a driver's handle."""
+    """The scheduler's allocation, as messages; a driver's own handle has none."""
     value = handle.get("structuredData")
     if value is None:
         return []

@@ -56,7 +56,7 @@ class RpcError(Exception):
 
 
 def rpc_error(error: aio.AioRpcError) -> RpcError:
-    """Returns the failure in the words of Go's client (grpc-go: clientconn.go, http2_client.go)."""
+    """Words the failure as Go's client does (grpc-go: clientconn.go, http2_client.go)."""
     description = error.details() or ""
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and description == "Deadline Exceeded":
         return RpcError(error.code(), "context deadline exceeded")
@@ -70,13 +70,13 @@ def rpc_error(error: aio.AioRpcError) -> RpcError:
 
 
 def unparsable() -> RpcError:
-    """Returns the error for an answer that cannot be parsed."""
+    """The error of an answer that cannot be parsed, in Go's words."""
     text = "grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data"
     return RpcError(grpc.StatusCode.INTERNAL, text)
 
 
 def closing() -> RpcError:
-    """Returns the error for a channel that was closed before or during the call."""
+    """The error of a channel that was closed before or during the call, in Go's words."""
     return RpcError(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing")
 
 
@@ -86,14 +86,14 @@ def _failed_dial(why: str) -> RpcError:
 
 
 def _go_name(code: grpc.StatusCode) -> str:
-    """Returns `DeadlineExceeded` for `DEADLINE_EXCEEDED`; Go spells two codes otherwise."""
+    """`DEADLINE_EXCEEDED` is `DeadlineExceeded`; Go spells two codes otherwise."""
     names = {grpc.StatusCode.OK: "OK", grpc.StatusCode.CANCELLED: "Canceled"}
     return names.get(code) or "".join(word.capitalize() for word in code.name.split("_"))
 
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Raises RpcError for whatever ends a call, except the end of the task that made it."""
+    """Raises RpcError for any end of a call, except that of the task that made it."""
     try:
         yield
     except aio.AioRpcError as error:
@@ -174,7 +174,7 @@ class GRPCServer:
         self._server.add_generic_rpc_handlers([handlers])
 
     def listen(self, socket: Path | str) -> None:
-        """Has the server listen at a path. Raises OSError if it cannot: a path has at most 107 bytes."""
+        """Raises OSError if it cannot listen there: a path has at most 107 bytes."""
         try:
             bound = self._server.add_insecure_port(f"unix:{socket}")
         except RuntimeError as error:
@@ -190,14 +190,12 @@ class GRPCServer:
 
 
 def channel_to(socket: Path | str) -> Channel:
-    """Returns a channel to the server behind a Unix socket; connects at the first call, ends with
-    `close()`."""
+    """The channel connects at the first call, and ends with `close()`."""
     own = message_sockets()
     return own.channel_to(socket) if own is not None else GRPCChannel(socket)
 
 
 def new_server() -> Server:
-    """Returns a server without methods and sockets; see `Unary.serve`."""
     own = message_sockets()
     return own.new_server() if own is not None else GRPCServer()
 
@@ -211,7 +209,6 @@ class _Method(Generic[Request, Response]):
 
     @property
     def path(self) -> str:
-        """Returns the path by which the method is called."""
         return f"/{self.service}/{self.name}"
 
     def _asked(self, request: bytes) -> Request:
@@ -231,7 +228,7 @@ class Unary(_Method[Request, Response]):
     """One request, one response."""
 
     async def call(self, channel: Channel, request: Request, *, timeout: float | None = None) -> Response:
-        """Returns the answer. `timeout` in seconds. Raises RpcError, worded as Go's client words it."""
+        """Raises RpcError, worded as Go's client words it. `timeout` is in seconds."""
         return self._parsed(await channel.call(self.path, request.SerializeToString(), timeout))
 
     def serve(self, server: Server, handle: Callable[[Request], Awaitable[Response]]) -> None:

@@ -17,16 +17,14 @@ class Channel(Protocol):
     """A way to the server behind a socket, which may come, go and come back. Calls raise RpcError."""
 
     async def call(self, path: str, request: bytes, timeout: float | None) -> bytes:
-        """Returns the answer to one request."""
+        """`timeout` is in seconds."""
         ...
 
     def stream(self, path: str, request: bytes) -> AsyncGenerator[bytes, None]:
         """Yields answers as they come; closing the iterator cancels the call."""
         ...
 
-    async def channel_ready(self) -> None:
-        """Returns once it is connected."""
-        ...
+    async def channel_ready(self) -> None: ...
 
     def connection_changes(self) -> AsyncIterator[bool]:
         """Yields whether it is connected, now and whenever that changes, until closed. It connects by
@@ -44,7 +42,7 @@ class Server(Protocol):
     def add_stream(self, service: str, name: str, answers: Answers) -> None: ...
 
     def listen(self, socket: Path | str) -> None:
-        """Has the server listen at a path. Raises OSError if it cannot."""
+        """Raises OSError if it cannot listen there."""
         ...
 
     async def start(self) -> None: ...
@@ -59,7 +57,7 @@ class MessageSockets(Protocol):
     its times."""
 
     def channel_to(self, socket: Path | str) -> Channel:
-        """Returns a channel to the server behind a socket; it connects at the first call."""
+        """The channel connects at the first call."""
         ...
 
     def new_server(self) -> Server: ...
@@ -73,7 +71,7 @@ class HasMessageSockets(Protocol):
 
 
 def message_sockets() -> MessageSockets | None:
-    """Returns the running loop's own sockets; None where it has none, and the system's are meant."""
+    """None means that the running loop has no sockets of its own, and the system's are meant."""
     loop = asyncio.get_running_loop()
     return loop.message_sockets if isinstance(loop, HasMessageSockets) else None
 

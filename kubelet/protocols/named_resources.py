@@ -1,4 +1,4 @@
-"""Named resources as 1.30's drivers tell them over gRPC, and as resource.k8s.io/v1alpha2 has them.
+"""Named resources as 1.30's drivers report them over gRPC, and as resource.k8s.io/v1alpha2 has them.
 
 The messages are generated from the API's types upstream (staging/src/k8s.io/api/resource/v1alpha2), so that
 a message and a part of a ResourceSlice say the same.
@@ -14,12 +14,11 @@ _SCALARS = ("bool", "string", "int", "version")
 
 
 def models_of(response: Any) -> list[Object]:
-    """Returns the entries of a response, each as the fields of a ResourceSlice that hold it."""
+    """Each entry has the fields of a ResourceSlice that hold it."""
     return [_model(entry) for entry in response.resources]
 
 
 def response_of(models: Sequence[Object]) -> Any:
-    """Returns the response that tells these entries."""
     return messages.NodeListAndWatchResourcesResponse(resources=[_message(model) for model in models])
 
 

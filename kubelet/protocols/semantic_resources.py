@@ -19,15 +19,14 @@ class UnknownModelError(ValueError):
 
 
 def resources_of(response: Any) -> list[Object]:
-    """Returns the resources that a driver tells. Raises UnknownModelError."""
+    """Raises UnknownModelError."""
     if response.resources:
         raise UnknownModelError("its resources are not in the form of this release")
     return [_resource(entry) for entry in response.node_resources]
 
 
 def response_of(resources: Sequence[Object], *, newer_model: bool = False) -> Any:
-    """Returns the response that tells these resources; with `newer_model` each has one more attribute, of a
-    model that no release knows."""
+    """With `newer_model` each resource has one more attribute, of a model that no release knows."""
     entries = [_resource_message(resource) for resource in resources]
     if newer_model:
         content = bytes([_NEWER_MODEL << 3 | 2, 0])  # an empty message
@@ -38,7 +37,7 @@ def response_of(resources: Sequence[Object], *, newer_model: bool = False) -> An
 
 
 def handle_messages(handle: Mapping[str, Any]) -> list[Any]:
-    """Returns what a handle says of the allocation by semantic parameters; none in a driver's own handle.
+    """The allocation by semantic parameters, as messages; a driver's own handle has none.
 
     Raises UnknownModelError.
     """

@@ -75,7 +75,7 @@ class CPUManager:
 
     @property
     def state(self) -> CPUManagerState:
-        """Returns what was restored or written last."""
+        """Restored by `start`, and changed with each allocation."""
         return self._state
 
     @property
@@ -220,12 +220,11 @@ class CPUManager:
         self.save()
 
     def save(self) -> None:
-        """Writes the checkpoint."""
         self._files.write(self._path, cpu_manager_state.encode(self._state, self._formats))
 
 
 def _take(available: CPUSet, count: int) -> CPUSet:
-    """Returns that many of the CPUs that are available. Raises DeviceError."""
+    """The lowest numbers are taken first. Raises DeviceError."""
     if len(available) < count:
         raise DeviceError(
             f"not enough cpus available to satisfy request: requested={count}, available={len(available)}"
@@ -234,7 +233,7 @@ def _take(available: CPUSet, count: int) -> CPUSet:
 
 
 def _exclusive(pod: Object, container: Object) -> int:
-    """Returns how many CPUs the container has for itself: whole ones, in a Guaranteed pod."""
+    """Containers have whole CPUs for themselves, and only in a Guaranteed pod."""
     if pod_spec.qos_class(pod) != "Guaranteed" or not may_have_some_alone(pod, container):
         return 0
     return _integral(container)
@@ -246,7 +245,7 @@ def _alone(pod: Object, container: Object) -> dict[str, int]:
 
 
 def _whole(pod: Object) -> int:
-    """Returns how many CPUs a Guaranteed pod asks for as a whole; 0 if these are no whole ones."""
+    """CPUs that a Guaranteed pod asks for as a whole; 0 if these are no whole ones."""
     return _integral(pod["spec"]) if pod_spec.qos_class(pod) == "Guaranteed" else 0
 
 
@@ -256,8 +255,6 @@ def _integral(asking: Object) -> int:
 
 
 def _parts(pod: Object, whole: CPUSet) -> dict[str, CPUSet]:
-    """Returns the CPUs of each container of a pod that was given some as a whole."""
-
     def take(left: CPUSet, container: Object) -> CPUSet | None:
         count = _exclusive(pod, container)
         return _take(left, count) if count else None

@@ -27,12 +27,12 @@ class ResourceManagers:
         self._sources_ready = False
 
     def start(self) -> None:
-        """Restores all checkpoints; raises CheckpointError, and the kubelet does not start."""
+        """Restores all checkpoints. Raises CheckpointError, and the kubelet does not start."""
         for manager in self._managers:
             manager.start()
 
     def sources_ready(self) -> None:
-        """Takes note that all pods found at the kubelet's start have been admitted or rejected."""
+        """Called once all pods found at the kubelet's start have been admitted or rejected."""
         self._sources_ready = True
 
     def admit(self, pod: Object) -> None:

@@ -73,7 +73,7 @@ class MemoryManager:
 
     @property
     def state(self) -> MemoryManagerState:
-        """Returns what was restored or written last."""
+        """Restored by `start`, and changed with each allocation."""
         return self._state
 
     @property
@@ -177,7 +177,7 @@ class MemoryManager:
         self._note_reusable(pod, container, blocks)
 
     def _allocate_whole(self, pod: Object) -> None:
-        """Gives the pod what it asks for as a whole, and notes which of it is whose of its containers."""
+        """Gives the pod what it asks for as a whole, and notes the parts of its containers."""
         whole = _requested(pod["spec"])
         error = pool_error(pod, whole, lambda each: _alone(pod, each), _POOL)
         if error:
@@ -242,12 +242,10 @@ class MemoryManager:
         self.save()
 
     def save(self) -> None:
-        """Writes the checkpoint."""
         self._files.write(self._path, memory_manager_state.encode(self._state, self._formats))
 
 
 def _empty_machine(capacity: Mapping[str, str], reserved: int) -> Machine:
-    """Returns the node's memory without any assignment."""
     total = Quantity.parse(capacity["memory"]).value()
     tables = {kind: _table(Quantity.parse(capacity.get(kind, "0")).value(), 0) for kind in _HUGE_PAGES}
     tables["memory"] = _table(total, min(reserved, total))
@@ -278,7 +276,7 @@ def _take(machine: Machine, block: Block) -> None:
 
 
 def _take_free(machine: Machine, block: Block) -> None:
-    """Takes a block of what is free. Raises DeviceError."""
+    """Raises DeviceError."""
     if machine[_NODE]["memoryMap"].get(block["type"], {}).get("free", 0) < block["size"]:
         raise DeviceError(
             "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is "
@@ -288,12 +286,10 @@ def _take_free(machine: Machine, block: Block) -> None:
 
 
 def _alone(pod: Object, container: Object) -> dict[str, int]:
-    """Returns what the container has for itself."""
     return _requested(container) if may_have_some_alone(pod, container) else {}
 
 
 def _parts(pod: Object, whole: Mapping[str, int]) -> dict[str, list[Block]]:
-    """Returns the memory of each container of a pod that was given some as a whole."""
     parts = divided(pod, whole, lambda _, container: _alone(pod, container) or None, _less)
     return {
         name: [_block(kind, size) for kind, size in part.items() if size > 0] for name, part in parts.items()
@@ -305,7 +301,7 @@ def _less(amounts: Mapping[str, int], taken: Mapping[str, int]) -> Mapping[str, 
 
 
 def _requested(asking: Object) -> dict[str, int]:
-    """Returns the bytes of memory and of huge pages that a container, or a pod as a whole, asks for."""
+    """Memory and huge pages are in bytes; a pod may ask as a whole."""
     asked = pod_spec.requests_of(asking)
     return {
         name: amount.value()

@@ -35,7 +35,7 @@ class NodeAmounts(NamedTuple):
 
 
 class PoolTexts(NamedTuple):
-    """Says why a pod's whole is too little, with `{name}` of a resource, `{asked}` and `{left}`."""
+    """Texts for a pod whose whole is too little, with `{name}` of a resource, `{asked}` and `{left}`."""
 
     too_large: str
     nothing_for_init_containers: str
@@ -43,12 +43,11 @@ class PoolTexts(NamedTuple):
 
 
 def asks_as_a_whole(pod: Object) -> bool:
-    """Returns whether the pod's spec has resources of its own."""
     return bool(pod["spec"].get("resources"))
 
 
 def may_have_some_alone(pod: Object, container: Object) -> bool:
-    """Decides whether a container's requests are its limits, which counts where the pod's class is of its own
+    """A container's requests have to be its limits, which counts where the pod's class is of its own
     resources (IsContainerEquivalentQOSGuaranteed)."""
     if not asks_as_a_whole(pod):
         return True
@@ -65,7 +64,8 @@ def _positive(amount: object) -> int:
 
 
 def pool_error(pod: Object, whole: Amounts, exclusive: Exclusive, texts: PoolTexts) -> str:
-    """Returns why what the pod asks for as a whole is too little for its containers; empty if it is not.
+    """An empty text means that the pod asks for enough as a whole; else it says what is too little for which
+    container.
 
     A container that shares has to have something left, or it would run on what all pods of the node share.
     """
@@ -97,7 +97,7 @@ def _more(taken: Amounts, asked: Amounts) -> dict[str, int]:
 def divided(
     pod: Object, whole: T, take: Callable[[T, Object], T | None], less: Callable[[T, T], T]
 ) -> dict[str, T]:
-    """Returns each container's part of what the pod was given as a whole.
+    """Divides what the pod was given as a whole among its containers.
 
     Init containers, which end, have what the sidecars before them leave; the others share what no container
     has for itself. `take` returns a container's own part of what is left, None for one that shares; `less`

@@ -66,7 +66,7 @@ class Access:
         self._plural = plural
 
     async def refusal(self, request: web.BaseRequest, path: str) -> web.Response | None:
-        """Returns the answer to a request that is not allowed; None if it is. `path` is decoded."""
+        """None means that the request is allowed; else the answer refuses it. `path` is decoded."""
         requester = await self._authenticate(request)
         if requester is None:
             return web.Response(status=401, text="Unauthorized")

@@ -25,8 +25,6 @@ _STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerSt
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The query of a request."""
-
     follow: bool = False
     previous: bool = False
     timestamps: bool = False
@@ -37,7 +35,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, query: Mapping[str, str], now: datetime) -> "LogOptions":
-        """Returns the options of a query. Raises ServerError."""
+        """Raises ServerError."""
         try:
             since = parse_timestamp(query["sinceTime"]) if query.get("sinceTime") else None
             if query.get("sinceSeconds"):
@@ -62,7 +60,7 @@ def _true(query: Mapping[str, str], name: str) -> bool:
 async def container_logs(
     view: NodeView, namespace: str, name: str, container: str, options: LogOptions
 ) -> AsyncIterator[bytes]:
-    """Yields the log in pieces. Raises ServerError."""
+    """The log comes in pieces. Raises ServerError."""
     pod = view.pod(namespace, name)
     if pod is None:
         raise ServerError(404, f'pod "{name}" does not exist')
@@ -85,7 +83,7 @@ def _attempt(sandbox: Sandbox | None, identifier: str) -> Container | None:
 
 
 def _container_id(pod: Object, name: str, *, previous: bool) -> str:
-    """Returns the id of the attempt whose log is requested; raises ServerError if there is none."""
+    """Finds the id of the attempt whose log is requested. Raises ServerError if there is none."""
     status = pod.get("status") or {}
     every = [container_status for field in _STATUSES for container_status in status.get(field) or []]
     found = next((container_status for container_status in every if container_status["name"] == name), None)

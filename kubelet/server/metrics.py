@@ -88,14 +88,13 @@ class Family:
     samples: list[str] = field(default_factory=list)
 
     def add(self, value: float, labels: Mapping[str, str] | None = None, at: datetime | None = None) -> None:
-        """Adds a sample; `at` is its time."""
         shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in (labels or {}).items())
         moment = f" {int(at.timestamp() * 1000)}" if at is not None else ""
         self.samples.append(f"{self.name}{'{' + shown + '}' if shown else ''} {_number(value)}{moment}")
 
 
 def rendered(families: Iterable[Family]) -> str:
-    """Returns the page: families by name, without those that have no samples."""
+    """Families are sorted by name; those without samples are left out."""
     lines = []
     for family in sorted(families, key=lambda each: each.name):
         if family.samples:
@@ -128,7 +127,6 @@ class _Families:
 
 
 def resource_metrics(view: NodeView) -> str:
-    """Returns the page of a node."""
     families = _Families(stable=view.features.stable_resource_metrics)
     now, pods = measured_at(view), pods_in_use(view)
     node = node_usage(pods, view)
@@ -234,7 +232,6 @@ class _Page:
 
 
 def cadvisor_metrics(view: NodeView) -> str:
-    """Returns the page of a node."""
     page = _Page(view.clock.now())
     pods = pods_in_use(view)
     processes = sum(len(pod.containers) + 1 for pod in pods)
@@ -282,12 +279,11 @@ def _add_container(page: _Page, one: ContainerUsage, group: str, about: _Labels)
 
 
 def _labels(group: str, container: str = "", image: str = "", name: str = "") -> _Labels:
-    """Returns the kubelet's own labels, in their order; empty if a cgroup is not a container's."""
+    """The kubelet's own labels keep their order; they are empty if a cgroup is not a container's."""
     return {"container": container, "id": group, "image": image, "name": name, "namespace": "", "pod": ""}
 
 
 def probe_metrics(view: NodeView) -> str:
-    """Returns the page of a node."""
     total = Family(
         "prober_probe_total",
         "counter",

@@ -44,7 +44,7 @@ class PodPort(NamedTuple):
 
 
 def port_of(view: NodeView, pod: Object, port: int) -> PodPort | None:
-    """Returns a port of a pod; None if nobody answers there."""
+    """None means that nobody answers at the port."""
     sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
     if sandbox is None or not sandbox.running(view.clock.now()):
         return None
@@ -53,11 +53,11 @@ def port_of(view: NodeView, pod: Object, port: int) -> PodPort | None:
         return PodPort(pod, lambda request: view.runtime.ask(sandbox, port, request) or _GONE, echoes=False)
     if listens is False or not _is_declared(pod, port):
         return None
-    return PodPort(pod, lambda request: _told(pod, request), echoes=True)
+    return PodPort(pod, lambda request: _fake_answer(pod, request), echoes=True)
 
 
 def _is_declared(pod: Object, port: int) -> bool:
-    """Returns whether a container has the port, or none has any."""
+    """A port counts as declared if a container has it, or none has any."""
     declared = {
         int(declared["containerPort"])
         for spec in pod_spec.containers(pod)
@@ -69,7 +69,7 @@ def _is_declared(pod: Object, port: int) -> bool:
 _GONE = HTTPAnswer(502, "Bad Gateway", {"Server": "kubeskew"}, b"")  # it ended since it was looked for
 
 
-def _told(pod: Object, request: HTTPRequest) -> HTTPAnswer:
+def _fake_answer(pod: Object, request: HTTPRequest) -> HTTPAnswer:
     """Answers for a fake container: its name and the request."""
     answer = {
         "pod": pod_spec.name_of(pod),
@@ -124,7 +124,7 @@ async def _answer(port: PodPort, asked: _Asked, write: Write) -> None:
 
 
 def _request(data: bytes) -> tuple[_Asked, bytes] | None:
-    """Returns a request and the bytes after it; None until it is complete."""
+    """A request comes with the bytes after it; None until it is complete."""
     head, end, rest = data.partition(b"\r\n\r\n")
     if not end or not _HTTP.match(data):
         return None

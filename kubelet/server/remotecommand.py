@@ -72,7 +72,6 @@ class StreamPipe:
         await self._writer.drain()
 
     async def close(self) -> None:
-        """Sends what is written, and closes."""
         self._writer.close()
         with suppress(ConnectionError, TimeoutError):  # closed by the other side first
             await self._writer.wait_closed()
@@ -119,7 +118,7 @@ class Channels(Protocol):
     """One session's streams."""
 
     async def read(self) -> bytes:
-        """Returns the next bytes of the standard input; empty at its end."""
+        """Empty bytes are the end of the standard input."""
         ...
 
     async def write(self, channel: int, data: bytes) -> None: ...
@@ -145,7 +144,6 @@ class WebSocketChannels:
         self.gone = asyncio.Event()
 
     async def run(self) -> None:
-        """Reads until the client goes."""
         try:
             while (message := await self._socket.receive()) is not None:
                 channel, data = self._opened(message.data)
@@ -160,7 +158,7 @@ class WebSocketChannels:
             self.gone.set()
 
     def _opened(self, message: bytes) -> tuple[int, bytes]:
-        """Returns the channel of a message, and its data; -1 if it has none, or its base64 cannot be read."""
+        """The channel is -1 if the message has none, or its base64 cannot be read."""
         if not message:
             return -1, b""
         if not self._base64:
@@ -224,7 +222,7 @@ class SpdyChannels:
 
 
 async def accept_streams(connection: spdy.Connection, expected: int) -> dict[int, spdy.Stream] | None:
-    """Returns the channels that the client opens; None if it goes before all are open."""
+    """Waits until the client has opened its channels; None if it goes before."""
     found: dict[int, spdy.Stream] = {}
     while len(found) < expected:
         stream = await connection.accept()
@@ -236,8 +234,6 @@ async def accept_streams(connection: spdy.Connection, expected: int) -> dict[int
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The streams that a session has."""
-
     stdin: bool
     stdout: bool
     stderr: bool
@@ -245,7 +241,7 @@ class StreamOptions:
 
     @classmethod
     def of(cls, stdin: bool, stdout: bool, stderr: bool, tty: bool) -> "StreamOptions":
-        """Returns the options; raises ServerError if there are no streams. A terminal has one output."""
+        """A terminal has one output. Raises ServerError if there are no streams."""
         if not (stdin or stdout or stderr):
             raise ServerError(400, "you must specify at least 1 of stdin, stdout, stderr")
         return cls(stdin, stdout, stderr and not tty, tty)
@@ -328,7 +324,6 @@ def _internal(why: str) -> Object:
 
 
 def exit_status(argv: list[str], code: int) -> Object:
-    """Returns the Status of a command that has ended."""
     if code == 0:
         return SUCCESS
     words = " ".join(argv)
@@ -470,7 +465,6 @@ async def over_spdy(
 
 
 async def _until_gone(session: Coroutine[Any, Any, None], reading: asyncio.Task[None]) -> None:
-    """Runs the session until it ends or the client goes."""
     running = asyncio.create_task(session, name="remote command")
     try:
         await asyncio.wait({running, reading}, return_when=asyncio.FIRST_COMPLETED)
@@ -492,7 +486,8 @@ def offered_protocols(request: web.BaseRequest, header: str) -> list[str]:
 
 
 def chosen_protocol(offered: list[str], known: tuple[str, ...]) -> str:
-    """Returns the first protocol that the client offers and the server knows; raises 403 if there is none."""
+    """Picks the first protocol that the client offers and the server knows. Raises ServerError (403) if there
+    is none."""
     found = next((name for name in offered if name in known), "")
     if offered and not found:
         names = " ".join(f'"{name}"' for name in offered)
@@ -505,7 +500,6 @@ def shown_headers(request: web.BaseRequest) -> str:
 
 
 def websocket_headers(request: web.BaseRequest, protocol: str) -> list[tuple[str, str]]:
-    """Returns the headers of the 101 that opens a WebSocket."""
     accepted = accept_key(request.headers.get("Sec-WebSocket-Key", ""))
     headers = [("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accepted)]
     return [*headers, ("Sec-WebSocket-Protocol", protocol)] if protocol else headers

@@ -224,7 +224,6 @@ class Routes:
         return web.Response(text="ok")
 
     async def _metrics(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
-        """Returns the kubelet's own metrics, or those of its node's pods."""
         page = _METRICS.get("/".join(parts))
         if page is None:
             return answer(self._health, "/".join(["/metrics", *parts]))
@@ -314,7 +313,6 @@ class Listener:
         self.port = await self._listener.start(address, port, self._context)
 
     async def stop(self) -> None:
-        """Closes every connection."""
         await self._listener.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:

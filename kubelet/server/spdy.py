@@ -74,7 +74,7 @@ class HeaderReader:
         self._zlib = zlib.decompressobj(zdict=DICTIONARY)
 
     def read(self, block: bytes) -> dict[str, str]:
-        """Lower-case name → value. Raises HeaderError."""
+        """Names are in lower case. Raises HeaderError."""
         try:
             data = self._zlib.decompress(block, 1 << 20)
         except zlib.error as error:
@@ -125,7 +125,7 @@ class Stream:
         self.replied = asyncio.Event()
 
     async def read(self) -> bytes:
-        """Returns the next bytes as they come; empty at the end."""
+        """Empty bytes are the end."""
         if self._ended and self._incoming.empty():
             return b""
         data = await self._incoming.get()
@@ -183,11 +183,10 @@ class Connection:
     # -- streams
 
     async def accept(self) -> Stream | None:
-        """Returns the next stream that the peer opened; None at the end of the connection."""
+        """None is the end of the connection."""
         return await self._accepted.get()
 
     async def open(self, headers: Mapping[str, str]) -> Stream:
-        """Opens a stream of this side."""
         stream = Stream(self, self._next, headers)
         self._next += 2
         self._streams[stream.number] = stream
@@ -237,7 +236,7 @@ class Connection:
             self._accepted.put_nowait(None)
 
     async def _frame(self) -> tuple[int, int, bytes] | None:
-        """Returns (first word, flags, body) of a frame; None at the end of the connection."""
+        """A frame is (first word, flags, body); None at the end of the connection."""
         head = await self._incoming.take(8)
         if head is None:
             return None

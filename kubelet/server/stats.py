@@ -18,7 +18,7 @@ from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.usage import demand_of, requested
 from kubeskew.kubelet.features import KubeletFeatures
 
-_SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # usage of the node beside its pods
+_SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # usage of the node besides its pods
 
 
 class ServerError(Exception):
@@ -38,7 +38,7 @@ class EndedUsage:
         self._total = 0.0
 
     def core_seconds(self, running: Mapping[str, float]) -> float:
-        """Returns the core seconds of all that ran before; `running` has those of each container now."""
+        """Sums up the core seconds of all that ran before; `running` has those of each container now."""
         self._total += sum(used for name, used in self._seen.items() if name not in running)
         self._seen = dict(running)
         return self._total
@@ -65,7 +65,7 @@ class NodeView:
         )
 
     async def running(self, namespace: str, name: str, container: str) -> ContainerProcess:
-        """Returns a running container. Raises ServerError as exec and attach do."""
+        """Raises ServerError as exec and attach do."""
         pod = self.pod(namespace, name)
         if pod is None:
             raise ServerError(404, "pod does not exist")
@@ -126,14 +126,13 @@ class PodUsage:
 
 
 def measured_at(view: NodeView) -> datetime:
-    """Returns the time of what is measured now, to the millisecond, as pages show it: rates between two pages
-    are exact."""
+    """Times are cut to the millisecond, as pages show them: rates between two pages are exact."""
     now = view.clock.now()
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
 def pods_in_use(view: NodeView) -> list[PodUsage]:
-    """Returns the pods of the node that have containers running, and what these use."""
+    """Pods are left out that have no containers running."""
     now = measured_at(view)
     found = []
     for pod in view.pods():
@@ -155,8 +154,7 @@ def pods_in_use(view: NodeView) -> list[PodUsage]:
 
 
 def node_usage(pods: list[PodUsage], view: NodeView) -> Usage:
-    """Returns the usage of all pods and of the system, which runs since the kubelet began; core seconds of
-    containers that have ended stay."""
+    """The system runs since the kubelet began; core seconds of containers that have ended stay."""
     running = {each.container.id: each.usage for pod in pods for each in pod.containers}
     seconds = max((measured_at(view) - view.since).total_seconds(), 0.0)
     past = view.ended.core_seconds({name: usage.core_seconds for name, usage in running.items()})
@@ -170,7 +168,6 @@ def _pod_usage(pod: Object, container: Container, spec: Object | None, now: date
 
 
 def summary(view: NodeView) -> Object:
-    """Returns the summary of a node."""
     now, in_use = measured_at(view), pods_in_use(view)
     pods = []
     for pod in in_use:

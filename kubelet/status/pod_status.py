@@ -29,8 +29,6 @@ _OWNED_FIELDS = (
 
 
 class WaitingReason(NamedTuple):
-    """The reason why a container does not run."""
-
     reason: str
     message: str = ""
 
@@ -53,8 +51,7 @@ def container_status(
     not_ready: bool = False,
     not_started: bool = False,
 ) -> Object:
-    """Returns the status; `waiting` is why a container that never ran waits, `held_back` why one does not
-    run again."""
+    """`waiting` is why a container that never ran waits, `held_back` why one does not run again."""
     name = spec["name"]
     latest = sandbox.latest(name) if sandbox is not None else None
     if sandbox is None or latest is None:
@@ -93,7 +90,6 @@ def _never_ran(spec: Object, waiting: WaitingReason, features: KubeletFeatures) 
 
 
 def state_of(container: Container, now: datetime) -> Object:
-    """Returns `{"running": …}` or `{"terminated": …}`."""
     if container.running(now):
         return {"running": {"startedAt": timestamp(container.started_at)}}
     ended: Object = {
@@ -110,8 +106,7 @@ def state_of(container: Container, now: datetime) -> Object:
 
 
 def lost(status: Object) -> Object:
-    """Returns the status of a container whose end nobody saw when its pod ended (status_manager,
-    TerminatePod)."""
+    """Nobody saw the container's end when its pod ended (status_manager, TerminatePod)."""
     state = {"reason": "ContainerStatusUnknown", "message": _UNKNOWN, "exitCode": KILLED}
     return {
         **status,
@@ -124,7 +119,7 @@ KILLED = 137
 
 
 def _resources(spec: Object, features: KubeletFeatures) -> Object:
-    """Returns the resources in the runtime, shown since in-place resizing."""
+    """Resources in the runtime are shown since in-place resizing."""
     resources: Mapping[str, Any] = spec.get("resources") or {}
     if not features.actual_resources:
         return {}
@@ -158,8 +153,8 @@ def pod_conditions(
     features: KubeletFeatures,
     now: datetime,
 ) -> list[Object]:
-    """Returns all conditions that the kubelet owns, in upstream's order; transition times only change with
-    the status."""
+    """Conditions that the kubelet owns stand in upstream's order; transition times only change with the
+    status."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     by_name = {status["name"]: status for status in statuses}
     initialized = _initialized(pod, by_name, phase)
@@ -185,7 +180,6 @@ def pod_conditions(
 def pending_condition(
     pod: Object, pending: PendingResize, features: KubeletFeatures, now: datetime
 ) -> Object:
-    """Returns PodResizePending, for a resize that waits or is not possible."""
     present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
     before = present.get("PodResizePending") or {}
     found = _condition("PodResizePending", status="True", reason=pending.reason, message=pending.message)
@@ -265,14 +259,13 @@ def _initialized(pod: Object, statuses: Mapping[str, Object], phase: str) -> dic
 
 
 def _has_started(status: Object | None) -> bool:
-    """Returns whether a regular container runs or ran."""
     if status is None:
         return False
     return "waiting" not in status["state"] or bool(status.get("lastState"))
 
 
 def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:
-    """Returns the fields of a pod's status that this kubelet knows and writes; it leaves others alone."""
+    """This kubelet knows and writes these fields of a pod's status; it leaves others alone."""
     newer = {
         "hostIPs": features.host_ips,
         "observedGeneration": features.observed_generation,
@@ -283,7 +276,7 @@ def owned_fields(features: KubeletFeatures) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class View:
-    """The facts that a pod worker knows beside the pod and its sandbox."""
+    """The facts that a pod worker knows besides the pod and its sandbox."""
 
     now: datetime
     host_ip: str
@@ -300,7 +293,6 @@ class View:
 
 
 def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: KubeletFeatures) -> Object:
-    """Returns the kubelet's part of the pod's status."""
     inits = _statuses(pod, pod_spec.init_containers(pod), sandbox, view, features, init=True)
     regular = _statuses(pod, pod_spec.containers(pod), sandbox, view, features, init=False)
     phase = "Failed" if view.reason else pod_phase(pod, inits, regular, ended=view.ended)
@@ -385,13 +377,13 @@ def _name(status: Object) -> str:
 
 
 def _unprobed(status: Object) -> Object:
-    """Returns the status of an ephemeral container as never ready: nothing probes it."""
+    """An ephemeral container is never ready: nothing probes it."""
     return {**{name: value for name, value in status.items() if name != "started"}, "ready": False}
 
 
 def _not_ready(pod: Object) -> frozenset[str]:
-    """Returns the containers that the annotation `kubelet.kubeskew.io/not-ready` names, whatever their
-    probes say."""
+    """Containers that the annotation `kubelet.kubeskew.io/not-ready` names are not ready, no matter what
+    their probes say."""
     annotations = pod["metadata"].get("annotations") or {}
     text: str = annotations.get(f"{PREFIX}not-ready") or ""
     return frozenset(name.strip() for name in text.split(","))
@@ -416,7 +408,7 @@ def _addresses(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
 
 
 def pod_phase(pod: Object, inits: Sequence[Object], regular: Sequence[Object], *, ended: bool) -> str:
-    """Returns the phase (kubelet_pods.go, getPhase)."""
+    """Follows kubelet_pods.go, getPhase."""
     policy = pod_spec.restart_policy(pod)
     pending_init, failed_init = _initialisation(pod, inits, begun=_ran(regular))
     if failed_init and policy == "Never":
@@ -440,7 +432,7 @@ def pod_phase(pod: Object, inits: Sequence[Object], regular: Sequence[Object], *
 
 
 def _initialisation(pod: Object, inits: Sequence[Object], *, begun: bool) -> tuple[bool, bool]:
-    """Returns (whether init containers are still to run, whether one failed)."""
+    """The pair is (whether init containers are still to run, whether one failed)."""
     pending = failed = False
     for spec, status in zip(pod_spec.init_containers(pod), inits, strict=True):
         if is_sidecar(spec):

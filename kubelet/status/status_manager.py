@@ -37,7 +37,7 @@ SYNC_SECONDS = 10.0  # upstream's syncPeriod
 
 
 def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable[str]) -> Object:
-    """Returns the `status` part of a patch; empty if nothing of `owned` differs.
+    """The `status` part of a patch is empty if nothing of `owned` differs.
 
     An owned field not in `new` is removed.
     """
@@ -54,7 +54,7 @@ def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable
 
 
 def _merged(name: str, old: Sequence[Object], new: Sequence[Object]) -> Object:
-    """Returns changed and added entries, and the order of all. Entries of others stay."""
+    """Lists changed and added entries, and the order of all. Entries of others stay."""
     key = MERGE_KEYS[name]
     before = {entry[key]: entry for entry in old}
     changed = [entry for entry in new if not _same(before.get(entry[key]), entry)]
@@ -79,7 +79,7 @@ def _same(before: Object | None, after: Object) -> bool:
 
 
 def _change(before: Object | None, after: Object) -> Object:
-    """Returns `after`, with null for a reason or message that is removed; fields of newer versions stay."""
+    """A reason or message that is removed becomes null; fields of newer versions stay."""
     gone = [name for name in _OPTIONAL if (before or {}).get(name) and not after.get(name)]
     return {**dict.fromkeys(gone), **after}
 
@@ -97,8 +97,6 @@ class _Entry:
 
 
 class StatusWriter:
-    """The statuses of one node's pods."""
-
     def __init__(self, client: APIClient, clock: Clock, owned: Sequence[str]) -> None:
         self._client = client
         self._owned = owned
@@ -124,7 +122,7 @@ class StatusWriter:
         return bool(status_patch(entry.pod.get("status") or {}, entry.sent, self._owned))
 
     def observe(self, pod: Object) -> None:
-        """Takes note of the pod as the server has it now."""
+        """Called with the pod as the server has it now."""
         entry = self._entries.get(pod_spec.uid_of(pod))
         if entry is not None:
             entry.pod = pod
@@ -143,13 +141,12 @@ class StatusWriter:
         self._wake(entry)
 
     def forget(self, uid: str) -> None:
-        """Forgets a pod whose object is gone."""
         entry = self._entries.pop(uid, None)
         if entry is not None and entry.task is not None and entry.task is not asyncio.current_task():
             entry.task.cancel()
 
     def current(self, pod: Object) -> Object:
-        """Returns the status as it is or will be at the server."""
+        """The status is as it is at the server, or will be."""
         entry = self._entries.get(pod_spec.uid_of(pod))
         written = entry.wanted if entry is not None else None
         return {**(pod.get("status") or {}), **(written or {})}
@@ -170,7 +167,6 @@ class StatusWriter:
             entry.task = asyncio.create_task(self._write(entry), name=name)
 
     async def _write(self, entry: _Entry) -> None:
-        """Writes until the server has the desired status."""
         tries = 0
         while self._open(entry):
             try:

@@ -87,7 +87,7 @@ class Node:
 
     def tell(self, *resources):
         self.told = list(resources)
-        self.services.tell()
+        self.services.report()
 
     async def published(self, *ids):
         """Waits until the slices hold just these resources, in all; returns the slices."""

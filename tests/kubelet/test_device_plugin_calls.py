@@ -120,7 +120,7 @@ class Side:
         )
         self.directory = directory / "plugins"
         self.server = DevicePluginServer(
-            self.directory, self.manager, metrics, tells_apart=features.device_plugins_apart
+            self.directory, self.manager, metrics, keeps_newer=features.device_plugins_apart
         )
         self.manager.restore(())
         self.manager.sources_ready()

@@ -266,7 +266,7 @@ async def test_long_messages_and_odd_values_are_cut_to_size(clock, cache):
     messages = dra.HEALTH_V1.messages
     device = messages.DeviceIdentifier(pool_name="pool", device_name="gpu-0")
     one = messages.DeviceHealth(device=device, health=7, message="x" * 2000, health_check_timeout_seconds=-1)
-    monitor.told(DRIVER, [one])
+    monitor.on_report(DRIVER, [one])
     health, message = cache.get(DRIVER, "pool", "gpu-0")
     assert (health, len(message), message[-4:]) == ("Unknown", 1024, "x...")
     assert news == [("pool", "gpu-0")]

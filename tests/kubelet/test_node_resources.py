@@ -54,7 +54,7 @@ class Node:
 
     def tell(self, *models):
         self.told = list(models)
-        self.services.tell()
+        self.services.report()
 
     async def slices(self):
         return (await self.client.list(SLICES))["items"]
@@ -123,25 +123,25 @@ async def test_the_state_says_when_all_is_published(node):
 
     async def settled():
         [entry] = node.resources.state().values()
-        return entry["published"] and entry["told"] == node.services.told()
+        return entry["published"] and entry["told"] == node.services.reported_digest()
 
-    assert (node.resources.state(), node.services.told()) == ({}, "")
+    assert (node.resources.state(), node.services.reported_digest()) == ({}, "")
     node.resources.add_plugin(DRIVER, node.channel)
     assert node.resources.state() == {DRIVER: {"told": "", "published": False}}
     node.resources.start()
     await node.published("ab")
     await until(settled)
-    before = node.services.told()
+    before = node.services.reported_digest()
 
     node.told = [model("c")]  # and has not told yet
     assert node.resources.state()[DRIVER] == {"told": before, "published": True}
-    assert node.services.told() not in ("", before)
-    node.services.tell()
+    assert node.services.reported_digest() not in ("", before)
+    node.services.report()
     await until(settled)
     await node.published("c")
 
     node.told = None  # as a driver whose controller allocates: there is nothing to wait for
-    node.services.tell()
+    node.services.report()
     await until(lambda: node.resources.state() == {})
 
 

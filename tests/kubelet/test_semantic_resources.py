@@ -98,11 +98,11 @@ async def test_a_model_that_the_kubelet_does_not_know_withdraws_the_driver(seman
     semantic_node.resources.add_plugin(DRIVER, semantic_node.plugin.channel)
     await semantic_node.published("CardA")
     semantic_node.services.switches = Switches(newer_model=True)
-    semantic_node.services.tell()
+    semantic_node.services.report()
     await semantic_node.published()
     [text] = semantic_node.refused
     semantic_node.services.switches = Switches()
-    semantic_node.services.tell()
+    semantic_node.services.report()
     await semantic_node.published("CardA")
 
     assert text == (

@@ -63,11 +63,11 @@ class Driver(Protocol):
     """Does what only the driver can. All calls may be repeated: each must be idempotent."""
 
     async def class_parameters(self, resource_class: Object) -> Any:
-        """Returns what the class's `parametersRef` means to the driver. Raises DriverError."""
+        """Reads what the class's `parametersRef` points to. Raises DriverError."""
         ...
 
     async def claim_parameters(self, claim: Object, resource_class: Object, class_parameters: Any) -> Any:
-        """Returns what the claim's `parametersRef` means to the driver. Raises DriverError."""
+        """Reads what the claim's `parametersRef` points to. Raises DriverError."""
         ...
 
     async def allocate(self, claims: Sequence[ClaimAllocation], node: str) -> None:
@@ -102,7 +102,7 @@ class ClaimAllocator:
         *,
         reserves: bool,
     ) -> None:
-        """`written` is told of every answer.
+        """`written` is called with every answer.
 
         `reserves`: the pod for which a claim is allocated gets its reservation in the same write.
         """
@@ -116,11 +116,10 @@ class ClaimAllocator:
         self.finalizer = f"{name}/deletion-protection"
 
     def is_ours(self, claim: Object) -> bool:
-        """Returns whether the claim has this driver's finalizer."""
         return self.finalizer in (claim["metadata"].get("finalizers") or ())
 
     async def free(self, claim: Object) -> None:
-        """Deallocate, clear the status, and let the claim go, in this order."""
+        """Deallocates, clears the status, and lets the claim go, in this order."""
         status = claim.get("status") or {}
         if status.get("allocation") is not None:
             await self._deallocate(claim, "deallocate")
@@ -137,9 +136,10 @@ class ClaimAllocator:
         await self._update({**claim, "metadata": metadata}, "", "remove finalizer")
 
     async def allocate(self, claims: Sequence[ClaimAllocation], node: str, user: Object | None) -> None:
-        """Allocate claims of one pod, or an immediate one (without `user`).
+        """Allocates the claims of one pod, or an immediate one (without `user`).
 
-        Until 0.27 one after the other, ending at the first error; later together, and each has its own.
+        Up to 0.27 they are allocated one after the other, until the first error; later together, and each has
+        its own.
         """
         batches = [list(claims)] if self._features.batches else [[claim] for claim in claims]
         for batch in batches:
@@ -216,7 +216,7 @@ class Task(NamedTuple):
 
 
 class Outcome(Enum):
-    """Says what is to become of the task."""
+    """The next step of the queue for a task that was processed."""
 
     DONE = "done"
     REQUEUE = "requeue"  # quietly, with growing delays: it may become ours
@@ -231,7 +231,7 @@ class NewestClaims:
         self._written: dict[tuple[str, str], Object] = {}
 
     def written(self, claim: Object) -> None:
-        """Remember the answer to a write."""
+        """Takes the answer to a write, which counts until the informer has it."""
         self._written[claim["metadata"]["namespace"], claim["metadata"]["name"]] = claim
 
     def get(self, namespace: str, name: str) -> Object | None:
@@ -245,8 +245,6 @@ class NewestClaims:
 
 
 class DriverController:
-    """`run` until told to stop."""
-
     def __init__(
         self,
         client: APIClient,
@@ -294,7 +292,7 @@ class DriverController:
         return self._informers.has_synced
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; what is being done then is finished."""
+        """Works until `stop` is set; what is being done then is finished."""
         await run_workers(
             self.name, stop, self._informers, self._queue, self._recorder, self._process, _WORKERS
         )
@@ -312,11 +310,11 @@ class DriverController:
             self._queue.add_rate_limited(task)
         except (DriverError, StatusError) as error:
             log.info("processing %s/%s failed: %s", task.namespace, task.name, error)
-            self._tell(ref, obj, error)
+            self._emit_event(ref, obj, error)
             self._queue.add_rate_limited(task)
         except Exception as error:
             log.exception("processing %s/%s", task.namespace, task.name)
-            self._tell(ref, obj, f"internal error: {error!r}")
+            self._emit_event(ref, obj, f"internal error: {error!r}")
             self._queue.add_rate_limited(task)
         else:
             if outcome is Outcome.DONE:
@@ -326,7 +324,7 @@ class DriverController:
             else:
                 self._queue.add_rate_limited(task)
 
-    def _tell(self, ref: Ref, obj: Object, error: object) -> None:
+    def _emit_event(self, ref: Ref, obj: Object, error: object) -> None:
         about = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
         self._recorder.event(about, "Warning", "Failed", str(error))
 
@@ -363,7 +361,7 @@ class DriverController:
         return found
 
     async def _fetch_parameters(self, claim: ClaimAllocation, pods: Sequence[Object]) -> None:
-        """Ask the driver what the parameters mean. Raises DriverError."""
+        """Asks the driver what the parameters mean. Raises DriverError."""
         resource_class = claim.resource_class
         if resource_class is None:
             return
@@ -372,7 +370,7 @@ class DriverController:
             claim.class_parameters = await self._driver.class_parameters(resource_class)
         except DriverError as error:
             if self._features.tells_owners:
-                self._tell(self._classes_ref, resource_class, error)
+                self._emit_event(self._classes_ref, resource_class, error)
             raise DriverError(f"class parameters {resource_class['metadata']['name']}: {error}") from error
         try:
             parameters = claim.class_parameters
@@ -381,9 +379,9 @@ class DriverController:
             )
         except DriverError as error:
             if self._features.tells_owners:
-                self._tell(self._claims_ref, claim.claim, error)
+                self._emit_event(self._claims_ref, claim.claim, error)
                 for pod in pods:
-                    self._tell(PODS, pod, error)
+                    self._emit_event(PODS, pod, error)
             raise DriverError(f"claim parameters {about}: {error}") from error
 
     # -- contexts
@@ -427,7 +425,7 @@ class DriverController:
         return None if gone else pod
 
     async def _of_pod(self, pod: Object, entry: Object) -> ClaimAllocation | None:
-        """The claim of an entry if this driver is to allocate it when the pod needs it."""
+        """None means that this driver has nothing to allocate for the entry. Raises DriverError."""
         try:
             return await self._judged(pod, entry)
         except DriverError as error:
@@ -486,15 +484,16 @@ class DriverController:
             raise DriverError(f"checking potential nodes: {error}") from error
 
     def _raise_errors(self, claims: Sequence[ClaimAllocation]) -> None:
-        """Raises DriverError for claims that could not be allocated; unsuitable nodes are not told then."""
+        """Raises DriverError for claims that could not be allocated; unsuitable nodes are not published
+        then."""
         failed = [claim for claim in claims if claim.error]
         if not failed:
             return
         if not self._features.batches:
             raise DriverError(f"allocation of pod claim {failed[0].entry} failed: {failed[0].error}")
         if not self._features.joins_errors:
-            told = " ".join(f"Claim {claim.entry}: {claim.error}." for claim in failed)
-            raise DriverError(f"allocation of one or more pod claims failed. {told}")
+            errors = " ".join(f"Claim {claim.entry}: {claim.error}." for claim in failed)
+            raise DriverError(f"allocation of one or more pod claims failed. {errors}")
         lines = [
             claim.error
             if claim.claim["metadata"]["name"] in claim.error
@@ -504,19 +503,20 @@ class DriverController:
         raise DriverError("\n".join(lines))
 
     async def _publish(self, context: Object, claims: Sequence[ClaimAllocation], selected: str) -> None:
-        """Say which nodes do not suit: even an empty list tells that the driver has answered."""
+        """Publishes the nodes that do not suit: even an empty list shows that the driver has answered. Raises
+        DriverError."""
         entries = list((context.get("status") or {}).get("resourceClaims") or ())
         changed = False
         for claim in claims:
             index = next((n for n, entry in enumerate(entries) if entry["name"] == claim.entry), None)
             if index is not None and (entries[index].get("unsuitableNodes") or []) == claim.unsuitable_nodes:
                 continue
-            told = {"name": claim.entry, "unsuitableNodes": self._cut(claim.unsuitable_nodes, selected)}
+            answer = {"name": claim.entry, "unsuitableNodes": self._cut(claim.unsuitable_nodes, selected)}
             changed = True
             if index is None:
-                entries.append(told)
+                entries.append(answer)
             else:
-                entries[index] = told
+                entries[index] = answer
         if not changed:
             return
         status = {**(context.get("status") or {}), "resourceClaims": entries}
@@ -526,7 +526,7 @@ class DriverController:
             raise DriverError(f"update unsuitable node status: {error.message}") from error
 
     def _cut(self, nodes: list[str], selected: str) -> list[str]:
-        """One node less than too many; the selected one is worth telling of."""
+        """A list that is too long loses one node, as upstream; the selected one stays."""
         if not self._features.cuts_lists or len(nodes) <= _MAX_NODES:
             return nodes
         return nodes[:-1] if nodes[0] == selected else nodes[1:]

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ExampleDriver:
-    """Implements `Driver`. `capacity` gives how many claims each node takes, by node."""
+    """Implements `Driver`. `capacity` returns how many claims each node takes, by node."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ExampleDriver:
         self._allocated: dict[str, str] = {}  # claim uid → its node; empty if it is on the network
 
     def learn(self, claim: Object) -> None:
-        """Take over what an earlier process allocated."""
+        """Takes over what an earlier process allocated."""
         result = (claim.get("status") or {}).get("allocation")
         uid = claim["metadata"]["uid"]
         if result is None or uid in self._allocated:
@@ -153,7 +153,7 @@ class ExampleDriver:
         return result
 
     def _devices(self, claim: Object, node: str, selector: Object, variables: Mapping[str, str]) -> Object:
-        """1.31: each request gets a device of the driver's own naming, which no slice tells of."""
+        """In 1.31 each request gets a device that the driver names itself, and that is in no slice."""
         requests = (claim["spec"].get("devices") or {}).get("requests") or ()
         pool, device = node or "network", f"claim-{claim['metadata']['uid'][:8]}"
         results = [
@@ -181,7 +181,7 @@ class ExampleDriver:
 
 
 def _node_of(result: Object) -> str:
-    """The node that an allocation of the example driver is for."""
+    """An empty name means that the claim is on the network, not on a node."""
     handles = result.get("resourceHandles") or ()
     data = result.get("resourceHandle") or (handles[0].get("data") if handles else None)
     if data:
@@ -194,7 +194,7 @@ def _node_of(result: Object) -> str:
 async def run_controller(
     ctx: ComponentContext, name: str, settings: ControllerSettings, capacity: Callable[[], Mapping[str, int]]
 ) -> None:
-    """Work until cancelled; `capacity` gives how many claims each node takes."""
+    """Works until cancelled; `capacity` returns how many claims each node takes."""
     version, environment = ctx.options.emulated_version, ctx.environment
     if not LibraryFeatures.of(FeatureGates(version)).exists:
         log.warning("the driver library of %s has no controllers: claims are the scheduler's", version)
@@ -209,7 +209,7 @@ async def run_controller(
 
 
 def generator_of(ctx: ComponentContext, name: str, parameters: tuple[str, str]) -> ParameterGenerator | None:
-    """Returns what makes semantic parameters of objects of that group and kind; None in other releases."""
+    """The generator makes semantic parameters of objects of that group and kind; None in other releases."""
     version, environment = ctx.options.emulated_version, ctx.environment
     if not PluginLibrary.of(FeatureGates(version)).semantic:
         log.warning("the driver library of %s has no semantic parameters: nothing is generated", version)

@@ -51,7 +51,7 @@ class ControllerHost:
         self._revision = file.revision
 
     def state(self) -> dict[str, Any]:
-        """Returns `{driver, revision}`."""
+        """The page /driver shows `{driver, revision}`."""
         return {"driver": self._driver, "revision": self._revision}
 
     async def _control(self) -> None:
@@ -75,7 +75,7 @@ class ControllerHost:
         await run_controller(self._ctx, self._driver, settings, self.capacity)
 
     def capacity(self) -> dict[str, int]:
-        """Returns how many claims each node takes: as many as it has devices."""
+        """A node takes as many claims as it has devices."""
         found = {}
         for name, node in self._nodes.items():
             devices = node.switches.devices
@@ -83,7 +83,6 @@ class ControllerHost:
         return found
 
     def hardware(self) -> dict[str, list[Object]]:
-        """Returns the devices of each node, with the memory that the file gives them."""
         found = {}
         for name, number in self.capacity().items():
             offer = self._nodes[name].offer

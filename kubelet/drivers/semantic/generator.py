@@ -36,8 +36,6 @@ class Key(NamedTuple):
 
 
 class ParameterGenerator:
-    """`run` until told to stop."""
-
     def __init__(
         self,
         client: APIClient,
@@ -74,7 +72,7 @@ class ParameterGenerator:
         return (made["metadata"].get("labels") or {}).get(MANAGED_BY) == self._name
 
     def ready(self) -> bool | str:
-        """Returns whether all objects are known, or what is missing; a server without the in-tree kind is
+        """Waits for all objects to be known, and names what is missing; a server without the in-tree kind is
         not waited for."""
         return (
             self._informers.has_synced or self._made.is_unserved or "the vendor's parameters are not listed"
@@ -87,17 +85,16 @@ class ParameterGenerator:
         await run_workers(name, stop, self._informers, self._queue, self._recorder, self._process)
 
     async def _define(self) -> None:
-        """Creates the definition of the vendor's kind if nobody did."""
-        told = ""
+        logged = ""
         while True:
             try:
                 await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(self._vendor_ref))
             except (StatusError, *CONNECTION_ERRORS) as error:
                 if isinstance(error, StatusError) and is_reason(error, "AlreadyExists"):
                     return
-                if str(error) != told:
+                if str(error) != logged:
                     log.info("the parameters of %s are not defined yet: %s", self._name, error)
-                told = str(error)
+                logged = str(error)
                 await self._clock.sleep(_DEFINE_SECONDS)
             else:
                 return
@@ -109,7 +106,7 @@ class ParameterGenerator:
         try:
             await self._sync(vendor)
         except ParameterError as error:
-            self._tell(vendor, error)
+            self._emit_event(vendor, error)
             self._queue.forget(key)  # tried again when the object changes
         except CONNECTION_ERRORS as error:
             log.debug("processing %s/%s failed: %s", *key, error)
@@ -117,18 +114,18 @@ class ParameterGenerator:
         except StatusError as error:
             log.info("processing %s/%s failed: %s", *key, error)
             if not is_reason(error, "Conflict") and not is_reason(error, "AlreadyExists"):
-                self._tell(vendor, error)
+                self._emit_event(vendor, error)
             self._queue.add_rate_limited(key)
         else:
             self._queue.forget(key)
 
-    def _tell(self, vendor: Object, error: object) -> None:
+    def _emit_event(self, vendor: Object, error: object) -> None:
         ref = self._vendor_ref
         about = {"apiVersion": ref.api_version, "kind": ref.kind, **vendor}
         self._recorder.event(about, "Warning", "Failed", f"generating ResourceClaimParameters: {error}")
 
     async def _sync(self, vendor: Object) -> None:
-        """Writes what is to change. Raises ParameterError, StatusError or a connection error."""
+        """Raises ParameterError, StatusError or a connection error."""
         wanted = generated(self._name, self._vendor_ref, self._target_ref, vendor)
         metadata = wanted["metadata"]
         stored = self._made.get(metadata["namespace"], metadata["name"])

@@ -34,22 +34,19 @@ _SPEC = {
 
 
 class ParameterError(ValueError):
-    """Says which parameter means nothing to the driver, for people."""
+    """A parameter means nothing to the driver; the text, for people, names it."""
 
 
 def parameters_ref(group: str, kind: str) -> Ref:
-    """Returns where the vendor's parameters are kept."""
     return Ref(group, "v1alpha1", plural_of(kind), True, kind)
 
 
 def plural_of(kind: str) -> str:
-    """Returns the name of the kind's resource."""
     name = kind.lower()
     return name if name.endswith("s") else f"{name}s"
 
 
 def definition(ref: Ref) -> Object:
-    """Returns the definition of the vendor's parameters, all of whose fields can be validated."""
     names = {"plural": ref.plural, "singular": ref.kind.lower(), "kind": ref.kind}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": _SPEC}}}
     version = {"name": ref.version, "served": True, "storage": True, "schema": schema}
@@ -60,7 +57,7 @@ def definition(ref: Ref) -> Object:
 
 
 def generated(driver: str, ref: Ref, target: Ref, vendor: Object) -> Object:
-    """Returns the object of kind `target` that says what the vendor's object asks for.
+    """Translates what the vendor's object asks for into an object of kind `target`.
 
     It has the vendor's object as its owner, and a name that depends on that alone. Raises ParameterError.
     """
@@ -84,7 +81,7 @@ def generated(driver: str, ref: Ref, target: Ref, vendor: Object) -> Object:
 
 
 def parameters_of(spec: Object) -> list[Object]:
-    """Returns the parameters of semantic models; `10Gi` is 10 x 2^30. Raises ParameterError."""
+    """A quantity such as `10Gi` is 10 x 2^30. Raises ParameterError."""
     conditions = []
     if spec.get("minimumAPI"):
         conditions.append(f'versions["API"] >= {json.dumps(spec["minimumAPI"])}')

@@ -27,7 +27,7 @@ class Amount(NamedTuple):
 def unavailable(
     resources: Sequence[Object], held: Iterable[Amount], resource_ids: Iterable[str], wanted: Sequence[Amount]
 ) -> str:
-    """Returns why a claim cannot have what it was allocated; empty if it can.
+    """An empty text means that the claim can have what it was allocated; else it gives the reason why not.
 
     `held` is what the prepared claims of the node have, `resource_ids` are those that were chosen.
     """
@@ -58,7 +58,7 @@ def _counters(resource: Object) -> Mapping[str, int]:
 
 
 def amounts_in(handles: Sequence[Any]) -> list[Amount]:
-    """Returns the allocated amounts. Raises ClaimError for an allocation of a model that is not known."""
+    """Raises ClaimError for an allocation of a model that is not known."""
     found = []
     for handle in handles:
         for index, allocation in enumerate(handle.allocations):
@@ -70,12 +70,11 @@ def amounts_in(handles: Sequence[Any]) -> list[Amount]:
 
 
 def resources_in(handles: Sequence[Any]) -> list[str]:
-    """Returns the chosen resources."""
     return [handle.resource_id for handle in handles if handle.resource_id]
 
 
 def variables_in(driver: str, handles: Sequence[Any], amounts: Iterable[Amount]) -> dict[str, str]:
-    """Returns the variables of the containers: of the parameters of class and claim, and the allocation.
+    """Variables come from the parameters of class and claim, and from the allocation.
 
     The variable named after the driver has the resources, one more per counter the amount. Raises ClaimError.
     """
@@ -92,7 +91,8 @@ def variables_in(driver: str, handles: Sequence[Any], amounts: Iterable[Amount])
 
 
 def _parameters(kind: str, content: bytes) -> dict[str, str]:
-    """Returns what a snapshot of parameters configures: its `spec`, of a ConfigMap its `data`."""
+    """A snapshot of parameters configures with its `spec`, that of a ConfigMap with its `data`. Raises
+    ClaimError."""
     if not content:
         return {}
     try:

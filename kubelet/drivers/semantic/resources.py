@@ -19,7 +19,7 @@ _LARGEST = 2**63 - 1
 
 
 def read_resources(value: Any) -> tuple[Object, ...]:
-    """Returns resources as somebody wrote them, amounts as numbers. Raises ValueError."""
+    """Raises ValueError."""
     if not isinstance(value, list):
         raise ValueError(f"nodeResources: expected a list of resources, found {value!r}")
     resources = tuple(_resource(entry, f"nodeResources[{index}]") for index, entry in enumerate(value))
@@ -30,7 +30,7 @@ def read_resources(value: Any) -> tuple[Object, ...]:
 
 
 def read_counters(value: Any) -> dict[str, dict[str, int]]:
-    """Returns counts by resource and attribute. Raises ValueError."""
+    """Counts stand under resource and attribute. Raises ValueError."""
     if not isinstance(value, Mapping) or not all(isinstance(counts, Mapping) for counts in value.values()):
         raise ValueError(f"expected counts by resource and attribute, found {value!r}")
     return {
@@ -40,7 +40,7 @@ def read_counters(value: Any) -> dict[str, dict[str, int]]:
 
 
 def amount(value: Any, where: str) -> int:
-    """Returns a whole number, also of a quantity such as 10Gi, which is rounded up. Raises ValueError."""
+    """Quantities such as 10Gi become whole numbers, rounded up. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{where}: expected a quantity, found {value!r}")
     try:
@@ -53,7 +53,7 @@ def amount(value: Any, where: str) -> int:
 
 
 def id_of(resource: Mapping[str, Any]) -> str:
-    """Returns the ID of a resource, which may be written as its name."""
+    """An ID may be written as the resource's name."""
     return str(resource.get("id") or resource.get("name") or "")
 
 
@@ -93,7 +93,6 @@ def _fact(kind: str, entry: Any, where: str) -> Object:
 
 
 def resources_of_devices(devices: Iterable[Object]) -> list[Object]:
-    """Returns one resource per device in the shape of v1."""
     return [_of_device(device) for device in devices]
 
 
@@ -119,7 +118,6 @@ def _of_device(device: Object) -> Object:
 
 
 def with_counts(resources: Sequence[Object], counts: Mapping[str, Mapping[str, int]]) -> list[Object]:
-    """Returns the resources with other counts of some counters."""
     return [
         {
             **resource,
