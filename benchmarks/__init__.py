@@ -1,1 +1,1 @@
-"""Measures the costs of kubeskew on this machine beside those of the real thing. Never decides a test."""
+"""Measures the costs of kubeskew on this machine, next to those of the real thing. Never decides a test."""

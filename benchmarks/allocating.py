@@ -29,7 +29,7 @@ class Node(NamedTuple):
 
 
 def slices_of(node: str, *contents: Object) -> Iterator[Object]:
-    """One pool per node, a slice per content."""
+    """Each node has one pool, with one slice per content."""
     for number, content in enumerate(contents):
         pool = {"name": node, "generation": 1, "resourceSliceCount": len(contents)}
         spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **content}
@@ -59,7 +59,7 @@ def partitions(node: str, devices: int) -> Iterator[Object]:
 
 
 def shared(node: str, devices: int) -> Iterator[Object]:
-    """Devices of which every pod gets an eighth."""
+    """Every pod gets an eighth of a device."""
     policy = {"default": "1", "validValues": ["1"]}
     device = {
         "attributes": {"size": {"string": "1g"}},
@@ -87,8 +87,6 @@ def claim(*sizes: str, same: str = "") -> Object:
 
 
 class Setup:
-    """Nodes with devices, and an allocator for them."""
-
     def __init__(self, make: Callable[[str, int], Iterator[Object]], nodes: int, devices: int) -> None:
         gates = FeatureGates(DEFAULT_VERSION)
         features = AllocatorFeatures.of(gates)
@@ -102,7 +100,7 @@ class Setup:
         self._allocator = Allocator(features, classes, index, self.book.state, SeededEntropy(7).uid)
 
     def place(self, pod: Object) -> int:
-        """Ask every node, take what the first one gives; how many have devices."""
+        """Asks every node and takes the first one's devices; the number of nodes that have some."""
         plans = self._allocator.plan([pod])
         found = [each for node in self.nodes if (each := self._allocator.find(node, plans)) is not None]
         if found:

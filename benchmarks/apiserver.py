@@ -93,9 +93,9 @@ async def creates_pods(server: Server) -> Row:
 
 
 async def _medians_ms(server: Server, paths: Sequence[str], times: int = 7) -> tuple[list[float], int]:
-    """Of each path, asked for in turns, and the size of the last answer.
+    """Median for each path, asked for in turns, and the size of the last answer in bytes.
 
-    The first two rounds do not count: client and server still get their memory for such answers.
+    The first two rounds do not count: client and server still get their memory for answers of that size.
     """
     taken: list[list[float]] = [[] for _ in paths]
     async with server.connection() as connection:
@@ -160,7 +160,7 @@ async def watchers(server: Server, count: int = 200, events: int = 60) -> Row:
 
 
 async def all_rows(server: Server) -> list[Row]:
-    """Every row, in the design's order; the loads build on each other."""
+    """Rows stand in the design's order; the loads build on each other."""
     start = Row("API server: start → /readyz ok", "3.4 s", "≤ 0.6 s", f"{server.start_seconds:.2f} s")
     small = await creates_small(server)
     rows = [

@@ -22,7 +22,7 @@ _MOVE = re.compile(r"(apiserver|controller-manager|scheduler|kubelet)\b.*: (1\.\
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: seconds of the cell, CPU seconds of all its processes, seconds by stage."""
+    """Seconds of the cell, CPU seconds of all its processes, and seconds by stage."""
 
     seconds: float
     cpu: float
@@ -33,7 +33,7 @@ async def rows() -> list[Row]:
     """Runs the cell RUNS times, alone and warm: the median of seconds and CPU, then of every stage."""
     await _run()  # bytecode, and the files in the kernel's cache
     runs = [await _run() for _ in range(RUNS)]
-    seconds, cpu = _told([run.seconds for run in runs]), _told([run.cpu for run in runs])
+    seconds, cpu = _summary([run.seconds for run in runs]), _summary([run.cpu for run in runs])
     total = Row(
         "one upgrade → downgrade cell, real processes",
         "674 s",
@@ -45,14 +45,14 @@ async def rows() -> list[Row]:
     return [
         total,
         *(
-            Row(f"… {stage}", "—", "—", _told([run.stages.get(stage, 0.0) for run in runs]))
+            Row(f"… {stage}", "—", "—", _summary([run.stages.get(stage, 0.0) for run in runs]))
             for stage in stages
         ),
     ]
 
 
-def _told(values: Sequence[float]) -> str:
-    """Returns the median, with the least and the most."""
+def _summary(values: Sequence[float]) -> str:
+    """Median, with the least and the most."""
     return f"{statistics.median(values):.2f} s ({min(values):.2f}-{max(values):.2f})"
 
 
@@ -75,7 +75,7 @@ async def _all(stream: asyncio.StreamReader | None) -> bytes:
 
 
 async def _moments(stream: asyncio.StreamReader | None) -> list[tuple[float, str]]:
-    """Returns what the command told on its way, and when."""
+    """Pairs the times and texts of the command's progress."""
     found: list[tuple[float, str]] = []
     while stream is not None and (line := await stream.readline()):
         found.append((time.perf_counter(), line.decode().strip().partition(f"{CELL}: ")[2]))
@@ -83,7 +83,7 @@ async def _moments(stream: asyncio.StreamReader | None) -> list[tuple[float, str
 
 
 def _stages(cell: Mapping[str, Any], moments: Sequence[tuple[float, str]]) -> dict[str, float]:
-    """Returns the seconds of each stage: what is told begins one, which lasts until something else is."""
+    """A report of progress begins a stage, which lasts until the next report; seconds by stage."""
     steps = {step["name"]: step["seconds"] for step in cell["steps"]}
     began = {text: moment for moment, text in moments if text in steps}
     stages = {_START: min(began.values()) - moments[0][0], _STEPS: 0.0}

@@ -33,8 +33,6 @@ _WARM_UP, _MEASURED = 5, 20
 
 
 class Counts(NamedTuple):
-    """Counts of one request."""
-
     modules: int
     calls: int
     moves: int
@@ -71,7 +69,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _callers(frame: FrameType) -> list[FrameType]:
-    """Returns the frames of this project that wait for a frame, the nearest first."""
+    """The nearest frame comes first; those of other projects are left out."""
     callers, caller = [], frame.f_back
     while caller is not None:
         if _is_ours(caller):
@@ -87,7 +85,7 @@ async def _post(server: APIServer, path: str, body: dict[str, Any]) -> None:
 
 
 async def count_create() -> Counts:
-    """Returns the medians over some creates of a pod."""
+    """Takes the medians over some creates of a pod."""
     environment = Environment(
         DEFAULT_VERSION, FeatureGates(DEFAULT_VERSION, {}), SystemClock(), SeededEntropy(1)
     )

@@ -123,7 +123,7 @@ def _spec(count: int) -> ClusterSpec:
 
 
 def _classes() -> list[tuple[str, Object]]:
-    """The classes of both drivers, and a template for each."""
+    """Each class of a driver comes with a template for claims."""
     objects: list[tuple[str, Object]] = []
     for name, cel, extended in (
         ("gpu", f"device.driver == '{GPU}'", {"extendedResourceName": RESOURCE}),
@@ -163,7 +163,7 @@ def _pod(number: int) -> Object:
 
 
 async def _all_run(server: Server, pods: int) -> None:
-    """Watch until so many pods run."""
+    """Watches until `pods` pods run."""
     running: set[str] = set()
     async with server.connection() as connection:
         await connection.watch(f"{PODS}?watch=true")

@@ -25,7 +25,7 @@ from kubeskew.scheduler.scheduler import SchedulerService
 
 
 def _service(load: Load) -> SchedulerService:
-    """A scheduler that knows the cluster and has no server."""
+    """The scheduler knows the cluster and has no server."""
     gates = FeatureGates(DEFAULT_VERSION, {"DRAExtendedResource": True})
     environment = Environment(DEFAULT_VERSION, gates, SystemClock(), SeededEntropy(7))
     service = SchedulerService(environment, cast("APIClient", SimpleNamespace()), CollectorRegistry())
@@ -43,7 +43,7 @@ def _service(load: Load) -> SchedulerService:
 
 
 def _pod(load: Load, service: SchedulerService, number: int) -> PodInfo:
-    """A pod as the scheduler meets it: with its claim, if it has one."""
+    """Pods come with their claim, if they have one, as the scheduler receives them."""
     pod = load.pod(number)
     pod["metadata"] |= {"namespace": "default", "uid": f"pod-{number}"}
     if "resourceClaims" in pod["spec"]:
@@ -81,7 +81,7 @@ def _options() -> argparse.Namespace:
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Inside a loop, as the scheduler's clock is the loop's; nothing waits."""
+    """Runs inside a loop, as the scheduler's clock is the loop's; nothing waits."""
     load = EXTENDED if options.extended else CLAIMS
     service, size = _service(load), options.pods // 5
     profile = cProfile.Profile()

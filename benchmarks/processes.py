@@ -26,14 +26,14 @@ def memory_mb(pid: int) -> float:
 
 
 class Meter:
-    """CPU seconds of named processes since it was made: comparable however busy the machine is otherwise."""
+    """CPU seconds of named processes since it was made: comparable on a busy machine, too."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = pids
         self._before = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
 
     def total(self) -> dict[str, float]:
-        """Since the processes began."""
+        """Counts since the processes began."""
         return {name: cpu_seconds(pid) for name, pid in self._pids.items()}
 
     def read(self) -> dict[str, float]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`real` and `goal` are as the design gives them."""
+    """`real` and `goal` are those of the design."""
 
     what: str
     real: str

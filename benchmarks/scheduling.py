@@ -97,7 +97,7 @@ def _costs(used: Mapping[str, float], pods: int) -> str:
 
 
 async def _run(processes: Processes, load: Load, start: int, end: int) -> None:
-    """Create the pods and wait until that many are scheduled altogether."""
+    """Creates the pods and waits until `end` pods are scheduled altogether."""
     pods = [(PODS, load.pod(number)) for number in range(start, end)]
     creating = asyncio.create_task(create_all(processes.server, pods))
     give_up = time.perf_counter() + _GIVE_UP_SECONDS
@@ -109,7 +109,7 @@ async def _run(processes: Processes, load: Load, start: int, end: int) -> None:
 
 
 async def create_all(server: Server, objects: list[tuple[str, Object]]) -> None:
-    """POST each object to its path, over several connections."""
+    """POSTs each object to its path, over several connections."""
     waiting = iter(objects)
 
     async def work(connection: Connection) -> None:
@@ -126,7 +126,7 @@ async def create_all(server: Server, objects: list[tuple[str, Object]]) -> None:
 
 
 async def _trust_nodes(processes: Processes, load: Load) -> None:
-    """Take away the taint of new nodes: no controller does it here."""
+    """Takes away the taint of new nodes: no controller does it here."""
     async with processes.server.connection() as connection:
         for number in range(load.nodes):
             node = json.dumps(_node(number)).encode()
@@ -151,7 +151,6 @@ async def _scheduled(port: int) -> int:
 
 
 def cluster(load: Load) -> list[tuple[str, Object]]:
-    """Nodes, slices, the class and the template."""
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     device_class: Object = {
         "metadata": {"name": "test-class"},

@@ -91,7 +91,7 @@ def _started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _ended(running: Mapping[str, subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Whatever has been put into `running` is ended, the API server last."""
+    """Ends all processes in `running`, the API server last."""
     try:
         yield
     finally:
@@ -113,7 +113,7 @@ async def _ready(server: Server) -> None:
 
 
 async def _admit_pods(server: Server) -> None:
-    """Make the service account that pods need; there is no controller manager to do it."""
+    """Creates the service account that pods need; there is no controller manager to do it."""
     async with server.connection() as connection:
         account = b'{"metadata":{"name":"default"}}'
         status, answer = await connection.request(

@@ -21,7 +21,7 @@ _MATRICES = {"quick": "≤ 30 s", "full": "≤ 5 min"}
 
 
 def measure() -> dict[str, float]:
-    """Returns the median of the CPU seconds of warm runs, and how many of them each component took."""
+    """Median of the CPU seconds of warm runs, and the seconds of each component."""
     (cell,) = matrix.of_scenarios(("kep-5004/upgrade-downgrade",)).cells((CELL,))
     seconds: list[float] = []
     for _ in range(RUNS + 1):
@@ -61,7 +61,7 @@ async def rows(seeds: int) -> AsyncIterator[Row]:
 
 
 async def _run(*arguments: str) -> tuple[str, float]:
-    """Returns what a command printed, and the seconds that it took. Some end with 1: cells or findings."""
+    """Output of a command, and the seconds that it took. Some end with 1: cells or findings."""
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -73,11 +73,11 @@ async def _run(*arguments: str) -> tuple[str, float]:
 
 
 def _nobody(_text: str) -> None:
-    """Hears of progress."""
+    """Progress is not reported."""
 
 
 def main() -> None:
-    """Print what the cell took, as JSON."""
+    """Prints the seconds of the cell as JSON."""
     print(json.dumps({name: round(seconds, 3) for name, seconds in measure().items()}))
 
 

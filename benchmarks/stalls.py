@@ -66,5 +66,5 @@ async def stalls(server: Server) -> Row:
             probe.cancel()
             await asyncio.gather(probe, return_exceptions=True)
             found[what] = longest[0] * 1000
-    told = ", ".join(f"{what} {ms:.0f}" for what, ms in found.items())
-    return Row("longest wait of a GET during a write of 3 MiB", "—", "≤ 100 ms", f"{told} ms")
+    waits = ", ".join(f"{what} {ms:.0f}" for what, ms in found.items())
+    return Row("longest wait of a GET during a write of 3 MiB", "—", "≤ 100 ms", f"{waits} ms")

@@ -13,8 +13,6 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 
 
 class Cache:
-    """Nodes with their pods."""
-
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInfo] = {}
         self._pods: dict[str, str] = {}  # pod uid → node name
@@ -50,14 +48,14 @@ class Cache:
         return self._present
 
     def node(self, name: str) -> NodeInfo | None:
-        """Returns the node, if it exists."""
+        """None also for a node that has pods but is not in the cluster itself."""
         info = self._nodes.get(name)
         return info if info is not None and info.node is not None else None
 
     # -- pods
 
     def add_pod(self, pod: PodInfo) -> None:
-        """Adds a pod that is on a node, new or changed; confirms an assumed one, wherever that was."""
+        """Adds a pod that is on a node, new or changed; confirms an assumed one, on any node."""
         self.remove_pod(pod.uid)
         self._place(pod, pod.spec["nodeName"])
 
@@ -79,7 +77,6 @@ class Cache:
             info.pod = pod
 
     def affine_nodes(self) -> Sequence[NodeInfo]:
-        """Returns the nodes with pods that have (anti-)affinity to pods."""
         return [info for info in self._affine.values() if info.node is not None]
 
     def nodes_with_image(self, name: str) -> int:

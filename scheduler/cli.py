@@ -30,7 +30,6 @@ def _duration(_context: click.Context, _parameter: click.Parameter, value: str |
 
 
 def _lease_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the flags of leader election, with upstream's names."""
     seconds = {
         "lease-duration": "How long others wait before they take over a lease that is not renewed.",
         "renew-deadline": "How long the holder tries to renew before it gives up.",

@@ -46,7 +46,7 @@ _FIELDS = {
 
 
 def read_file(path: Path) -> SchedulerSettings:
-    """Reads the file; raises ConfigurationError."""
+    """Raises ConfigurationError, also for a file that cannot be opened."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -55,7 +55,7 @@ def read_file(path: Path) -> SchedulerSettings:
 
 
 def read(text: bytes) -> SchedulerSettings:
-    """Reads the text; raises ConfigurationError."""
+    """Raises ConfigurationError with upstream's text."""
     try:
         document, repeated = load(text)
     except YAMLBodyError as error:

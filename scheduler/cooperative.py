@@ -20,7 +20,7 @@ TURN_SECONDS = 0.05
 
 
 async def in_turns(clock: Clock, work: Callable[[], T]) -> T:
-    """Returns the result of `work`, which has a stack of its own and may `give_way`.
+    """Runs `work` on a stack of its own, where it may `give_way`.
 
     It sees the context variables that are set here.
     """

@@ -31,7 +31,7 @@ _INFEASIBLE = "Infeasible"
 
 
 def resized(pod: Object, features: ResizingFeatures) -> Resized:
-    """Returns the containers of a pod on a node that count otherwise than by their spec.
+    """Requests, by name, of the containers of a pod on a node that count otherwise than by their spec.
 
     That is the largest of what a container asks for, has and was allocated; what it asks for does not count
     once the node found that impossible. Raises Panic with 132895.
@@ -56,7 +56,6 @@ def _is_infeasible(pod: Object, features: ResizingFeatures) -> bool:
 
 
 def _reported(pod: Object, features: ResizingFeatures) -> Iterator[tuple[Object, Object]]:
-    """Yields the containers with the statuses that tell of their resources."""
     spec, status = pod["spec"], pod.get("status") or {}
     containers = [*(spec.get("containers") or ())]
     reports = [*(status.get("containerStatuses") or ())]
@@ -71,7 +70,7 @@ def _reported(pod: Object, features: ResizingFeatures) -> Iterator[tuple[Object,
 
 
 def _given(status: Object, features: ResizingFeatures) -> Iterator[Amounts]:
-    """Yields what a container has and what it was allocated, as far as a release looks at it."""
+    """Amounts that a container has, and that it was allocated, as far as a release looks at them."""
     if features.actual:
         yield amounts(status["resources"].get("requests"))
     if features.allocated:
@@ -79,7 +78,7 @@ def _given(status: Object, features: ResizingFeatures) -> Iterator[Amounts]:
 
 
 def _largest(several: list[Amounts], features: ResizingFeatures) -> Amounts:
-    """Returns the largest amount of each resource. Raises Panic if others come to first amounts that are not
+    """Takes the largest amount of each resource. Raises Panic if others come to first amounts that are not
     there, with 132895: upstream writes them into a map that was never made."""
     first, *others = several
     if features.needs_requests and not first and any(others):
@@ -119,7 +118,6 @@ def _taints(node: Object) -> Any:
 
 
 def is_assigned(pod: Object | None) -> bool:
-    """Returns whether the pod has a node and still uses it."""
     return pod is not None and bool(pod["spec"].get("nodeName")) and not _is_over(pod)
 
 
@@ -132,14 +130,11 @@ def _shrunk(before: Amounts, now: Amounts) -> bool:
 
 
 def _has_pod_affinity(pod: PodInfo) -> bool:
-    """Returns whether other pods decide by affinity where the pod may run."""
     affinity = pod.spec.get("affinity") or {}
     return bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity"))
 
 
 class ClusterInformers:
-    """Connects the informers of pods and nodes."""
-
     def __init__(
         self,
         cache: Cache,
@@ -194,7 +189,6 @@ class ClusterInformers:
             self._pending(old, new)
 
     def _is_ours(self, pod: Object | None) -> bool:
-        """Returns whether the pod is pending and names one of our profiles."""
         if pod is None or pod["spec"].get("nodeName") or _is_over(pod):
             return False
         return (pod["spec"].get("schedulerName") or "default-scheduler") in self._scheduler_names
@@ -231,7 +225,8 @@ class ClusterInformers:
             )
 
     def _counted(self, pod: Object) -> PodInfo:
-        """Returns a pod that is on a node, with what it counts there."""
+        """Requests of containers that are being resized count as the node reports them; a panic goes to
+        `panic`."""
         try:
             return PodInfo(pod, resized(pod, self._features.resizing))
         except Panic as panic:
@@ -254,7 +249,6 @@ class ClusterInformers:
             self._changed(old, new)
 
     def _changed(self, old: Object, new: Object) -> None:
-        """Handles a change of a pod that stays on its node."""
         before, now = old["metadata"], new["metadata"]
         was, info = self._counted(old), self._counted(new)
         respecified = old["spec"] != new["spec"] or was.resized != info.resized

@@ -35,7 +35,6 @@ class Handle:
         return self.filters[0]
 
     def activate(self, uid: str) -> None:
-        """Has the pod tried at once."""
         for run in self.activations:
             run(uid)
 

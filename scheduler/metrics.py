@@ -26,8 +26,6 @@ _SLI_SECONDS = [0.01 * 2**step for step in range(20)]
 
 
 class SemanticCounts(Protocol):
-    """The numbers that the metrics of semantic parameters show."""
-
     def classes(self) -> int: ...
     def types(self, *, resolved: bool) -> int: ...
     def allocated(self) -> int: ...
@@ -76,7 +74,7 @@ class DynamicMetrics:
         )
 
     def _count_semantic(self, registry: "CollectorRegistry") -> None:
-        """Makes the metrics of KEP-4381's draft, which left their names open."""
+        """KEP-4381's draft left the names of these metrics open."""
         from prometheus_client import Gauge
 
         prefix = "scheduler_dynamic_resource_"
@@ -96,7 +94,7 @@ class DynamicMetrics:
         )
 
     def watch_semantic(self, counts: "SemanticCounts") -> None:
-        """Has the numbers of semantic parameters read when the metrics are."""
+        """The numbers are read whenever the metrics are."""
         if self._semantic is None:
             return
         classes, types, allocated = self._semantic
@@ -276,19 +274,15 @@ class Metrics:
         )
 
     def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """Records the time of all plugins of an extension point."""
         self._points.labels(point, status, profile).observe(seconds)
 
     def observe_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
-        """Records the time of one plugin."""
         self._plugins.labels(plugin, point, status.code.value).observe(seconds)
 
     def count_evaluations(self, profile: str, plugin: str, point: str, number: int) -> None:
-        """Counts calls of a plugin."""
         self._evaluated.labels(plugin, point, profile).inc(number)
 
     def observe_preemption(self, result: str, seconds: float) -> None:
-        """Records an eviction of a pod's victims in the background."""
         if self._background is not None:
             duration, executions = self._background
             duration.labels(result).observe(seconds)

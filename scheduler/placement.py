@@ -33,8 +33,8 @@ class NodeSampler:
 
     @staticmethod
     def wanted(nodes: int, percent: int = 0) -> int:
-        """Returns how many feasible nodes end the search in a cluster of that size; 0 percent depends on
-        it."""
+        """Number of feasible nodes that end the search in a cluster of `nodes`; with 0 percent, the size of
+        the cluster decides."""
         if nodes < _ALL_UP_TO:
             return max(nodes, 1)
         percent = percent or max(50 - nodes // 125, _MIN_PERCENT)
@@ -47,7 +47,7 @@ class NodeSampler:
         yield from nodes[:start]
 
     def looked_at(self, number: int) -> None:
-        """Has the next search begin after these."""
+        """The next search begins after these nodes."""
         if self._length:
             self._start = (self._start + number) % self._length
 
@@ -77,7 +77,7 @@ class NodeFinder:
         self._features = features
 
     def find(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
-        """Returns a node's name; or what went wrong, or why there is none."""
+        """A node's name; otherwise the status of a failure, or a diagnosis of why no node fits."""
         nodes = self._cache.nodes()
         if not nodes:
             return Diagnosis(0, pre_filter=NO_NODES)
@@ -132,14 +132,15 @@ class NodeFinder:
         return diagnosis
 
     def _absent(self, nodes: Sequence[NodeInfo], wanted: frozenset[str]) -> Status | None:
-        """Returns the error of releases that look up every node that PreFilter names (issue 123465)."""
+        """Some releases look up every node that PreFilter names, and fail for one that is missing (issue
+        123465)."""
         absent = sorted(wanted.difference(node.name for node in nodes))
         if absent and self._features.absent_node_fails:
             return Status(Code.ERROR, (f'nodeinfo not found for node name "{absent[0]}"',))
         return None
 
     def _promised(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Returns the node to which the pod is nominated, if it fits: then no other is checked."""
+        """No other node is checked if the one to which the pod is nominated fits."""
         name = (pod.pod.get("status") or {}).get("nominatedNodeName")
         if not name:
             return []
@@ -154,19 +155,22 @@ class NodeFinder:
         self, state: CycleState, nodes: Sequence[NodeInfo], status: Status
     ) -> Diagnosis:
         state.stopped_at = status.plugin
-        told = (
+        node_status = (
             Status(Code.UNSCHEDULABLE, status.reasons, status.plugin)
             if self._features.preempts_in_vain
             else status
         )
-        diagnosis = Diagnosis(len(nodes), {node.name: told for node in nodes}, pre_filter=status.message)
+        diagnosis = Diagnosis(
+            len(nodes), {node.name: node_status for node in nodes}, pre_filter=status.message
+        )
         (diagnosis.pending if status.code is Code.PENDING else diagnosis.plugins).add(status.plugin)
         return diagnosis
 
     def _filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
     ) -> list[NodeInfo] | Status:
-        """Returns the nodes that fit, at most as many as are to be scored; notes why the others do not."""
+        """Collects at most as many nodes that fit as are to be scored; notes in `rejected` why the others do
+        not."""
         filters = self._node_filter.prepare(state, pod)
         fits = self._node_filter.run
         feasible: list[NodeInfo] = []
@@ -199,7 +203,7 @@ class NodeFinder:
         return feasible
 
     def _best(self, scores: Mapping[str, int]) -> str:
-        """Returns a node with the highest score, a random one of several."""
+        """Chance decides among several nodes with the highest score."""
         highest = max(scores.values())
         best = [name for name, score in scores.items() if score == highest]
         return best[int(self._entropy.random() * len(best))]

@@ -51,8 +51,6 @@ def _is_passing(error: Exception) -> bool:
 
 
 class FailureHandler:
-    """Reports by API calls."""
-
     def __init__(
         self,
         client: APIClient,
@@ -90,7 +88,7 @@ class FailureHandler:
             await patch_pod_status(self._client, self._clock, pod, body)
 
     def _condition(self, pod: Object, reason: str, message: str) -> Object | None:
-        """Returns the new PodScheduled condition; None if the pod has it already."""
+        """None if the pod has the condition already."""
         old = find_condition(pod, "PodScheduled") or {}
         new = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         generation = pod["metadata"].get("generation")

@@ -49,7 +49,7 @@ class Candidate:
 
 
 def start_time(pod: PodInfo) -> str:
-    """Returns when the pod was started, as text to compare; later than everything if it was not."""
+    """Timestamps compare as text; a pod that was not started is later than all others."""
     return (pod.pod.get("status") or {}).get("startTime") or _NOT_STARTED
 
 
@@ -69,8 +69,8 @@ def select(
     unsorted: bool = False,
     forgets_empty: bool,
 ) -> Candidate | Status:
-    """Returns the fewest, least important pods to remove from `node`, a clone (as `state` is), or why that
-    does not help.
+    """Finds the fewest, least important pods to remove from `node`, a clone (as `state` is), or the status
+    that removing does not help.
 
     `unsorted`: those that violate a budget come first (before pull request 128307). `forgets_empty` as
     `by_budget` has it.
@@ -109,7 +109,7 @@ def select(
 def by_budget(
     pods: Iterable[PodInfo], budgets: Sequence[Object], *, forgets_empty: bool
 ) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
-    """Returns the pods whose eviction would violate a disruption budget, and the others, both in the order
+    """Separates the pods whose eviction would violate a disruption budget from the others, both in the order
     given.
 
     `forgets_empty`: budgets with an empty selector protect none, and no budget does pods without labels
@@ -129,7 +129,6 @@ def by_budget(
 
 
 def _protects(budget: Object, pod: PodInfo, *, forgets_empty: bool) -> bool:
-    """Returns whether the budget covers the pod, and the pod's disruption is not under way already."""
     if budget["metadata"].get("namespace") != pod.namespace or (forgets_empty and not pod.labels):
         return False
     try:
@@ -142,15 +141,15 @@ def _protects(budget: Object, pod: PodInfo, *, forgets_empty: bool) -> bool:
 
 
 def enough(nodes: int, percent: int = MIN_PERCENT, absolute: int = MIN_ABSOLUTE) -> int:
-    """Returns how many candidates end the search."""
+    """Number of candidates that ends the search."""
     return min(max(nodes * percent // 100, absolute), nodes)
 
 
 def dry_run(
     nodes: Sequence[NodeInfo], offset: int, wanted: int, attempt: Callable[[NodeInfo], Candidate | Status]
 ) -> tuple[list[Candidate], dict[str, Status]]:
-    """Returns candidates, those without violations first, until there are enough, and why the other nodes
-    are none."""
+    """Collects candidates, those without violations first, until there are enough, and the statuses of nodes
+    that are none."""
     clean: list[Candidate] = []
     violating: list[Candidate] = []
     statuses: dict[str, Status] = {}
@@ -166,8 +165,7 @@ def dry_run(
 
 
 def cost(candidate: Candidate) -> tuple[Any, ...]:
-    """Returns the cost, smaller is better: violations, the most important victim, the sum of priorities,
-    the number."""
+    """Smaller is better: violations, the most important victim, the sum of priorities, the number."""
     priorities = [victim.priority for victim in candidate.victims]
     return (
         candidate.violations,
@@ -178,20 +176,18 @@ def cost(candidate: Candidate) -> tuple[Any, ...]:
 
 
 def earliest_start(candidate: Candidate) -> str:
-    """Returns when the first of its most important victims started."""
     highest = max(victim.priority for victim in candidate.victims)
     return min(start_time(victim) for victim in candidate.victims if victim.priority == highest)
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate:
-    """Returns the cheapest candidate; among equals the one whose victims started last, then the first."""
+    """The cheapest wins; among equals the one whose victims started last, then the first."""
     cheapest = min(cost(candidate) for candidate in candidates)
     equals = [candidate for candidate in candidates if cost(candidate) == cheapest]
     return max(equals, key=earliest_start)
 
 
 def is_terminating_by_preemption(pod: Object) -> bool:
-    """Returns whether the pod is terminating because the scheduler preempted it."""
     if not pod["metadata"].get("deletionTimestamp"):
         return False
     found = find_condition(pod, _CONDITION)
@@ -209,7 +205,7 @@ class Evictor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_under_way(self, uid: str) -> bool:
-        """Returns whether the pod's victims are being evicted still."""
+        """The eviction lasts until the last victim is being deleted."""
         if uid not in self._preempting:
             return False
         last = self._last.get(uid)
@@ -272,7 +268,7 @@ class Evictor:
     # -- one victim
 
     async def _evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> bool:
-        """Evicts one victim; returns whether it was there still."""
+        """False means that the victim was gone already."""
         client = self._handle.client
         try:
             patch = self._patch(victim, preemptor)
@@ -295,7 +291,6 @@ class Evictor:
         return True
 
     def _to_evict(self, candidate: Candidate) -> list[PodInfo]:
-        """Returns the victims to evict: those that are not being deleted already, or all."""
         every = self._features.preemption.evicts_leaving
         return [
             victim
@@ -328,7 +323,7 @@ class Evictor:
     # -- promises
 
     async def _withdraw(self, preemptor: PodInfo, node: str) -> bool:
-        """Clears the nominations of pods of lower priority to the node; returns whether all could be
+        """Clears the nominations of pods of lower priority to the node; False means that some could not be
         written."""
         all_written = True
         for pod in [*self._handle.nominator.pods_of(node)]:
@@ -347,7 +342,7 @@ def _qos_class(pod: PodInfo) -> str:
 
 
 async def clear_nomination(handle: Handle, pod: PodInfo) -> None:
-    """Removes the nomination from the pod's status; raises FAILURES."""
+    """Raises FAILURES."""
     if (pod.pod.get("status") or {}).get("nominatedNodeName"):
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
         await patch_pod_status(handle.client, handle.clock, pod, body)

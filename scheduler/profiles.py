@@ -38,8 +38,7 @@ _PROTOCOLS: Mapping[str, type] = {
 
 
 def merged(defaults: Sequence[PluginRef], custom: PluginSet) -> list[PluginRef]:
-    """Returns the default plugins without the disabled ones; one that is enabled again replaces its
-    default."""
+    """Drops the disabled default plugins; a plugin that is enabled again replaces its default."""
     again = {plugin.name: plugin for plugin in custom.enabled}
     kept = [
         again.get(plugin.name, plugin)
@@ -51,14 +50,13 @@ def merged(defaults: Sequence[PluginRef], custom: PluginSet) -> list[PluginRef]:
 
 
 def multi_point(defaults: Sequence[PluginRef], plugins: Mapping[str, PluginSet]) -> list[PluginRef]:
-    """Returns the plugins that act wherever they can."""
     return merged(defaults, plugins.get(MULTI_POINT, _NONE))
 
 
 def points_of(
     everywhere: Sequence[PluginRef], plugins: Mapping[str, PluginSet], able: Mapping[str, Iterable[str]]
 ) -> dict[str, list[PluginRef]]:
-    """Returns the plugins of each extension point, in order; `able` says which can act at a point.
+    """`able` names, for each extension point, the plugins that can act there.
 
     What is enabled for one point replaces the same plugin of `multiPoint` and comes first.
     """
@@ -86,7 +84,7 @@ def points_of(
 
 
 def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0) -> Profile:
-    """Returns the profile of `settings`; raises ProfileError.
+    """Raises ProfileError.
 
     `percentage` of nodes to score applies if the profile has none itself.
     """
@@ -119,7 +117,7 @@ def _failed(settings: ProfileSettings) -> str:
 
 
 def _wanted(everywhere: Sequence[PluginRef], settings: ProfileSettings) -> Sequence[str]:
-    """Returns the plugins that act anywhere, in the default order."""
+    """Plugins that act anywhere, in the default order."""
     named = [plugin.name for point in EXTENSION_POINTS for plugin in _enabled(settings, point)]
     return [*dict.fromkeys([*(plugin.name for plugin in everywhere), *named])]
 
@@ -130,7 +128,7 @@ def _enabled(settings: ProfileSettings, point: str) -> Sequence[PluginRef]:
 
 
 def _missing(everywhere: Sequence[PluginRef], settings: ProfileSettings, name: str) -> str:
-    """Returns the error for an unknown plugin; it depends on where the plugin was enabled."""
+    """Error of an unknown plugin; it depends on where the plugin was enabled."""
     if name in {plugin.name for plugin in everywhere}:
         return f'MultiPointPlugin "{name}" does not exist'
     point = next(point for point in EXTENSION_POINTS if name in {e.name for e in _enabled(settings, point)})

@@ -64,14 +64,12 @@ class QueuedPod:
 
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
-        """Returns the plugins that keep the pod from being tried."""
+        """A plugin that gates the pod is the only one; otherwise all that rejected it, or left it pending."""
         return frozenset((self.gated_by,)) if self.gated_by else frozenset(self.rejected_by | self.pending_by)
 
 
 @dataclass(frozen=True, slots=True)
 class InFlightEvent:
-    """A change, with the object before and after it."""
-
     event: ClusterEvent
     old: Object | None
     new: Object | None
@@ -89,7 +87,6 @@ class QueueingHints:
         self._known: dict[tuple[frozenset[str], EventResource, int], Sequence[EventHint]] = {}
 
     def of(self, plugins: frozenset[str], event: ClusterEvent) -> Sequence[EventHint]:
-        """Returns the hints of these plugins that are about such an event."""
         key = (plugins, event.resource, event.action.value)
         found = self._known.get(key)
         if found is None:
@@ -101,19 +98,18 @@ class QueueingHints:
             ]
         return found
 
-    def anybody(self, event: ClusterEvent) -> bool:
-        """Returns whether the event can help any pod at all."""
+    def any_registered(self, event: ClusterEvent) -> bool:
+        """Spares the look at each pod if no plugin registered for the event."""
         return event.resource is EventResource.ANY or bool(self.of(self._everybody, event))
 
     def helps(self, queued: QueuedPod, happened: InFlightEvent) -> bool:
-        """Returns whether the pod should be tried again."""
         unschedulable_plugins = queued.unschedulable_plugins
         if not unschedulable_plugins or happened.event.resource is EventResource.ANY:
             return True
         return self._any_hint(unschedulable_plugins, queued, happened)
 
     def ends_wait(self, queued: QueuedPod, happened: InFlightEvent) -> bool:
-        """Returns whether a plugin waited for this with its Pending: the pod need not back off then."""
+        """A pod whose plugin waited for this with its Pending need not back off."""
         return bool(queued.pending_by) and self._any_hint(frozenset(queued.pending_by), queued, happened)
 
     def _any_hint(self, plugins: frozenset[str], queued: QueuedPod, happened: InFlightEvent) -> bool:
@@ -174,7 +170,6 @@ class UnschedulablePods:
             self._by_topic.setdefault(topic, {})[queued.uid] = queued
 
     def pop(self, uid: str) -> QueuedPod | None:
-        """Removes and returns the pod, if it is there."""
         queued = self._pods.pop(uid, None)
         if queued is None:
             return None
@@ -185,7 +180,7 @@ class UnschedulablePods:
         return queued
 
     def helped_by(self, happened: InFlightEvent) -> list[QueuedPod]:
-        """Returns the pods that should be tried again, in the order in which they came."""
+        """Pods come in the order in which they were added."""
         if happened.event.resource is EventResource.ANY:
             return list(self)
         found = [
@@ -201,7 +196,6 @@ class UnschedulablePods:
     def _concerned(
         self, group: Mapping[str, QueuedPod], hints: Sequence[EventHint], happened: InFlightEvent
     ) -> Collection[QueuedPod]:
-        """Returns the pods of the group for which the hints have to be called."""
         topics: dict[Hashable, None] = {}
         for hint in hints:
             concerned = hint.topics.of_change(happened.old, happened.new) if hint.topics is not None else None
@@ -219,8 +213,6 @@ def _drop(index: dict[Any, dict[str, QueuedPod]], key: Hashable, uid: str) -> No
 
 
 class SchedulingQueue:
-    """The pods that wait for a node."""
-
     def __init__(
         self,
         clock: Clock,
@@ -242,9 +234,9 @@ class SchedulingQueue:
         `pops_from_backoff`: while no pod is active, pods that back off after a rejection are tried. The
         others are bugs: an attempt begins with the rejections of the one before (pull request 120334); a pod
         that PreEnqueue holds back is woken by nothing but its own changes (issue 125223); an attempt ends a
-        moment after its pod may be tried again, and whoever takes the pod then loses it (issue 139186); what
-        happens during an attempt is found by the event before it, and so not at all once nobody needs that
-        one (pull request 120413).
+        moment after its pod may be tried again, and a pod taken in that moment is lost (issue 139186); an
+        event during an attempt is found by the event before it, and so not at all once no attempt needs the
+        earlier one (pull request 120413).
         """
         self._labels = labels or EventLabels()  # what metrics call events
         self._with_hints = with_hints
@@ -310,7 +302,6 @@ class SchedulingQueue:
                 self._blame(queued, -1)
 
     def activate(self, uid: str) -> None:
-        """Has the pod tried at once, if it waits."""
         queued = self._backoff.pop(uid, None) or self._waiting.pop(uid)
         if queued is not None:
             self._enqueue(queued, "ForceActivate")
@@ -342,7 +333,6 @@ class SchedulingQueue:
         self.nominator.add(queued.info, nominated)
 
     def _since(self, uid: str) -> list[InFlightEvent]:
-        """Returns what has happened since the pod was taken out."""
         seen = self._in_flight.get(uid)
         if seen is None:
             return []
@@ -376,7 +366,7 @@ class SchedulingQueue:
         wakes: Callable[[PodInfo], bool] | None = None,
     ) -> None:
         """Requeues the pods that a change may help, of those that it `wakes`."""
-        if not self._hints.anybody(event):
+        if not self._hints.any_registered(event):
             return
         happened = InFlightEvent(event, old, new)
         self._remember((happened,))
@@ -399,7 +389,7 @@ class SchedulingQueue:
             self._show_in_flight(self._labels.of(happened.event))
 
     def _show_in_flight(self, label: str) -> None:
-        """Has a metric count the events of that label, or the pods, that are kept for attempts under way."""
+        """A metric counts the events of that label, or the pods, that are kept for attempts under way."""
         gauge = self._metrics.in_flight if self._metrics is not None else None
         if gauge is not None and label not in self._shown:
             self._shown.add(label)
@@ -413,7 +403,7 @@ class SchedulingQueue:
     # -- out
 
     async def pop(self) -> QueuedPod:
-        """Returns the next pod to try; waits for one. The caller must call `done` or `give_back`."""
+        """Waits until there is a pod to try. The caller must call `done` or `put_back`."""
         while True:
             self._flush()
             queued = self._take()
@@ -438,7 +428,7 @@ class SchedulingQueue:
         return self._early() if self._pops_from_backoff else None
 
     def _early(self) -> QueuedPod | None:
-        """Returns the rejected pod whose backoff ends first; a backoff after an error always runs to its
+        """Takes the rejected pod whose backoff ends first; a backoff after an error always runs to its
         end."""
         rejected = [queued for queued in self._backoff.values() if not queued.failed]
         if not rejected:
@@ -458,7 +448,7 @@ class SchedulingQueue:
             timer.cancel()
 
     def _until_next(self) -> float:
-        """Returns the seconds until something leaves the backoff queue or has waited too long."""
+        """Seconds until a pod leaves the backoff queue or has waited too long."""
         now = self._clock.monotonic()
         moments = [self._ready_at(queued) for queued in self._backoff.values()]
         if self._waiting:
@@ -494,7 +484,6 @@ class SchedulingQueue:
             self._enqueue(queued, event)
 
     def _enqueue(self, queued: QueuedPod, event: str) -> None:
-        """Puts the pod into the active queue, unless a plugin keeps it out."""
         if not self._admitted(queued, event):
             return
         queued.enqueued = self._clock.monotonic()
@@ -505,7 +494,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def _admitted(self, queued: QueuedPod, event: str) -> bool:
-        """Returns whether every plugin lets the pod be tried; if not, the pod waits."""
+        """Every plugin must let the pod be tried; otherwise the pod waits."""
         queued.gated_by = ""
         for plugin in self._profile(queued).pre_enqueue:
             if not plugin.pre_enqueue(queued.info).is_success:
@@ -528,7 +517,6 @@ class SchedulingQueue:
             self._metrics.incoming.labels(queue, event).inc()
 
     def _blame(self, queued: QueuedPod, change: int) -> None:
-        """Counts the pod under the plugins that rejected it."""
         if self._metrics is not None:
             for plugin in sorted(queued.rejected_by | queued.pending_by):
                 name = queued.info.scheduler_name
@@ -536,7 +524,7 @@ class SchedulingQueue:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Returns the number of pods per queue, by upstream's names."""
+        """Upstream's names of the queues are the keys."""
         gated = sum(1 for queued in self._waiting if queued.gated_by)
         return {
             "active": len(self._active),

@@ -50,7 +50,7 @@ def resource_registry(pods: Callable[[], Iterable[Object]]) -> "CollectorRegistr
 
 
 def _is_over(pod: Object) -> bool:
-    """Returns whether the pod has a node and has ended; pods without a node are always shown."""
+    """Pods without a node are always shown."""
     phase = (pod.get("status") or {}).get("phase")
     return bool(pod["spec"].get("nodeName")) and phase in ("Succeeded", "Failed")
 

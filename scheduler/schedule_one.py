@@ -1,7 +1,7 @@
 """Takes one pod from the queue to a node: `schedule_one`, the scheduling cycle, the binding cycle.
 
 Scheduling cycles run one after the other and, unless a search for devices takes long, do not wait between
-looking at the nodes and deciding; binding cycles run beside them. Every way out of a failed attempt undoes
+looking at the nodes and deciding; binding cycles run concurrently. Every way out of a failed attempt undoes
 all reservations and gives the pod back.
 """
 
@@ -31,7 +31,7 @@ from kubeskew.scheduler.queue import QueuedPod, SchedulingQueue
 
 log = logging.getLogger(__name__)
 
-_RECORDED_OF = 10  # one attempt in so many measures the time of each plugin
+_RECORDED_OF = 10  # every tenth attempt measures the time of each plugin
 
 _POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)
 
@@ -47,8 +47,6 @@ class PodReporter(Protocol):
 
 
 class Scheduler:
-    """Takes pods from the queue and binds them."""
-
     def __init__(
         self,
         profiles: Sequence[Profile],
@@ -113,12 +111,12 @@ class Scheduler:
         return task
 
     async def settle(self) -> None:
-        """Returns when no pod is being bound."""
+        """Waits until no pod is being bound."""
         while self._binding:
             await asyncio.gather(*self._binding, return_exceptions=True)
 
     async def schedule_one(self) -> None:
-        """Takes the next pod and makes one attempt at it."""
+        """Waits for a pod in the queue, then for the attempt, but not for its binding."""
         await self._attempt(await self._queue.pop())
 
     async def _attempt(self, queued: QueuedPod) -> None:
@@ -141,7 +139,7 @@ class Scheduler:
         await asyncio.sleep(0)  # let binding cycles and informers have their turn
 
     def _is_over(self, pod: PodInfo) -> bool:
-        """Returns whether the pod was deleted meanwhile, or is already bound."""
+        """Pods that were deleted meanwhile, or are bound already, are not tried."""
         current = self._current(pod.namespace, pod.name)
         if current is None or current["metadata"].get("uid") != pod.uid:
             return True
@@ -150,8 +148,7 @@ class Scheduler:
     # -- scheduling cycle
 
     async def _scheduling_cycle(self, state: CycleState, queued: QueuedPod, began: float) -> str | None:
-        """Returns the node that the pod now counts as running on, or None after the failure has been
-        handled."""
+        """Chooses the node that the pod now counts as running on; None after the failure has been handled."""
         pod = queued.info
         profile = self.profiles[pod.scheduler_name]
         found = await in_turns(self._clock, partial(self.finders[profile.name].find, state, pod))
@@ -256,7 +253,7 @@ class Scheduler:
         pod = self._newest(queued)
         if pod is None:
             self._queue.done(queued.uid)
-            pod = queued.info  # upstream tells of it all the same (schedule_one.go, handleSchedulingFailure)
+            pod = queued.info  # upstream reports it all the same (schedule_one.go, handleSchedulingFailure)
         else:
             queued.info = pod
             await self._queue.put_back(queued, nominated)
@@ -268,7 +265,7 @@ class Scheduler:
             log.warning("cannot update the status of pod %s: %s", pod.key, error)
 
     def _newest(self, queued: QueuedPod) -> PodInfo | None:
-        """Returns the pod as it is now, if it still waits for a node."""
+        """None if the pod no longer waits for a node."""
         pod = queued.info
         current = self._current(pod.namespace, pod.name)
         if current is None or current["spec"].get("nodeName"):
@@ -298,7 +295,7 @@ class Scheduler:
 
 
 def _log_post_filter(pod: PodInfo, status: Status) -> None:
-    """Logs what PostFilter came to, as upstream's schedulingCycle does."""
+    """Upstream's schedulingCycle logs this, too."""
     message = "Status after running PostFilter plugins for pod"
     if status.code is Code.ERROR:
         log.error("%s", structured(message, pod=pod.key, status=status.message))
@@ -307,7 +304,7 @@ def _log_post_filter(pod: PodInfo, status: Status) -> None:
 
 
 def _log_failure(pod: PodInfo, status: Status) -> None:
-    """Logs why an attempt failed, as upstream's handleSchedulingFailure does."""
+    """Texts are those of upstream's handleSchedulingFailure."""
     if not status.is_rejected:
         log.error("%s", structured("Error scheduling pod; retrying", err=status.message, pod=pod.key))
     elif status.message == NO_NODES:

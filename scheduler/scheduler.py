@@ -43,7 +43,7 @@ AnyState = DynamicState | ClassicState | DraftedState
 
 
 class SchedulerService:
-    """Runs a scheduler: `lead` schedules until it is ended; informers run all the time."""
+    """Schedules between `lead` and its end; informers run all the time."""
 
     def __init__(
         self,
@@ -136,7 +136,6 @@ class SchedulerService:
     def _profiles(
         self, settings: SchedulerSettings, handle: Handle, dynamic: AnyState
     ) -> tuple[list[Profile], dict[str, NodeFilter]]:
-        """Returns the profiles, and what runs the filters of each."""
         made, filters = [], {}
         for each in settings.profiles:
             recorder = self._recorders[each.scheduler_name]
@@ -153,7 +152,6 @@ class SchedulerService:
         return made, filters
 
     def _watch_sizes(self) -> None:
-        """Computes sizes when the metrics are read."""
         for queue in ("active", "backoff", "unschedulable", "gated"):
             self.metrics.pending.labels(queue=queue).set_function(partial(self._queued, queue))
         for kind in ("nodes", "pods", "assumed_pods"):
@@ -167,24 +165,21 @@ class SchedulerService:
         return self.cache.sizes[kind]
 
     def pods(self) -> list[dict[str, Any]]:
-        """Returns all pods that the informer knows."""
         return self._informers.informer(PODS).list()
 
     def synced_informers(self) -> bool | str:
-        """Returns whether everything has been listed, or what the API server cannot list, as far as is
-        known."""
+        """A text names what the API server cannot list, as far as that is known."""
         unserved = ", ".join(map(str, self._informers.unserved))
         return self._informers.has_synced or (f"the API server cannot list {unserved}" if unserved else False)
 
     def start(self) -> None:
-        """Starts the informers."""
         self._informers.start()
 
     async def synced(self) -> None:
         await self._informers.synced()
 
     async def settled(self) -> None:
-        """Returns when everything has been listed that the server has."""
+        """Waits until everything has been listed that the server has."""
         await self._informers.settled()
 
     async def lead(self, ended: asyncio.Event) -> None:
@@ -230,7 +225,7 @@ class Terms:
         self.service = self._make(self._registry)
 
     def collect(self) -> Iterator["Metric"]:
-        """Yields the metrics of the current term, which count from its start."""
+        """Metrics count from the start of the current term."""
         yield from self._registry.collect()
 
     describe = collect

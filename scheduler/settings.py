@@ -49,13 +49,13 @@ class Backoff:
     max_seconds: float = MAX_BACKOFF_SECONDS
 
     def seconds(self, failures: int) -> float:
-        """Returns the initial time after the first failed attempt, doubled with each, up to the maximum."""
+        """Initial time after the first failed attempt, doubled with each, up to the maximum."""
         if failures <= 0:
             return 0.0
         return float(min(self.initial_seconds * 2 ** (min(failures, 16) - 1), self.max_seconds))
 
     def ready_at(self, pod: Attempted) -> float:
-        """Returns when (monotonic) the pod may be tried again."""
+        """Monotonic time, like `tried`."""
         return pod.tried + self.seconds(pod.failures)
 
 
@@ -77,8 +77,6 @@ class PluginSet:
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """One scheduler name."""
-
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
     percentage_of_nodes_to_score: int | None = None
     plugins: Mapping[str, PluginSet] = field(default_factory=dict)  # by extension point
@@ -97,7 +95,7 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """All of the file that changes what this scheduler does."""
+    """Fields of the file that this scheduler does not use are left out."""
 
     profiles: Sequence[ProfileSettings] = (ProfileSettings(),)
     percentage_of_nodes_to_score: int = 0  # 0: by the size of the cluster

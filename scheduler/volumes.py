@@ -41,7 +41,7 @@ class ClaimUnusable(ValueError):  # noqa: N818 - a state of the claim
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """The claims of a pod, by what the scheduler has to do."""
+    """A pod's claims, by the work that they leave to the scheduler."""
 
     bound: tuple[Object, ...]
     delayed: tuple[Object, ...]  # bound once the pod's node is known
@@ -49,8 +49,6 @@ class PodVolumes:
 
 
 class Volumes:
-    """Reads claims, volumes and classes."""
-
     def __init__(self, handle: Handle) -> None:
         self._claims = handle.informer(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = handle.informer(PERSISTENT_VOLUMES)
@@ -69,7 +67,7 @@ class Volumes:
         return self._classes.get("", name) if name else None
 
     def claims_of(self, pod: PodInfo) -> Iterator[Object]:
-        """Yields the pod's claims; raises ClaimUnusable."""
+        """Raises ClaimUnusable for a claim that is missing or cannot be used."""
         for volume in pod.spec.get("volumes") or ():
             ephemeral = bool(volume.get("ephemeral"))
             if not ephemeral and not volume.get("persistentVolumeClaim"):
@@ -84,7 +82,7 @@ class Volumes:
             yield claim
 
     def of_pod(self, pod: PodInfo) -> PodVolumes:
-        """Returns the pod's claims, sorted; raises ClaimUnusable."""
+        """Raises ClaimUnusable."""
         bound: list[Object] = []
         delayed: list[Object] = []
         immediate: list[Object] = []
@@ -107,7 +105,6 @@ def is_bound(claim: Object) -> bool:
 
 
 def fits_node(volume: Object, node: NodeInfo) -> bool:
-    """Returns whether the volume can be reached from the node."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     return required is None or selector_matches(required, node.labels, node.name)
 
@@ -129,7 +126,7 @@ def _check(claim: Object, pod: PodInfo, *, must_be_owned: bool) -> None:
 
 
 def connect(factory: InformerFactory, queue: SchedulingQueue) -> None:
-    """Reports events of claims, volumes, classes and CSI nodes to the queue."""
+    """Events of claims, volumes, classes and CSI nodes are reported to the queue."""
     for ref, resource in _WATCHED.items():
         _connect(factory, queue, ref, resource)
 

@@ -61,7 +61,7 @@ _MORE_KINDS = [("policy", "v1beta1", "Eviction"), ("", "v1", "PodExecOptions")]
 def read_releases(
     types: Mapping[int, Document], openapi: Mapping[int, Document]
 ) -> dict[int, dict[str, Document]]:
-    """Every release's definitions; a release without OpenAPI borrows the nearest one's."""
+    """A release without OpenAPI borrows the definitions of the nearest one."""
     found = {}
     for minor, document in sorted(types.items()):
         nearest = min(openapi, key=lambda other, minor=minor: abs(other - minor))  # type: ignore[misc]
@@ -90,7 +90,7 @@ def _element(kind: str) -> str:
 
 
 def reachable(definitions: Mapping[str, Document], roots: Iterable[str]) -> set[str]:
-    """The definitions that the roots need."""
+    """Includes the definitions that those of the roots need."""
     seen: set[str] = set()
     todo = [root for root in roots if root in definitions]
     while todo:
@@ -138,8 +138,6 @@ def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, D
 
 
 class Assembly:
-    """Collects the histories of all definitions."""
-
     def __init__(self, releases: Mapping[int, Mapping[str, Document]], gates: Mapping[str, Document]) -> None:
         self.releases = releases
         self.gates = gates
@@ -150,7 +148,7 @@ class Assembly:
         return self.specs.setdefault(text, len(self.specs))
 
     def definition(self, name: str, present: list[int]) -> Document:
-        """The history of one definition over the minors in which it is used."""
+        """`present` lists the minors in which the definition is used."""
         span = [run[:2] for run in runs(dict.fromkeys(present, 1))]
         made: Document = {"in": span}
         versions = {minor: self.releases[minor][name] for minor in present}
@@ -186,7 +184,7 @@ class Assembly:
 
 
 def _field_names(versions: Mapping[int, Document]) -> list[str]:
-    """All fields ever, in the order of the newest release; kind, apiVersion and metadata first."""
+    """All fields of all releases, in the order of the newest; kind, apiVersion and metadata come first."""
     names = dict.fromkeys(
         name for minor in sorted(versions, reverse=True) for name in versions[minor]["fields"]
     )
@@ -197,7 +195,7 @@ def _field_names(versions: Mapping[int, Document]) -> list[str]:
 def catalogue(
     types: Mapping[int, Document], openapi: Mapping[int, Document], facts: Mapping[str, Document]
 ) -> Document:
-    """The whole document; `facts` by file stem, and `gates` as gates.json has them."""
+    """`facts` is by file stem, and its `gates` as gates.json has them."""
     releases = read_releases(types, openapi)
     oldest, newest = min(releases), max(releases)
     rows = resource_rows(facts["discovery"], releases)

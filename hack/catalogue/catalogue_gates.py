@@ -103,7 +103,7 @@ def _removed(fact: Facts) -> Row:
 
 
 def _from_proposal(fact: Facts) -> Row | None:
-    """A gate that only its proposal tells of: implemented, and locked since some release we follow."""
+    """The proposal alone names the gate: implemented, and locked since some release we follow."""
     milestones = {stage: minor(fact.get("milestone", {}).get(stage)) for stage in ("alpha", "beta", "stable")}
     stable = milestones["stable"]
     if fact.get("status") != "implemented" or stable is None or not OLDEST - 2 <= stable < NEWEST - 2:
@@ -123,7 +123,7 @@ State = tuple[str, int, int]  # stage, default, locked
 
 
 def _state(row: Row, release: int) -> State | None:
-    """Returns what a row says of one release; None if the release does not know the gate."""
+    """None if the release does not know the gate."""
     acting = [spec for spec in row["specs"] if spec[0] <= release]
     if not acting or not row["first"] <= release <= row["last"]:
         return None
@@ -140,7 +140,7 @@ def _states(spans: list[list[Any]]) -> dict[int, State]:
 
 
 def with_releases(rows: dict[str, Row], releases: dict[str, list[list[Any]]]) -> dict[str, Row]:
-    """The rows as the sources of the covered releases have them, and as they were in all others."""
+    """Sources of the covered releases replace rows, which stay as they were in all others."""
     covered = {release for spans in releases.values() for release in _states(spans)}
     table: dict[str, Row] = {}
     for name in rows.keys() | releases.keys():
@@ -170,7 +170,7 @@ def _row_of(name: str, states: dict[int, State]) -> Row:
 
 
 def gate_table(facts: Facts, releases: dict[str, list[list[Any]]]) -> dict[str, Any]:
-    """The whole document of gates.json; earlier sources yield to better ones."""
+    """Earlier sources yield to better ones."""
     rows: dict[str, Row] = {}
     for name, proposals in facts["fromKEP"].items():
         row = _from_proposal(proposals[0]) if _CAMEL.match(name) and proposals else None

@@ -24,7 +24,6 @@ _COLUMN_TYPES = {"Name": "name"}
 
 
 def preview(description: Document) -> Document:
-    """The whole document."""
     base, like = description["base"], description.get("like", {})
     rows = [_row(fact, base) for fact in description["resources"]]
     stored = [row for row in rows if f"{row['g']}/{row['v']}" not in like]
@@ -51,7 +50,7 @@ def preview(description: Document) -> Document:
 
 
 def _prefixes(api_version: str, other: str) -> tuple[str, str]:
-    """Returns how the definitions of an API version begin, and those of the version that it is like."""
+    """Pairs the prefix of an API version's definitions with that of the version that it is like."""
     group, _, version = api_version.partition("/")
     return kind_definition(group, version, ""), kind_definition(group, other, "")
 
@@ -95,7 +94,7 @@ def _numbers(types: Document) -> Document:
 
 
 def _numbered_name(package: str, field: str) -> str:
-    """The name of a field in the table of numbers; `=definition` is an embedded message."""
+    """Fields have their name in the table of numbers; `=definition` is an embedded message."""
     if not field.startswith("<inline:"):
         return field
     special = {"<inline:metav1.TypeMeta>": "", "<inline:metav1.ObjectMeta>": "metadata"}

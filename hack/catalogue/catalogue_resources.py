@@ -88,7 +88,6 @@ def package(group: str) -> str:
 
 
 def kind_definition(group: str, version: str, kind: str) -> str:
-    """The definition's name of a kind."""
     if group == "apiextensions.k8s.io":
         return EXTENSIONS + kind
     if group == "apiregistration.k8s.io":
@@ -124,7 +123,7 @@ def resource_rows(discovery: Document, releases: Mapping[int, Mapping[str, Any]]
 
 
 def _extend(rows: list[Row], releases: Mapping[int, Mapping[str, Any]]) -> None:
-    """Note until when a version is still known (decoded) after it is served no more: `known`."""
+    """Notes until when a version is still known (decoded) after it is served no more: `known`."""
     for row in rows:
         definition = kind_definition(row["g"], row["v"], row["k"])
         following = [one for one in rows if one["in"][0] > row["in"][1] and _gvr(one) == _gvr(row)]
@@ -146,7 +145,7 @@ def _existed(definition: str, release: Mapping[str, Any]) -> bool:
 
 
 def resource_row(fact: Document, first: int, last: int) -> Row:
-    """The row of one resource, from the first to the last release in which nothing about it changed."""
+    """Nothing about the resource changed from the first to the last release."""
     row: Row = {
         "g": fact["group"], "v": fact["version"], "r": fact["resource"], "k": fact["kind"],
         "s": fact["singular"], "n": int(fact["namespaced"]), "verbs": fact["verbs"], "in": [first, last],
@@ -183,14 +182,14 @@ def version_priority(version: str) -> tuple[int, int, int]:
 
 def storage_versions(facts: Document, rows: list[Row], newest: int) -> dict[str, list[list[Any]]]:
     """`{group/Kind: [[first, last, api version], …]}` for every kind that is stored."""
-    told = _told(facts, newest)
+    versions_by_kind = _from_facts(facts, newest)
     stored: dict[str, dict[int, str]] = {}
     for row in rows:
         if row["verbs"] != "std" and "list" not in row["verbs"]:
             continue
         for minor in range(row["in"][0], row["in"][1] + 1):
             key = f"{row['g']}/{row['k']}"
-            chosen = told.get(key, {}).get(minor) or _best(rows, row, minor)
+            chosen = versions_by_kind.get(key, {}).get(minor) or _best(rows, row, minor)
             stored.setdefault(key, {})[minor] = f"{row['g']}/{chosen}".lstrip("/")
     for key, version in SHARED_STORES.items():
         stored[key] = dict.fromkeys(stored[key], version)
@@ -206,22 +205,24 @@ def _best(rows: list[Row], of: Row, minor: int) -> str:
     return str(min(versions, key=version_priority))
 
 
-def _told(facts: Document, newest: int) -> dict[str, dict[int, str]]:
-    told: dict[str, dict[int, str]] = {}
+def _from_facts(facts: Document, newest: int) -> dict[str, dict[int, str]]:
+    versions_by_kind: dict[str, dict[int, str]] = {}
     for kinds, by_minor in facts["resource.k8s.io"]["perMinor"].items():
         for kind in kinds.split(", "):
-            told[f"resource.k8s.io/{kind}"] = {minors(m, newest)[0]: v for m, v in by_minor.items()}
+            versions_by_kind[f"resource.k8s.io/{kind}"] = {
+                minors(m, newest)[0]: v for m, v in by_minor.items()
+            }
     for fact in facts["otherKinds"]:
         for kind in fact["kinds"].split(", "):
-            spans = told.setdefault(f"{fact['group']}/{kind}", {})
+            spans = versions_by_kind.setdefault(f"{fact['group']}/{kind}", {})
             for span, version in fact["stored"].items():
                 version = version.removesuffix(" ?")
                 first, last = minors(span, newest)
                 if re.match(r"^v\d+[a-z0-9]*$", version):
                     spans |= dict.fromkeys(range(first, last + 1), version)
     for key, by_minor in _STORED.items():
-        told[key] = told.get(key, {}) | by_minor
-    return told
+        versions_by_kind[key] = versions_by_kind.get(key, {}) | by_minor
+    return versions_by_kind
 
 
 def runs(by_minor: Mapping[int, Any]) -> list[list[Any]]:

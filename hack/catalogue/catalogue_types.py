@@ -1,6 +1,6 @@
 """The types of one release: every named type with its fields, from Go types and OpenAPI together.
 
-Go types tell pointer, omitempty, gates, patch strategy; OpenAPI tells what is required, and it alone knows
+Go types have pointer, omitempty, gates, patch strategy; OpenAPI has the required fields, and it alone knows
 the types of the shared machinery (ObjectMeta, …) and of the extension API servers. `release(types, openapi)`
 gives `{definition name: {"fields": {json name: spec}, …}}`; a spec is the compact dict of the catalogue:
 
@@ -48,7 +48,7 @@ _GATE_NAMES = {"PodCertificateProjection": "PodCertificateRequest"}  # the marke
 
 
 def named(name: str, kind: str) -> str:
-    """A type with a name of its own, as Go's errors tell it: `v1.ResourceName`, `string`."""
+    """A type with a name of its own, as Go's errors write it: `v1.ResourceName`, `string`."""
     return f"'{name}'{kind}"
 
 
@@ -66,7 +66,7 @@ class GoTypes:
         self.meta = {name.removeprefix(META) for name in openapi["definitions"] if name.startswith(META)}
 
     def resolve(self, package: str, expression: str) -> tuple[str, bool]:
-        """The catalogue type of a Go type as seen in `package`, and whether it is a pointer."""
+        """Resolves a Go type as seen in `package`; True means that it is a pointer."""
         if expression.startswith("*"):
             return self.resolve(package, expression[1:])[0], True
         if expression == "[]byte":
@@ -120,7 +120,7 @@ class GoTypes:
         return self._local(package, name.removesuffix("Type"))
 
     def is_struct(self, kind: str) -> bool:
-        """Returns whether a value of that type is a Go struct, which omitempty never leaves out."""
+        """omitempty never leaves out a Go struct."""
         if not kind.startswith("io."):
             return False
         found = re.match(r"io\.k8s\.api\.([^.]+)\.([^.]+)\.([^.]+)$", kind)
@@ -130,7 +130,7 @@ class GoTypes:
 
 
 def is_enum(declared: Document) -> bool:
-    """Returns whether a string type is closed over its constants."""
+    """A string type with these marks is closed over its constants."""
     marks = {mark.lstrip("+") for mark in declared.get("markers", [])}
     return bool(marks & {"enum", "k8s:enum"}) and bool(declared.get("values"))
 
@@ -193,7 +193,7 @@ _TYPE_META = {"kind": {"t": "string", "o": 1}, "apiVersion": {"t": "string", "o"
 
 
 def go_fields(go: GoTypes, package: str, declared: Document) -> dict[str, Spec]:
-    """The fields of a struct; embedded structs are flattened, outer fields win."""
+    """Embedded structs are flattened; outer fields win."""
     fields: dict[str, Spec] = {}
     embedded: dict[str, Spec] = {}
     for name, field in declared.get("fields", {}).items():
@@ -277,7 +277,7 @@ def _from_openapi(name: str, definition: Document) -> Document:
 
 
 def _agree(made: Document, definition: Document) -> None:
-    """Let the published OpenAPI decide what it knows."""
+    """Published OpenAPI decides what it knows."""
     required = definition.get("required", ())
     for name, schema in definition.get("properties", {}).items():
         spec = made["fields"].get(name)
@@ -292,7 +292,7 @@ def _agree(made: Document, definition: Document) -> None:
 
 
 def release(types: Document, openapi: Document, published: bool) -> dict[str, Document]:
-    """All definitions of one release; `published` says that `openapi` is of that very release."""
+    """`published` means that `openapi` is of that very release."""
     go = GoTypes(types["types"], openapi)
     found: dict[str, Document] = {}
     for package, declarations in types["types"].items():
@@ -308,7 +308,7 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
                 found[full] = made
             elif declared.get("alias") == "string" and is_enum(declared):
                 found[full] = {"values": sorted(declared["values"])}
-    for name, definition in openapi["definitions"].items():  # what the Go sources do not tell
+    for name, definition in openapi["definitions"].items():  # absent from the Go sources
         if name not in found and (name.startswith(META) or not name.endswith("List")):
             found[name] = _from_openapi(name, definition)
     return found

@@ -2,7 +2,7 @@
 
     python hack/catalogue/device_structs.py RELEASE=TREE …  (trees of Kubernetes, oldest first)
 
-Field errors show whole structs of these types (apimachinery/golang/device_structs.py), and nothing else tells
+Field errors show whole structs of these types (apimachinery/golang/device_structs.py), and nothing else has
 their names and order.
 """
 

@@ -52,14 +52,14 @@ def read_spec(text: str) -> Spec:
 
 
 def _without_boolean_constants(text: str) -> str:
-    """The source with the values of its boolean constants in their places."""
+    """Values of boolean constants replace their names in the source."""
     for constant, value in _BOOLEAN.findall(text):
         text = re.sub(rf":\s+{constant}\b", f": {value}", text)
     return text
 
 
 def registered(texts: list[str], minor: int) -> dict[str, Spec]:
-    """The gates in the Go sources of one release, by name, as they are in that release."""
+    """Gates by name, with their state in that release."""
     texts = [_without_boolean_constants(text) for text in texts]
     names = {constant: name for text in texts for constant, name in _CONSTANT.findall(text)}
     specs: dict[str, list[Spec]] = {}
@@ -73,7 +73,7 @@ def registered(texts: list[str], minor: int) -> dict[str, Spec]:
 
 
 def spans(releases: dict[int, dict[str, Spec]]) -> dict[str, list[list[int | str]]]:
-    """Per gate the spans of releases in which nothing about it changed."""
+    """Nothing about a gate changed in the releases of a span."""
     table: dict[str, list[list[int | str]]] = {}
     for minor, gates in sorted(releases.items()):
         for name, spec in gates.items():
@@ -87,7 +87,6 @@ def spans(releases: dict[int, dict[str, Spec]]) -> dict[str, list[list[int | str
 
 
 def main() -> None:
-    """Write the table, one line per gate."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -26,17 +26,14 @@ _GATE_RELEASES = Path(__file__).parent / "gate-releases.json"
 
 
 def progress(text: str) -> None:
-    """One line for the person who waits."""
     print(text, file=sys.stderr, flush=True)
 
 
 def read(path: Path) -> Any:
-    """A JSON document."""
     return json.loads(path.read_text("utf-8"))
 
 
 def make_gates(arguments: argparse.Namespace) -> None:
-    """Write the table of feature gates."""
     table = gate_table(read(arguments.facts / "feature-gates.json"), read(_GATE_RELEASES))
     rows = [
         f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}" for name, row in table["gates"].items()
@@ -79,7 +76,6 @@ def _compact(value: Any) -> str:
 
 
 def make_catalogue(arguments: argparse.Namespace) -> None:
-    """Write the catalogue of all types and resources."""
     names = ("discovery", "printer-columns", "storage-versions")
     facts = {name: read(arguments.facts / f"{name}.json") for name in names}
     facts["gates"] = read(arguments.gates)
@@ -92,14 +88,12 @@ def make_catalogue(arguments: argparse.Namespace) -> None:
 
 
 def make_preview(arguments: argparse.Namespace) -> None:
-    """Write what a preview release changes of the catalogue."""
     document = preview(yaml.safe_load(arguments.description.read_text("utf-8")))
     arguments.output.write_text(_lines(document), "utf-8")
     progress(f"{len(document['definitions'])} definitions -> {arguments.output}")
 
 
 def main() -> None:
-    """Parse the command line and run one command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -31,7 +31,7 @@ class Sources:
         self._directory = directory
 
     def structs(self) -> Iterator[tuple[str, list[GoField]]]:
-        """Yield each struct's full name and its tagged fields."""
+        """Pairs each struct's full name with its tagged fields."""
         for package, text, imports in self._files():
             for name, body in _STRUCT.findall(text):
                 yield (
@@ -40,7 +40,7 @@ class Sources:
                 )
 
     def aliases(self) -> Iterator[tuple[str, str]]:
-        """Yield the full names of each type that is declared as another, and of that other."""
+        """Pairs the full name of each type that is declared as another with that of the other."""
         for package, text, imports in self._files():
             for name, element in _ALIAS.findall(text):
                 yield f"{package}.{name}", _full_name(element, package, imports)

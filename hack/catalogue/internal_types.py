@@ -30,8 +30,6 @@ _GROUPS = (
 
 
 class _Release:
-    """The internal types of one release's sources."""
-
     def __init__(self, tree: Path) -> None:
         self.structs: dict[str, str] = {}
         self._named: dict[str, str] = {}
@@ -46,7 +44,7 @@ class _Release:
         self._named |= {f"{group}.{name}": kind for name, kind in _NAMED.findall(text)}
 
     def _sort(self, text: str, group: str) -> str:
-        """Returns how a field of that type is shown: one letter, or a type with a mark before it."""
+        """One letter, or a type with a mark before it, for the way in which a field is shown."""
         for mark, sign in (("*", "*"), ("[]", "["), ("map[", "{")):
             if text.startswith(mark):
                 inner = self._sort(text.partition("]")[2] if mark == "map[" else text[len(mark) :], group)
@@ -61,7 +59,7 @@ class _Release:
         return "e"  # a struct with JSON names
 
     def fields(self, name: str) -> list[list[str]]:
-        """Returns the fields of a struct, those of embedded ones among them; none if it has JSON names."""
+        """Fields of embedded structs are among a struct's own; there are none if it has JSON names."""
         group, found = name.partition(".")[0], []
         for line in self.structs[name].splitlines():
             if match := _EMBEDDED.match(line):
@@ -78,13 +76,13 @@ class _Release:
 
 
 def types_of(tree: Path) -> dict[str, list[list[str]]]:
-    """Returns the fields of each internal struct of a release: Go name, and sort or type."""
+    """Pairs the Go name of each field with its sort or type, by internal struct."""
     release = _Release(tree)
     return {name: shape for name in sorted(release.structs) if (shape := release.fields(name))}
 
 
 def history(releases: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Returns each type's fields by the first minor that has them so; a type that went is null."""
+    """Fields stand with the first minor that has them so; a type that went is null."""
     found: dict[str, Any] = {}
     for minor, types in releases.items():
         for name in sorted(found.keys() | types.keys()):

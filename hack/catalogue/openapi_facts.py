@@ -58,8 +58,6 @@ _SETTINGS = {"AllAlpha": True, "AllBeta": True, "OpenAPIEnums": False}
 
 
 class Release:
-    """Reads the documents of one release."""
-
     def __init__(self, directory: Path) -> None:
         self.generated = directory / "pkg" / "generated" / "openapi" / "zz_generated.openapi.go"
         spec = directory / "api" / "openapi-spec"
@@ -70,12 +68,12 @@ class Release:
             self.schemas |= document["components"].get("schemas", {})
 
     def registered(self) -> dict[str, Any]:
-        """Returns the groups and versions that know DeleteOptions."""
+        """Groups and versions that know DeleteOptions."""
         kinds = self.v2["definitions"][f"{META}DeleteOptions"][GVK]
         return {f"{gvk['group']}/{gvk['version']}".lstrip("/"): 1 for gvk in kinds}
 
     def returned(self) -> dict[str, Any]:
-        """Returns the resources whose DELETE answers with the object."""
+        """DELETE of these resources answers with the object."""
         found = {}
         for path, item in self.v2["paths"].items():
             operation = item.get("delete", {})
@@ -88,11 +86,10 @@ class Release:
         return found
 
     def required(self) -> dict[str, list[str]]:
-        """Returns the required fields of definitions."""
         return {name: schema["required"] for name, schema in self.schemas.items() if "required" in schema}
 
     def bare(self) -> dict[str, Any]:
-        """Returns the fields that refer to a definition without a description."""
+        """Fields that refer to a definition without a description."""
         return {
             f"{name}.{field}": 1
             for name, schema in self.schemas.items()
@@ -120,7 +117,7 @@ class Release:
         return found
 
     def enums(self, version: Version) -> dict[str, Any]:
-        """Returns the values of fields that differ from the catalogue's."""
+        """Only values that differ from the catalogue's."""
         types = types_of(version)
         generated = dict(_generated_enums(self.generated))
         found: dict[str, Any] = {}
@@ -134,7 +131,7 @@ class Release:
         return found
 
     def shared(self) -> dict[str, dict[str, str]]:
-        """Returns the ends of the names of shared parameters, by options and name."""
+        """Ends of the names of shared parameters, by options and name."""
         found: dict[str, dict[str, str]] = {}
         for options, parameter in self._used():
             reference = parameter.get("$ref", "").removeprefix("#/parameters/")
@@ -157,7 +154,7 @@ class Release:
 
 
 def _generated_enums(file: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yields the fields with an enum of the generated definitions, with its values."""
+    """Pairs fields that have an enum in the generated definitions with its values."""
     definition = field = ""
     for line in file.read_text("utf-8").splitlines():
         if found := re.match(r"func schema_(\w+)\(", line):
@@ -194,7 +191,7 @@ def _extensions(schema: Document) -> Document:
 
 
 def _merged_order(lists: Iterable[list[str]]) -> list[str]:
-    """Returns one order of fields that all releases keep to; `lists` begins with the newest."""
+    """All releases keep to the order; `lists` begins with the newest."""
     merged: list[str] = []
     for fields in lists:
         for position, field in enumerate(fields):
@@ -207,7 +204,7 @@ def _merged_order(lists: Iterable[list[str]]) -> list[str]:
 
 
 def _history(values: dict[int, Any], minors: list[int], *, listed: bool) -> Any:
-    """Returns a value that never changed, else its spans; `listed` says that there are no values but 1."""
+    """A value that never changed, else its spans; with `listed`, all values are 1."""
     first = next(iter(values.values()))
     if (
         list(values) == minors
@@ -233,7 +230,7 @@ def _histories(sections: dict[int, dict[str, Any]], *, listed: bool = False) -> 
 
 
 def _without_repetition(tables: dict[int, dict[str, dict[str, str]]]) -> dict[int, dict[str, dict[str, str]]]:
-    """Returns the commonest end of each name under no options, and only other ends under some."""
+    """Keeps the commonest end of each name under no options, and only other ends under some."""
     made = {}
     for minor, table in tables.items():
         ends: dict[str, Counter[str]] = {}
@@ -254,7 +251,6 @@ def _without_repetition(tables: dict[int, dict[str, dict[str, str]]]) -> dict[in
 
 
 def facts(releases: dict[Version, Release]) -> Document:
-    """Return the whole document."""
     by_minor = {version.minor: release for version, release in releases.items()}
     document: Document = {
         "about": _ABOUT,
@@ -285,7 +281,7 @@ def facts(releases: dict[Version, Release]) -> Document:
 
 
 def text(document: Document) -> str:
-    """Return the document with a line for each entry of its sections."""
+    """Entries of sections have a line each."""
     parts = []
     for section, content in document.items():
         if isinstance(content, dict) and section != "origin":
@@ -301,7 +297,6 @@ def _compact(value: Any) -> str:
 
 
 def main() -> None:
-    """Parse the command line and write the file."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -2,7 +2,7 @@
 
     python hack/catalogue/pod_template_structs.py STAGING > controllers/framework/pod_template_structs.json
 
-STAGING is staging/src/k8s.io of kubernetes at the minor whose hashes are wanted. Each struct is told as the
+STAGING is staging/src/k8s.io of kubernetes at the minor whose hashes are wanted. Each struct is written as a
 list of its fields in order, [name, JSON name, type]; any other type that has a name, as what it is made of.
 """
 
@@ -19,7 +19,7 @@ _BUILT_IN = {"string", "bool", "int32", "int64", "byte"}
 
 
 def main(staging: Path) -> None:
-    """Print the structs that PodTemplateSpec is made of."""
+    """Prints the structs that PodTemplateSpec is made of."""
     text = "\n".join((staging / source).read_text() for source in _SOURCES)
     bodies = dict(_STRUCT.findall(text))
     named = dict(_NAMED.findall(text))
@@ -46,7 +46,7 @@ def _names(kind: str) -> list[str]:
 
 
 def _qualified(kind: str) -> str:
-    """The type as reflection names it: with the package's last name."""
+    """Reflection names a type with the package's last name."""
     kind = kind.replace("metav1.", "v1.")
     return re.sub(r"(?<![\w.])(?!map\b)([A-Za-z]\w*)(?![\w.])", _with_package, kind)
 

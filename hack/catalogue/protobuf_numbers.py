@@ -34,7 +34,6 @@ def definition_name(go_name: str) -> str:
 
 
 def numbers_of(fields: Iterable[GoField]) -> Numbers:
-    """The numbers of one struct."""
     numbers = {}
     for field in fields:
         number, name = _NUMBER.search(field.tag), _JSON.search(field.tag)
@@ -46,7 +45,7 @@ def numbers_of(fields: Iterable[GoField]) -> Numbers:
 
 
 def collect(releases: Iterable[Path]) -> dict[str, Numbers]:
-    """All types of all releases; raises SystemExit where two of them disagree."""
+    """Raises SystemExit where two releases disagree."""
     table: dict[str, Numbers] = {}
     aliases: dict[str, str] = {}
     for directory in releases:
@@ -67,7 +66,7 @@ def collect(releases: Iterable[Path]) -> dict[str, Numbers]:
 
 
 def wanted(table: dict[str, Numbers], published: Iterable[str]) -> dict[str, Numbers]:
-    """The published types and what they embed, by name."""
+    """Published types include those that they embed."""
     names = {name for name in published if name in table}
     more = set(names)
     while more:
@@ -80,7 +79,6 @@ def wanted(table: dict[str, Numbers], published: Iterable[str]) -> dict[str, Num
 
 
 def main() -> None:
-    """Write the table, one line per type."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -33,7 +33,7 @@ def run(cell: str, seed: int, plan: Mapping[str, Any] | None = None) -> Ran:
 
 
 def shown(ran: Ran, bug: str) -> list[str]:
-    """Returns the findings of a run that are of the class of a bug."""
+    """Only findings of the class of the bug."""
     entries, wanted = read_entries(), KNOWN + bug.removeprefix("k8s-")
     return [
         f"{failure.invariant}: {failure.message}"
@@ -44,7 +44,7 @@ def shown(ran: Ran, bug: str) -> list[str]:
 
 
 def judge(entry: Mapping[str, Any]) -> tuple[bool, str]:
-    """Returns whether a bug is found where it should be and nowhere else, and a line about it."""
+    """Finds out if a bug shows where it should and nowhere else; the text is a line about it."""
     red = run(entry["red"], entry["seed"])
     found = shown(red, entry["bug"])
     if not found:
@@ -57,7 +57,7 @@ def judge(entry: Mapping[str, Any]) -> tuple[bool, str]:
 
 
 def main() -> int:
-    """Look for the bugs that are chosen; gives the exit status."""
+    """Looks for the chosen bugs; 1 if one is missed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

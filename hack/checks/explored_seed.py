@@ -18,7 +18,6 @@ from kubeskew.simulation.faults.plan import Kind
 
 
 def main() -> None:
-    """Run the seed that the command line names."""
     cells, seed = cells_named([sys.argv[1]], {}), int(sys.argv[2])
     ran = Simulations(cells, tuple(Kind)).run(RunJob(0, seed))
     origin = origin_of(cells[0])
@@ -26,8 +25,8 @@ def main() -> None:
         Finding(*(origin, seed, failure, verdict, ran.plan, ran.faults, ran.log_hash))
         for failure, verdict in ran.classed(read_entries(), {})
     ]
-    told = [{"id": each.id, "seed": seed, "title": each.title} for each in findings]
-    print(json.dumps({"runs": 1, "findings": told}))
+    entries = [{"id": finding.id, "seed": seed, "title": finding.title} for finding in findings]
+    print(json.dumps({"runs": 1, "findings": entries}))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 tests/data/mutants.yaml holds the defects. A defect is found if its cell fails first in the step
 that is noted, and the failure names the component at fault, where failures say whose fault they are;
-that a component is named beside others is not enough. Exits 1 if one is not found. The sources are
+that a component is named among others is not enough. Exits 1 if one is not found. The sources are
 never changed. --table FILE writes the results as docs/mutants.md has them.
 """
 
@@ -80,9 +80,10 @@ class NotPlantedError(Exception):
 
 
 def plant(mutant: Mutant, directory: Path) -> None:
-    """Writes the module with the defect below `directory`, and what has Python take it for the real one.
+    """Writes the module with the defect below `directory`, and a sitecustomize.py that loads it in place of
+    the real one.
 
-    All other modules stay where they are, with the bytecode that there is of them. Raises NotPlantedError.
+    All other modules stay in their places, with their bytecode. Raises NotPlantedError.
     """
     text = (ROOT / mutant["file"]).read_text()
     if text.count(mutant["old"]) != 1:
@@ -97,20 +98,20 @@ def plant(mutant: Mutant, directory: Path) -> None:
 
 
 def environment_for(directory: Path) -> dict[str, str]:
-    """Returns the environment of a command that has the defect in a directory."""
+    """Python finds the defect in the directory first."""
     path = os.pathsep.join(map(str, (directory, ROOT)))
     return {**os.environ, **environment(os.environ), "PYTHONPATH": path}
 
 
 def scenario_of(cell: str) -> str:
-    """Returns the scenario of a cell, whose name the cell's begins with."""
+    """A cell's name begins with that of its scenario."""
     parts = cell.split("/")
     names = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next(name for name in names if (SCENARIOS / f"{name}.yaml").exists())
 
 
 def run_cell(cell: str, directory: Path) -> Mapping[str, object]:
-    """Returns what the report says of a cell, run with the defect that lies in a directory."""
+    """Entry of the cell in the report, run with the defect in the directory."""
     command = [
         sys.executable,
         "-P",
@@ -141,13 +142,13 @@ def run_cell(cell: str, directory: Path) -> Mapping[str, object]:
 
 
 def cpu_of_children() -> float:
-    """Returns the seconds of CPU that processes which have ended took."""
+    """CPU seconds of processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def judge(mutant: Mutant, cell: Mapping[str, object]) -> str:
-    """Returns why the cell does not show the defect; empty if it does."""
+    """Reason why the cell does not show the defect; empty if it does."""
     failure = str(cell["failure"])
     if cell["result"] != "failed":
         return f"{mutant['cell']} is green: {cell['result']}"
@@ -166,7 +167,7 @@ def judge(mutant: Mutant, cell: Mapping[str, object]) -> str:
 
 
 def row(mutant: Mutant, cell: Mapping[str, object], why: str) -> str:
-    """Returns the line of a defect in the table of results."""
+    """Line of a defect in the table of results."""
     found = re.search(mutant["found"], str(cell.get("failure")), re.DOTALL)
     laid_to = found["fault"] if found and not why else f"not found: {why}"
     place = f"`{mutant['cell']}`: {mutant['step']}"
@@ -174,7 +175,7 @@ def row(mutant: Mutant, cell: Mapping[str, object], why: str) -> str:
 
 
 def main() -> int:
-    """Run the mutants that are chosen; gives the exit status."""
+    """Runs the chosen mutants; 1 if one is not found."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -32,7 +32,7 @@ _ORDERED = frozenset(
         "itertools.combinations", "itertools.permutations", "random.choice",
     }
 )  # fmt: skip
-# Functions and methods whose result is the same for any order; with a `key` some of them tell equals apart.
+# Functions and methods whose result is the same for any order; with a `key` some of them distinguish equals.
 _UNORDERED = frozenset({"sorted", "set", "frozenset", "any", "all", "sum", "min", "max", "len"})
 _UNORDERED_METHODS = frozenset(
     {
@@ -69,7 +69,7 @@ class OrderedIteration(Plugin):
 def _checked(
     depends: Callable[[_Call], bool], usual: Callable[[_Call], Type] | None
 ) -> Callable[[_Call], Type]:
-    """A hook that reports what `depends` on an order, and gives what the usual hook does."""
+    """Hooks report what `depends` on an order, and return the usual hook's result."""
 
     def hook(ctx: _Call) -> Type:
         if depends(ctx) and (ctx.context.line, ctx.context.column) not in _harmless(ctx.api.path):
@@ -81,12 +81,11 @@ def _checked(
 
 
 def _given(ctx: FunctionContext | MethodContext) -> bool:
-    """Returns whether an argument is a set."""
     return any(_is_set(argument) for arguments in ctx.arg_types for argument in arguments)
 
 
 def _spread(ctx: FunctionContext | MethodContext) -> bool:
-    """Returns whether a set is given with a star: its members are the arguments, in its order."""
+    """The members of a set with a star are the arguments, in its order."""
     return any(
         kind is ARG_STAR and _is_set(argument)
         for arguments, kinds in zip(ctx.arg_types, ctx.arg_kinds, strict=True)
@@ -95,7 +94,7 @@ def _spread(ctx: FunctionContext | MethodContext) -> bool:
 
 
 def _chosen(ctx: FunctionContext | MethodContext) -> bool:
-    """Returns whether a set is given with a key, which may find equals: the first of them counts."""
+    """A key may find equals, of which the first in the set counts."""
     named = dict(zip(ctx.callee_arg_names, ctx.arg_types, strict=True))
     return _given(ctx) if named.get("key") else _spread(ctx)
 
@@ -137,12 +136,12 @@ def _has_key(call: ast.Call) -> bool:
 
 
 def _makes_pairs(argument: ast.expr) -> bool:
-    """Returns whether what is given may be for a dict, whose `update` keeps the order."""
+    """The argument may be for a dict, whose `update` keeps the order."""
     return isinstance(argument, ast.GeneratorExp | ast.ListComp) and isinstance(argument.elt, ast.Tuple)
 
 
 def _inner(argument: ast.expr) -> Iterator[ast.expr]:
-    """Returns what an argument iterates over itself."""
+    """Iterables inside an argument."""
     if isinstance(argument, ast.GeneratorExp | ast.ListComp):
         yield from (part.iter for part in argument.generators)
     elif isinstance(argument, ast.Call):

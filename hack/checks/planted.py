@@ -4,11 +4,11 @@
     hack/checks/planted.py [--only NAME]… [--list] [--all-seeds] [--control]
 
 tests/data/planted.yaml holds the defects, each with the seed that shows it. All are looked for from the same
-scenario, which was not written for any of them. A defect is found if that seed has a finding that matches,
-of which nobody knows otherwise, and the same seed has none that matches without the defect. A seed is the
-same run whatever was explored before it: an exploration of so many seeds comes upon it. --all-seeds explores
-from the first seed on until something is found; with --control the sources stay as they are meanwhile, and no
-finding may match. Exits 1 if that fails. The sources are never changed.
+scenario, which was not written for any of them. A defect is found if that seed has a matching finding of no
+known bug, and the same seed has none that matches without the defect. A seed is the same run in every
+exploration, so one that gets as far as this seed finds it. --all-seeds explores from the first seed on until
+something is found; with --control the sources stay as they are meanwhile, and no finding may match. Exits 1
+if that fails. The sources are never changed.
 """
 
 import argparse
@@ -35,8 +35,7 @@ Defect = Mapping[str, Any]
 
 
 def explore(defect: Defect, package: Path, seed: int, *, alone: bool = True) -> Mapping[str, Any]:
-    """Returns what an exploration reports, with the defect that lies in a directory: of the seed alone, or of
-    all seeds up to it."""
+    """Explores with the defect that lies in a directory: the seed alone, or all seeds up to it."""
     cell = defect.get("cell", CELL)
     command = [sys.executable, "-P"]
     if alone:
@@ -61,12 +60,12 @@ def explore(defect: Defect, package: Path, seed: int, *, alone: bool = True) -> 
 
 
 def found_by(defect: Defect) -> str:
-    """Returns the regular expression of a finding that shows the defect: none that is classed as known."""
+    """Regular expression of a finding that shows the defect: none that is classed as known."""
     return rf"^\[(?:defect|unknown)\] (?:{defect['found']})"
 
 
 def matching(defect: Defect, report: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Returns the first finding that shows the defect; None if there is none."""
+    """First finding that shows the defect; None if there is none."""
     for finding in sorted(report["findings"], key=lambda finding: finding["seed"]):
         if re.search(found_by(defect), finding["title"]):
             return dict(finding)
@@ -74,7 +73,7 @@ def matching(defect: Defect, report: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def judge(defect: Defect, *, all_seeds: bool = False, control: bool = False) -> tuple[bool, str]:
-    """Plants a defect and explores; returns whether that went as it should, and a line about it.
+    """Plants a defect and explores; False if that did not go as it should. The text is a line about it.
 
     For control all seeds are explored without the defect.
     """
@@ -102,7 +101,7 @@ def _line(finding: Mapping[str, Any] | None, none: str = "") -> str:
 
 
 def main() -> int:
-    """Look for the defects that are chosen; gives the exit status."""
+    """Looks for the chosen defects; 1 if one is missed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

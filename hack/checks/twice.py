@@ -19,7 +19,7 @@ from kubeskew.simulation.runs import FaultyRun, Simulated, Trace, simulate, simu
 
 
 def difference(cell: Cell, seed: int, plan: Plan | None) -> str:
-    """Returns where the second run of a cell parts from the first; empty if it does not."""
+    """Place where the second run of a cell parts from the first; empty if it does not."""
     first = Trace()
     before = _run(cell, seed, plan, first)
     second = Trace(first)
@@ -38,7 +38,7 @@ def _run(cell: Cell, seed: int, plan: Plan | None, trace: Trace) -> Simulated:
 
 
 def main() -> int:
-    """Returns 1 if a cell differs from itself."""
+    """1 if a cell differs from itself."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", default="*", metavar="PATTERN", help="cells whose names match")
     wanted = parser.parse_args().only

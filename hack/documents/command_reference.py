@@ -1,4 +1,4 @@
-"""Returns the site's page of all commands, made of what `--help` says: hack/documents/site.py puts it in."""
+"""The site's page of all commands, made of their `--help`: hack/documents/site.py adds it."""
 
 import re
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ _HEAD = """\
 # Commands
 
 What `kubeskew COMMAND --help` says of each command, as `kubeskew man DIR` writes it for man(1). A
-command ends with 0 if all went well, with 1 if something failed or was found, with 2 for wrong usage. Beside
-every table stands `-o json`.
+command ends with 0 if all went well, with 1 if something failed or was found, with 2 for wrong usage. Every
+table can be had as JSON by `-o json`.
 """
 
 
 def page() -> str:
-    """Returns the whole page: a list of all commands, then a section for each."""
+    """All commands are listed first; each has a section."""
     root = click.Context(cli, info_name="kubeskew")
     found = [*contexts(root)]
     rows = ["| command | what it does |", "| --- | --- |"]
@@ -56,7 +56,7 @@ def _cell(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns a text of which Markdown takes nothing for its own marks, but for what stands in backticks."""
+    """Escapes Markdown's marks, but for those in backticks."""
     pieces = re.split(r"(`[^`]*`)", text)
     marked = [piece if piece.startswith("`") else re.sub(r"([*_<\[|])", r"\\\1", piece) for piece in pieces]
     return "".join(marked)

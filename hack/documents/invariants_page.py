@@ -11,7 +11,7 @@ _TABLE = re.compile(r"(?<=conformance/invariants\. -->\n)(.*)(?=<!-- end of the 
 
 
 def page() -> str:
-    """Returns the page as it is, with the table anew."""
+    """Replaces the table in the page as it is."""
     rows = ["", "| code | name | what must hold |", "| --- | --- | --- |"]
     for each in invariants():
         said = " ".join((inspect.getdoc(each) or "").partition("\n\n")[0].split())

@@ -32,7 +32,6 @@ the last column says that it does by its minor.
 
 
 def page() -> str:
-    """Returns the whole page."""
     bugs = known_bugs().values()
     built = [bug for bug in bugs if bug.switch]
     unfixed = sum(bug.is_open for bug in built)
@@ -61,7 +60,7 @@ def _built(bug: KnownBug) -> str:
 
 
 def _shown(bug: KnownBug) -> tuple[str, str]:
-    """Returns the cells of the bug's scenario that fail and that pass."""
+    """Cells of the bug's scenario that fail, and those that pass."""
     from kubeskew.conformance.loader import load
 
     path = bundled().get(f"known-bugs/{bug.id}")

@@ -1,4 +1,4 @@
-"""Returns the site's page of a scenario's operations, made of the grammar, for hack/documents/site.py."""
+"""The site's page of a scenario's operations, made of the grammar, for hack/documents/site.py."""
 
 import inspect
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ _HEAD = """\
 The keys that each operation of a step may have; [the page of scenarios](scenarios.md) explains them with
 examples. A file with another key is refused before anything is run.
 
-Beside every operation may stand `description`, which reports show, `continueOnError: true`, `as: {user:
+Every operation may also have `description`, which reports show, `continueOnError: true`, `as: {user:
 NAME}`, the user that it is done as, and `through: apiserver-2`, the API server that is asked.
 """
 _OF_CLUSTER = "Only on a cluster of kubeskew's."
 
 
 def page() -> str:
-    """Returns the whole page: a section for each operation."""
+    """Operations have a section each."""
     return "\n".join([_HEAD, *(line for kind in grammar.OPERATIONS for line in _section(kind))]) + "\n"
 
 
@@ -41,5 +41,5 @@ def _section(kind: str) -> Iterator[str]:
         yield from ("And:", "", _WRITTEN[kind].partition("\n\n")[2].strip("\n"), "")
 
 
-# The other keys of these two are told by the docstrings of what reads them, with the keys in blocks.
+# The other keys of these two are in the docstrings of their readers, in blocks.
 _WRITTEN = {"fault": inspect.getdoc(syntax) or "", "driver": inspect.getdoc(switches) or ""}

@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def cluster_page() -> str:
-    """Returns docs/cluster-file.md."""
+    """Text of docs/cluster-file.md."""
     parts = [
         ("The file", CLUSTER_KEYS, ""),
         ("A component", COMPONENT_KEYS, "Below `components`, by the name of a kind or of one component."),
@@ -75,7 +75,7 @@ scenario.schema.json` that of [scenarios](scenarios.md). In a checkout these are
 
 
 def files() -> Mapping[Path, str]:
-    """Returns all that is written, by path."""
+    """Texts of all written files, by path."""
     written = {DOCS / "schemas" / f"{name}.schema.json": as_text(name) for name in SCHEMAS}
     return {**written, DOCS / "cluster-file.md": cluster_page()}
 

@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```console\b", re.MULTILINE)
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
-    """Adds the documents, what they link to, and the pages that are made."""
+    """MkDocs calls it; adds the documents, the files that they link to, and the generated pages."""
     for source, name in DOCUMENTS.items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
     for name, page in MADE.items():
@@ -51,7 +51,8 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Has links lead to pages and copies, and leaves out the button that would copy prompts and answers."""
+    """MkDocs calls it; links lead to pages and copies, and prompts with answers have no button to copy
+    them."""
     source, name = _source(page.file.src_uri), page.file.src_uri
 
     def leads(found: re.Match[str]) -> str:
@@ -64,16 +65,16 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def _source(name: str) -> str:
-    """Returns the path in the repository of a file of the site."""
+    """Path in the repository of a file of the site."""
     return next((source for source, shown in DOCUMENTS.items() if shown == name), DOCS + name)
 
 
 def _name(path: str) -> str:
-    """Returns what a file of the repository is called in the site."""
+    """Name in the site of a file of the repository."""
     return DOCUMENTS.get(path) or (path.removeprefix(DOCS) if path.startswith(DOCS) else f"sources/{path}")
 
 
 def _target(source: str, link: str) -> str:
-    """Returns the path in the repository that a document's link leads to, of a folder its README."""
+    """Path in the repository of a link's target; a folder stands for its README."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
     return f"{path}/README.md" if (ROOT / path / "README.md").is_file() else path

@@ -25,7 +25,7 @@ _DIGITS = 6  # of the hash of a part
 
 
 def without_prose(value: Any, *, named: bool = False) -> Any:
-    """Return a value without descriptions; `named` says that its keys are names, as properties have."""
+    """Drops descriptions; with `named`, keys are names, as properties have."""
     if isinstance(value, dict):
         return {
             key: without_prose(each, named=key == "properties" and not named)
@@ -36,19 +36,19 @@ def without_prose(value: Any, *, named: bool = False) -> Any:
 
 
 def digest(value: Any) -> str:
-    """Return the hash of a value's canonical JSON."""
+    """SHA-256 of the canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def schemas_of(document: Document) -> Document:
-    """Return the definitions of a document of v2 or v3."""
+    """`document` is of v2 or v3."""
     found: Document = document.get("definitions") or document.get("components", {}).get("schemas", {})
     return found
 
 
 def compared(documents: Mapping[str, Document]) -> tuple[dict[str, list[Any]], dict[str, str]]:
-    """Return the digests of documents by name, and those of their parts."""
+    """Digests of documents by name, and of their parts."""
     whole: dict[str, list[Any]] = {}
     said: dict[str, dict[str, str]] = {}
     for name, document in sorted(documents.items()):
@@ -74,7 +74,7 @@ def _parts(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def published(directory: Path) -> dict[str, Document]:
-    """Return the documents of a release's source."""
+    """`directory` is a release's source."""
     spec = directory / "api" / "openapi-spec"
     found = {V2: json.loads((spec / "swagger.json").read_text("utf-8"))}
     for file in sorted((spec / "v3").iterdir()):
@@ -96,7 +96,6 @@ def _spans(values: dict[int, str], minors: list[int]) -> Any:
 
 
 def main() -> None:
-    """Parse the command line and write the file."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -17,7 +17,7 @@ CASES = Path(__file__).parents[2] / "tests" / "data" / "shell_tools.json"
 
 
 def record(case: dict, busybox: str, links: Path) -> dict:
-    """The case with what its shell wrote and its exit code."""
+    """Adds the shell's output and exit code to the case."""
     with tempfile.TemporaryDirectory() as directory:
         path = (
             f"{links / 'busybox'}:/usr/bin:/bin"

@@ -16,8 +16,6 @@ _NOT_REPRESENTABLE = "capacity request cannot be represented in the device's ran
 
 
 class DeviceID(NamedTuple):
-    """The identity of a device in the cluster."""
-
     driver: str
     pool: str
     device: str
@@ -40,12 +38,11 @@ class AllocatedState:
     changes: Callable[[str], int] | None = None  # counts changes in pools of this name
 
     def uses(self, device: DeviceID) -> bool:
-        """Returns whether a claim has the device or a share of it."""
         return device in self.devices or device in self.shared or device in self.consumed
 
     def is_free(self, device: DeviceID, *, shares: bool) -> bool:
-        """Returns whether no claim has the device, nor a share of it; with `shares` it may have been shared,
-        as a shareable one may, and by known bug 140798 one that no longer is."""
+        """With `shares`, a device of which claims have only shares is free, too: a shareable one, and by
+        known bug 140798 one that no longer is."""
         return device not in self.devices and (shares or not self.uses(device))
 
 
@@ -100,7 +97,7 @@ class CapacityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """The changes of releases and gates in the arithmetic of ranges."""
+    """Releases and gates differ in the arithmetic of ranges."""
 
     fractional: bool  # steps may be fractions, down to thousandths
     # Amounts have the format of the step, and have to fit. Before, they were binary, and wrapped around.
@@ -167,7 +164,8 @@ class RequestPolicy:
     valid_values: Sequence[Quantity]
 
     def amount(self, asked: Quantity, rounding: Rounding) -> Quantity:
-        """Returns the amount that a request for `asked` takes."""
+        """A range rounds up to its step; of listed values the first sufficient one counts, or `asked` without
+        one."""
         if self.valid_range is not None and self.valid_range.least is not None:
             return self.valid_range.round_up(asked, rounding)
         return next((value for value in self.valid_values if asked <= value), asked)
@@ -181,28 +179,25 @@ class RequestPolicy:
 
 
 def _identical(left: Quantity, right: Quantity) -> bool:
-    """Returns whether two quantities have the same representation, which upstream compares instead of the
-    number."""
+    """Upstream compares the representation of quantities instead of the number."""
     same = (left.unscaled, left.exponent, left.format) == (right.unscaled, right.exponent, right.format)
     return same and not left.wide and not right.wide
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One capacity of a device."""
-
     value: Quantity
     policy: RequestPolicy | None
 
     def taken_by(self, asked: Quantity | None, rounding: Rounding) -> Quantity:
-        """Returns the amount that a request takes: by default that of the policy, or all."""
+        """None takes the policy's default, or all without one."""
         if asked is None:
             return self.policy.default if self.policy and self.policy.default is not None else self.value
         return self.policy.amount(asked, rounding) if self.policy is not None else asked
 
 
 def capacity_of(spec: ObjectView) -> Capacity:
-    """The DeviceCapacity of a slice."""
+    """`spec` is a DeviceCapacity of a slice."""
     policy: ObjectView | None = spec.get("requestPolicy")
     value = Quantity.of(spec.get("value"))
     if policy is None:
@@ -225,7 +220,7 @@ def _quantity(spec: ObjectView, key: str) -> Quantity | None:
 
 
 def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding) -> dict[str, Quantity]:
-    """Returns the amounts that a request takes of all capacities of a device; raises CapacityError."""
+    """The amounts cover all capacities of the device, not only those asked for; raises CapacityError."""
     amounts: dict[str, Quantity] = {}
     for name, capacity in capacities.items():
         try:
@@ -238,7 +233,7 @@ def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding
 def refusal(
     asked: Amounts, capacities: Mapping[str, Capacity], used: Sequence[Amounts], rounding: Rounding
 ) -> str | None:
-    """Returns why the device cannot serve the request beside its other users, None if it can; raises
+    """None means that the device can serve the request in addition to its other users; raises
     CapacityError."""
     for name in asked:
         if name not in capacities:

@@ -36,7 +36,7 @@ class SearchNeededError(Exception):
 
 
 class FirstFit:
-    """Finds the first device that a request can have."""
+    """Serves a single request for one device without a search."""
 
     def __init__(
         self, state: AllocatedState, counters: AvailableCounters, features: AllocatorFeatures
@@ -52,7 +52,7 @@ class FirstFit:
     def find(
         self, request: RequestPlan, pools: NodePools, node: NodeView, expired: Callable[[], bool]
     ) -> Solution | None:
-        """Returns None if there is no such device; raises AllocationError, SearchNeededError."""
+        """None means that no device can serve the request; raises AllocationError, SearchNeededError."""
         releases = self._state.releases
         start, now = 0, releases() if releases is not None else 0
         known = pools.starts.get(request.resume_key)
@@ -134,7 +134,7 @@ def allocation_result(
     features: AllocatorFeatures,
     share_id: Callable[[], str],
 ) -> Object:
-    """Returns the AllocationResult; raises AllocationError if devices cannot be combined."""
+    """Raises AllocationError if the devices' node selectors cannot be combined."""
     devices: Object = {}
     if solution.choices:
         devices["results"] = [_device_result(choice, features, share_id) for choice in solution.choices]
@@ -216,7 +216,7 @@ def _without_all_names(entry: Object, options: Sequence[RequestPlan]) -> Object:
 
 
 def _node_selector(choices: Sequence[Choice], node: str, features: AllocatorFeatures) -> Object | None:
-    """Returns the selector of nodes where the devices can be used together; None is everywhere."""
+    """The devices can be used together on the nodes that it selects; None selects all nodes."""
     fields: list[Mapping[str, Any]] = []
     expressions: list[Mapping[str, Any]] = []
     for choice in choices:
@@ -245,7 +245,6 @@ def _merge(requirements: list[Mapping[str, Any]], more: Sequence[Mapping[str, An
 
 
 def _same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Returns whether values are equal in any order."""
     if (left.get("key"), left.get("operator")) != (right.get("key"), right.get("operator")):
         return False
     return set(left.get("values") or ()) == set(right.get("values") or ())
@@ -261,7 +260,7 @@ class NodeSolution(NamedTuple):
     share_id: Callable[[], str]
 
     def results(self) -> list[Object]:
-        """Returns one AllocationResult per claim; raises AllocationError."""
+        """One AllocationResult per claim, in order; raises AllocationError."""
         return [
             allocation_result(claim, solution, self.node, self.features, self.share_id)
             for claim, solution in zip(self.claims, self.solution, strict=True)
@@ -279,7 +278,6 @@ class Allocator:
         allocated: AllocatedState,
         share_id: Callable[[], str],
     ) -> None:
-        """`share_id` makes the random identifiers of shares."""
         self._features = features
         self._classes = classes
         self._slices = slices
@@ -290,7 +288,7 @@ class Allocator:
         self._allocation_epoch = (-1, -1)
 
     def allocation_epoch(self) -> object:
-        """Returns the same object as long as no slice changes and no device becomes free."""
+        """The object stays the same as long as no slice changes and no device becomes free."""
         releases = self._allocated.releases
         now = (self._slices.revision, releases() if releases is not None else 0)
         if now != self._allocation_epoch:
@@ -298,14 +296,14 @@ class Allocator:
         return self._allocation_epoch
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
-        """Plans the claims, once per pod: the part that does not depend on the node."""
+        """Plans do not depend on the node, so one call per pod is enough."""
         return [plan_claim(claim, self._classes, self._features) for claim in claims]
 
     def find(
         self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit
     ) -> NodeSolution | None:
-        """Returns a solution for all claims together, or None; raises AllocationError, also when time is
-        over."""
+        """All claims are solved together; None means that they do not fit. Raises AllocationError, also when
+        time is over."""
         if not claims:
             return None
         pools = self._slices.pools(node)
@@ -334,6 +332,6 @@ class Allocator:
         return Search(claims, pools, node, self._allocated, self._counters, self._features, expired).run()
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
-        """Returns one AllocationResult per claim, or None if they do not fit; raises AllocationError."""
+        """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""
         found = self.find(node, self.plan(claims))
         return None if found is None else found.results()

@@ -18,25 +18,23 @@ class BindingError(Exception):
 
 
 class BindingTimeout(BindingError):  # noqa: N818 - as the others are called
-    """They took too long."""
+    pass
 
 
 def conditional(claim: ObjectView) -> Iterator[ObjectView]:
-    """Yields the results of the claim's allocation that name binding conditions."""
+    """Selects the results of the claim's allocation that name binding conditions."""
     for result in ((allocation(claim) or {}).get("devices") or {}).get("results") or ():
         if result.get("bindingConditions"):
             yield result
 
 
 class Readiness:
-    """Judges claims by the conditions of their devices."""
-
     def __init__(self, features: DynamicResourcesFeatures) -> None:
         self._seconds = features.binding_seconds
         self._prefixed = features.binding_error_prefix
 
     def is_ready(self, claim: ObjectView) -> bool:
-        """Returns whether all conditions are true; raises BindingError if one says that binding failed."""
+        """All conditions must be true; raises BindingError if one reports that binding failed."""
         if allocation(claim) is None:
             return False
         for result in conditional(claim):
@@ -59,7 +57,8 @@ class Readiness:
         return f"claim {name} binding failed: {said}"
 
     def is_overdue(self, claim: ObjectView, now: datetime) -> bool:
-        """Returns whether the claim has been allocated for too long to be waited for."""
+        """Time counts from the allocation's timestamp; a claim without binding conditions is never
+        overdue."""
         since = (allocation(claim) or {}).get("allocationTimestamp")
         if since is None or next(conditional(claim), None) is None:
             return False
@@ -72,7 +71,6 @@ class Readiness:
         )
 
     def expired(self) -> BindingTimeout:
-        """Returns the error for a wait that took too long."""
         return BindingTimeout(
             "device binding timeout: context deadline exceeded"
             if self._prefixed
@@ -80,7 +78,7 @@ class Readiness:
         )
 
     def is_lost(self, claim: ObjectView, now: datetime) -> bool:
-        """Returns whether an allocated claim should be given up: failed, or overdue."""
+        """An allocated claim is given up if binding failed for a device, or takes too long."""
         try:
             return not self.is_ready(claim) and self.is_overdue(claim, now)
         except BindingError:
@@ -88,7 +86,7 @@ class Readiness:
 
 
 def _conditions(claim: ObjectView, result: ObjectView) -> dict[str, ObjectView] | None:
-    """Returns the device's conditions by type; None if its driver has not reported any yet."""
+    """Keyed by type; None until the device's driver has reported any."""
     keys = ("driver", "pool", "device")
     for device in (claim.get("status") or {}).get("devices") or ():
         if all(device.get(key) == result.get(key) for key in keys):

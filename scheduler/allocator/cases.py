@@ -18,15 +18,11 @@ from kubeskew.scheduler.allocator.requests import Timer, no_limit
 
 @dataclass(frozen=True, slots=True)
 class CaseNode:
-    """The node of a case."""
-
     name: str
     labels: Mapping[str, str]
 
 
 class ListedClasses:
-    """Device classes of a case."""
-
     def __init__(self, classes: Sequence[Object]) -> None:
         self._classes = {device_class["metadata"]["name"]: device_class for device_class in classes}
 

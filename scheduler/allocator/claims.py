@@ -20,8 +20,6 @@ class AllocationError(Exception):
 
 
 class SearchTimeout(AllocationError):  # noqa: N818 - like TimeoutError
-    """The search took longer than allowed."""
-
     def __init__(self) -> None:
         super().__init__("filter operation aborted: context deadline exceeded")
 
@@ -42,8 +40,6 @@ class Unsolvable(Exception):  # noqa: N818 - ends a search, is never seen outsid
 
 
 class AllocatedDevice(NamedTuple):
-    """A device that a claim has."""
-
     id: DeviceID
     taken: Amounts | None  # of a device that is shared, None if the claim has all of it
 
@@ -53,13 +49,14 @@ class ClaimNotUsable(Exception):  # noqa: N818 - a finding, not a fault
 
 
 def display(claim: Mapping[str, Any]) -> str:
-    """Returns `namespace/name`."""
+    """`namespace/name`, as messages show it."""
     metadata = claim["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}"
 
 
 def claim_names(pod: Object) -> Iterator[tuple[str, bool]]:
-    """Yields (claim name, whether the pod must own it) for every claim that the pod needs."""
+    """Pairs the name of each claim that the pod needs with whether the pod must own it; raises ClaimNotUsable
+    if a template's claim is not created yet."""
     metadata = pod["metadata"]
     generated = {
         status["name"]: status for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
@@ -77,7 +74,6 @@ def claim_names(pod: Object) -> Iterator[tuple[str, bool]]:
 
 
 def is_extended_resource_claim(claim: Mapping[str, Any]) -> bool:
-    """Returns whether the scheduler made the claim for extended resources."""
     return (claim["metadata"].get("annotations") or {}).get(EXTENDED_ANNOTATION) == "true"
 
 
@@ -87,10 +83,8 @@ def allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def allocated_devices(result: Mapping[str, Any] | None, *, shares: bool) -> list[AllocatedDevice]:
-    """Returns the devices that the claim takes; admin access takes nothing.
-
-    Without `shares` (the gate DRAConsumableCapacity) a share counts as the whole device.
-    """
+    """Admin access takes no device. Without `shares` (the gate DRAConsumableCapacity) a share counts as the
+    whole device."""
     results = ((result or {}).get("devices") or {}).get("results") or ()
     return [
         AllocatedDevice(

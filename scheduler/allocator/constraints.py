@@ -22,16 +22,14 @@ Values = tuple[str, frozenset[Any]]  # with their type: equal values of differen
 
 
 class RequestName(Protocol):
-    """A request or an alternative of one."""
-
     @property
     def base(self) -> str:
-        """Returns the request's own name."""
+        """The request's own name, also for an alternative."""
         ...
 
     @property
     def name(self) -> str:
-        """Returns the request's name and the alternative's."""
+        """`request/alternative` for an alternative."""
         ...
 
 
@@ -83,11 +81,11 @@ class _State(ABC):
 
     @abstractmethod
     def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
-        """Does the work of `add`."""
+        """`add` calls it if the constraint concerns the request and the device has the attribute."""
 
     @abstractmethod
     def _leave(self, request: RequestName) -> bool:
-        """Does the work of `remove`."""
+        """`remove` calls it if the constraint concerns the request."""
 
 
 class _Matching(_State):
@@ -180,7 +178,7 @@ def _is_new(
     others: Iterable[tuple[Device, Attribute]],
     features: AllocatorFeatures,
 ) -> bool:
-    """Returns whether the value differs from all others."""
+    """With list attributes on, an attribute without any value is never new."""
     if features.gates.list_attributes and value_set(attribute) is None:
         return False
     return all(_differ(device, attribute, other, theirs, features) for other, theirs in others)
@@ -198,7 +196,7 @@ def _differ(
 
 
 def scalar(attribute: Attribute | None) -> tuple[str, Any] | None:
-    """Returns the value with its type."""
+    """Pairs the value with the field that holds it; None without an attribute, or if it is a list."""
     for kind in _SCALARS:
         if attribute is not None and attribute.get(kind) is not None:
             return kind, attribute[kind]
@@ -206,7 +204,7 @@ def scalar(attribute: Attribute | None) -> tuple[str, Any] | None:
 
 
 def value_set(attribute: Attribute) -> Values | None:
-    """Returns the values of a list, or the scalar as a set of one; None if there is neither."""
+    """A scalar counts as a set of one; None if there is neither a list nor a scalar."""
     for kind, single in _LISTS:
         if attribute.get(kind):
             return single, frozenset(attribute[kind])

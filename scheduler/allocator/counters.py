@@ -18,7 +18,7 @@ Key = tuple[str, str]  # counter set, counter
 
 
 class CounterShortage(NamedTuple):
-    """A counter of which too little is left; in nanos."""
+    """A counter of which too little is left; amounts are in nanos."""
 
     counter_set: str
     counter: str
@@ -49,8 +49,7 @@ class AvailableCounters:
         self._known: dict[Hashable, tuple[tuple[int, int], _PoolCounters]] = {}
 
     def key(self, device: Device) -> Hashable:
-        """Returns the key of the counters: drivers whose pools have the same name may share the first's
-        counters."""
+        """Drivers whose pools have the same name may share the first's counters."""
         if not self.features.pool_counters:
             return device.slice.name
         return device.id.pool if self.features.counters_by_pool_name else device.slice.pool
@@ -91,7 +90,7 @@ class CounterUsage:
         self._by_pool: dict[Hashable, tuple[_PoolCounters, dict[Key, int]]] = {}
 
     def take(self, device: Device) -> CounterShortage | None:
-        """Takes the device's counters; returns why that is not possible, None if it is."""
+        """None means that the device's counters suffice and are taken now."""
         pool, consumed = self._open(device)
         _add(device, consumed, 1)
         short = self._shortage(device, pool, consumed)
@@ -103,7 +102,7 @@ class CounterUsage:
         _add(device, self._open(device)[1], -1)
 
     def short_without(self, device: Device) -> CounterShortage | None:
-        """Returns what `take` would return, without taking anything."""
+        """Checks as `take` does, but takes nothing."""
         short = self.take(device)
         if short is None:
             self.give_back(device)

@@ -17,8 +17,6 @@ from kubeskew.scheduler.allocator.slices import NodeView
 
 
 class Total(NamedTuple):
-    """Numbers of devices."""
-
     present: int
     in_use: int
 
@@ -27,8 +25,7 @@ _NONE = Total(0, 0)
 
 
 class DeviceTotals:
-    """Counts the devices that the selectors of a resource's class select, whatever the state of pools and
-    devices.
+    """Counts the devices that the selectors of a resource's class select, in any state of pools and devices.
 
     `class_for` returns the class of an extended resource.
     """
@@ -50,7 +47,7 @@ class DeviceTotals:
         self._forgets_shares = forgets_shares
 
     def of(self, resource: str, node: NodeView) -> Total:
-        """Returns nothing if no class backs the resource, or a selector of the class fails."""
+        """Both numbers are 0 if no class backs the resource, or a selector of the class fails."""
         device_class = self._class_for(resource)
         if device_class is None:
             return _NONE

@@ -27,7 +27,7 @@ class DeviceVerdict(NamedTuple):
 
 
 class RequestVerdicts(NamedTuple):
-    """The verdicts on each device of the usable pools for one request."""
+    """Only devices of usable pools have a verdict."""
 
     claim: str
     request: str
@@ -87,7 +87,7 @@ def _of_pool(pool: Pool | None, features: AllocatorFeatures) -> str:
 
 
 class _DeviceChecker:
-    """Checks devices for one request, beside allocated devices and those that the solution gives to
+    """Checks devices for one request, given the allocated devices and those that the solution gives to
     others."""
 
     def __init__(
@@ -124,7 +124,7 @@ class _DeviceChecker:
         return next((reason for reason in self._reasons(plan, request, device) if reason), USABLE)
 
     def _reasons(self, plan: ClaimPlan, request: RequestPlan, device: Device) -> Iterator[str]:
-        """Yields the checks, cheap ones first, as the search makes them."""
+        """Runs the checks as the search does, cheap ones first; an empty text means that a check passed."""
         yield self._in_use(request, device)
         yield _by_selectors(request, device)
         if not self._preparation.selectable(request, device):

@@ -51,7 +51,7 @@ class NodePools:
 
 
 def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, features: AllocatorFeatures) -> NodePools:
-    """Returns the node's view of `pools`, each given with its slices of all generations."""
+    """`pools` has each pool's slices of all generations."""
     seen = [
         pool for slices in pools if (pool := view(slices, node, features)) is not None and not pool.obsolete
     ]
@@ -77,7 +77,7 @@ def _first_invalid(seen: Iterable[Pool]) -> tuple[int, Pool] | None:
 
 
 def view(slices: Sequence[Slice], node: NodeView, features: AllocatorFeatures) -> Pool | None:
-    """Returns one pool, or None if none of its slices is for the node."""
+    """None means that no slice of the pool is for the node."""
     mine = [slice_ for slice_ in slices if slice_.is_for(node, features)]
     if not mine:
         return None
@@ -104,7 +104,7 @@ def view(slices: Sequence[Slice], node: NodeView, features: AllocatorFeatures) -
 def _judged(
     mine: Sequence[Slice], others: Sequence[Slice], incomplete: str, features: AllocatorFeatures
 ) -> Pool:
-    """Returns the pool, if nothing is wrong with it."""
+    """Checks the pool; with `whole_pools` an invalid one keeps no devices."""
     identity, partitions = mine[0].pool, features.gates.partitionable_devices and features.pool_counters
     giving = [slice_ for slice_ in mine if not (partitions and slice_.counter_sets)]
     devices = [device for slice_ in giving for device in slice_.devices]
@@ -154,8 +154,6 @@ def _has_binding_conditions(pool: Pool) -> bool:
 
 
 class SliceIndex:
-    """Slices by pool and by node."""
-
     def __init__(self, features: AllocatorFeatures) -> None:
         self._features = features
         self._pools: dict[PoolID, dict[str, Slice]] = {}
@@ -173,7 +171,6 @@ class SliceIndex:
         return index
 
     def copy(self) -> "SliceIndex":
-        """Returns an index of the same slices that can be changed by itself."""
         copy = SliceIndex(self._features)
         copy._pools = {pool: {**slices} for pool, slices in self._pools.items()}
         copy._local = {node: {**pools} for node, pools in self._local.items()}
@@ -191,7 +188,7 @@ class SliceIndex:
         self._place(made, 1)
 
     def remove_slice(self, obj: ObjectView) -> None:
-        """Removes a slice, found by its name and pool, which never change."""
+        """A slice's name and pool never change."""
         spec = obj["spec"]
         slices = self._pools.get(PoolID(spec["driver"], spec["pool"]["name"]), {})
         known = slices.pop(obj["metadata"]["name"], None)
@@ -215,7 +212,7 @@ class SliceIndex:
             self._views.pop(node, None)
 
     def pools(self, node: NodeView) -> NodePools:
-        """Returns the pools that the node sees, computed again only after a change that may concern it."""
+        """A node's pools are computed again only after a change that may concern it."""
         known = self._views.get(node.name)
         if known is not None and known.labels is node.labels:
             return known
@@ -225,12 +222,13 @@ class SliceIndex:
         return found
 
     def all_pools(self, node: NodeView) -> Iterator[tuple[PoolID, Pool | None]]:
-        """Yields every pool of the cluster with what the node sees of it, None if nothing."""
+        """Pairs every pool of the cluster, by driver and name, with the node's view of it; None if it sees
+        nothing."""
         for identity in sorted(self._pools):
             yield identity, view(list(self._pools[identity].values()), node, self._features)
 
     def devices(self, node: NodeView) -> Iterator[Device]:
-        """Yields every device that is for the node, whatever the state of its pool."""
+        """Devices of incomplete and invalid pools are included."""
         for identity in {**self._local.get(node.name, {}), **self._shared}:
             for slice_ in self._pools[identity].values():
                 if slice_.spec.get("perDeviceNodeSelection"):
@@ -241,13 +239,12 @@ class SliceIndex:
                     yield from slice_.devices
 
     def slices(self) -> Iterator[ObjectView]:
-        """Yields the specs of all slices."""
         for pool in self._pools.values():
             for slice_ in pool.values():
                 yield slice_.spec
 
     def by_node(self) -> dict[str, list[Slice]]:
-        """Returns the slices that are for a single node, by its name."""
+        """Only slices with `nodeName` are included."""
         found: dict[str, list[Slice]] = {}
         for pool in self._pools.values():
             for slice_ in pool.values():

@@ -35,10 +35,8 @@ Timer = Callable[[], Callable[[], bool]]  # begins a search; the result says whe
 
 
 class ClassLister(Protocol):
-    """Finds device classes."""
-
     def device_class(self, name: str) -> ObjectView:
-        """Returns the class; raises LookupError with the text that users see."""
+        """Raises LookupError with the text that users see."""
         ...
 
 
@@ -51,11 +49,11 @@ class SelectorList:
     device_in_errors: bool
 
     def hold_for(self, device: Device) -> bool:
-        """Returns whether all selectors hold; raises AllocationError if one does not compile or fails."""
+        """Raises AllocationError if a selector does not compile or fails."""
         return self.refusing(device) is None
 
     def refusing(self, device: Device) -> int | None:
-        """Returns the index of the first selector that does not hold."""
+        """Index of the first selector that does not hold; None if all hold."""
         for index, selector in enumerate(self.selectors):
             try:
                 if not device.meets(selector):
@@ -74,7 +72,7 @@ class SelectorList:
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """A request for devices of one class, or one alternative of such a request."""
+    """A request for devices of one class, or one alternative of it."""
 
     claim: str
     own_name: str
@@ -95,11 +93,11 @@ class RequestPlan:
 
     @property
     def name(self) -> str:
-        """Returns the name that results use."""
+        """Results use this name: `request/alternative` for an alternative."""
         return f"{self.parent}/{self.own_name}" if self.parent else self.own_name
 
     def selects(self, device: Device) -> bool:
-        """Returns whether class and request select the device; the device keeps the answer.
+        """Class and request both decide; the device keeps the answer.
 
         Raises AllocationError.
         """
@@ -110,7 +108,6 @@ class RequestPlan:
         return known
 
     def untolerated(self, device: Device) -> ObjectView | None:
-        """Returns a taint that keeps the device from the request."""
         for taint in device.taints:
             if not any(tolerates(toleration, taint) for toleration in self.tolerations):
                 return taint
@@ -142,7 +139,7 @@ class ClaimPlan:
 
 
 def claim_key(claim: ObjectView) -> str:
-    """Returns `namespace/name`, or the name alone."""
+    """`namespace/name`, or the name alone without a namespace."""
     metadata = claim["metadata"]
     namespace = metadata.get("namespace")
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
@@ -167,8 +164,6 @@ def _single(entries: Sequence[Entry]) -> RequestPlan | None:
 
 
 class _Planner:
-    """Plans the requests and constraints of one claim."""
-
     def __init__(self, key: str, classes: ClassLister, features: AllocatorFeatures) -> None:
         self._key = key
         self._classes = classes
@@ -272,7 +267,7 @@ def _count(where: str, spec: ObjectView) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _verdict_key(*selectors: tuple[Selector, ...]) -> object:
-    """Returns one object per combination, cheaper to look up than the selectors themselves."""
+    """One object per combination is cheaper to look up than the selectors themselves."""
     return _VerdictKey(selectors)
 
 
@@ -292,8 +287,6 @@ def no_limit() -> Callable[[], bool]:
 
 
 class Choice(NamedTuple):
-    """One device, or a share of it, for one request."""
-
     request: RequestPlan
     device: Device
     taken: Amounts | None = None  # capacity of a share
@@ -311,7 +304,7 @@ Solution = Sequence[ClaimSolution]  # per claim
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A request or alternative, with how many devices it needs here."""
+    """A request or alternative, with the number of devices that it needs on this node."""
 
     plan: RequestPlan
     count: int
@@ -332,12 +325,12 @@ class PreparedClaim:
 
 
 def wants_all(claim: PreparedClaim) -> bool:
-    """Returns whether a request or alternative wants all devices."""
     return any(option.fixed is not None for request in claim.requests for option in request.options)
 
 
 class CapacityCheck:
-    """Checks that devices have the capacity that requests need, beside their other users."""
+    """Checks that devices have the capacity that requests need, in addition to what their other users
+    take."""
 
     def __init__(self, state: AllocatedState, features: AllocatorFeatures) -> None:
         self._consumed = state.consumed
@@ -346,7 +339,7 @@ class CapacityCheck:
         self._all = features.all_even_if_used_up
 
     def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
-        """Returns why the device cannot serve the request, None if it can; raises AllocationError.
+        """Text of what the device lacks, None if it can serve the request; raises AllocationError.
 
         A device that is not shared must have the capacity as well.
         """
@@ -354,7 +347,7 @@ class CapacityCheck:
         return self._refusal(request, device, used)
 
     def is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
-        """Returns whether a request for all devices includes this one; raises AllocationError."""
+        """A request for all devices includes those with the capacity; raises AllocationError."""
         reason = self._refusal(request, device, ()) if self._all else self.shortage(request, device)
         return reason is None
 
@@ -389,7 +382,7 @@ class Preparation:
         self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
-        """Returns the prepared claim; raises AllocationError."""
+        """Raises AllocationError for more than MAX_RESULTS devices, and where the plan holds an error."""
         requests = [self._request(entry) for entry in plan.entries]
         number = sum(min(option.count for option in request.options) for request in requests)
         if number > MAX_RESULTS:
@@ -433,8 +426,7 @@ class Preparation:
         return self.selectable(request, device) and self.capacity.is_one_of_all(request, device)
 
     def selectable(self, request: RequestPlan, device: Device) -> bool:
-        """Returns whether the device meets the selectors; raises AllocationError for a selector that
-        fails."""
+        """Raises AllocationError for a selector that fails."""
         if not device.usable:
             return False
         verdicts = self._verdicts.get(id(request)) if self._verdicts else None

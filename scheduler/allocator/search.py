@@ -3,7 +3,7 @@ does not repeat what failed or was hopeless, and decides by an easier problem wh
 all.
 
 Upstream's gaps are kept: up to 1.36.2 a refused device keeps what it has taken of counters and constraints,
-and a shared device that is given back keeps its counters (kubernetes 140431). `leaks` counts such events.
+and a shared device that is given back keeps its counters (kubernetes 140431). `leaks` counts these events.
 
 What failed or was hopeless is remembered only as long as stepping back leaves nothing behind
 (`SearchState.leaks`).
@@ -14,8 +14,8 @@ would try all combinations.
 
 Order: claims, their requests, the alternatives of a request, its devices one after the other, candidates in
 the order of pools and slices. Like upstream's, the search does not always restore what it remembers when it
-steps back (counters, constraints); answers depend on it. As long as nothing is left behind, likes are not
-tried again.
+steps back (counters, constraints); answers depend on it. As long as nothing is left behind, devices like
+one that failed are not tried again.
 
 Sources: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go (also allocateDevice), 1.31 …
 1.37.
@@ -81,8 +81,7 @@ class SearchState:
         self._features = features
 
     def available(self, claim: int, request: RequestPlan, device: Device) -> bool:
-        """Returns whether the device is free for the request; admin access ignores other claims, but not
-        its own."""
+        """Admin access ignores other claims' use of the device, but not its own."""
         users = self._users.get(device.id)
         if request.admin_access:
             return not users or claim not in users or not self._features.admin_once_per_claim
@@ -90,7 +89,7 @@ class SearchState:
         return not users and self._state.is_free(device.id, shares=shares)
 
     def fits(self, request: RequestPlan, device: Device) -> bool:
-        """Returns whether the device has the capacity that is asked for."""
+        """Capacity that this search has given to other requests counts as used."""
         return self._preparation.capacity.shortage(request, device, self.capacity.get(device.id)) is None
 
     def take(
@@ -103,7 +102,7 @@ class SearchState:
         *,
         must: bool,
     ) -> Undo | None:
-        """Takes the device and returns how to give it back; None if it is not available.
+        """Takes the device; the result gives it back, and is None if the device is not available.
 
         `number` counts the devices of the request, from 0 on. Raises AllocationError if the device `must` be
         taken but a constraint forbids it.
@@ -126,7 +125,7 @@ class SearchState:
         return None
 
     def _measured(self, device: Device, number: int) -> Device:
-        """Returns the device whose capacity decides in the end; raises Panic if there is none."""
+        """The returned device's capacity decides in the end; raises Panic if there is none."""
         if not self._features.capacity_by_number:
             return device
         devices = device.slice.devices
@@ -135,7 +134,7 @@ class SearchState:
         return devices[number]
 
     def keep(self) -> None:
-        """Leaves something taken on stepping back."""
+        """Counts something that stays taken on stepping back."""
         self.leaks += 1
 
     def _refuse(
@@ -237,7 +236,7 @@ class Pruning:
         self.hopeless: set[Hashable] = set()
 
     def likeness(self, device: Device) -> Hashable:
-        """Returns a key that is equal for devices that no request and no constraint distinguishes."""
+        """Devices that no request and no constraint distinguishes have equal keys."""
         known = self._likenesses.get(device.id)
         if known is None:
             known = self._likenesses[device.id] = self._compare_by(device)
@@ -266,7 +265,8 @@ class Pruning:
         )
 
     def situation(self, claim: int, index: int, state: SearchState) -> Hashable | None:
-        """Returns all that the rest of the search depends on at the beginning of a request."""
+        """Comprises all that the rest of the search depends on at the beginning of a request; None if nothing
+        is to be remembered."""
         if self._alone:
             return None
         taken = Counter(
@@ -288,8 +288,6 @@ def _value(device: Device, name: str) -> Hashable:
 
 
 class Relaxation:
-    """The easier problem of one search."""
-
     def __init__(
         self,
         claims: Sequence[PreparedClaim],
@@ -305,10 +303,10 @@ class Relaxation:
         self._preparation = preparation
 
     def is_hopeless(self) -> bool:
-        """Returns whether there is no solution.
+        """True means that there is certainly no solution.
 
-        False also if a selector fails, or all devices must meet a constraint: the search finds such errors in
-        their turn.
+        False also if a selector fails, or all devices must meet a constraint: the search finds these errors
+        in their turn.
         """
         if any(claim.constraints and wants_all(claim) for claim in self._claims):
             return False
@@ -321,8 +319,8 @@ class Relaxation:
         )
 
     def _slots(self) -> Iterator[_Slot]:
-        """Yields the candidates for every device that must be found; not for admin access, which takes
-        nothing."""
+        """Every device that must be found has a slot with its candidates; admin access, which takes nothing,
+        has none."""
         for claim in self._claims:
             for request in claim.requests:
                 slot = [
@@ -347,7 +345,7 @@ class Relaxation:
         return {i for i, device in enumerate(self._pools.candidates) if device.shareable}
 
     def _needs_too_much(self, slots: Sequence[_Slot]) -> bool:
-        """Returns whether all devices together need more of a counter than all sets have."""
+        """Compares, by counter, the need of all devices together with the sum over all sets."""
         candidates = self._pools.candidates
         needs = [_taken(device) for device in candidates]
         left: dict[str, int] = defaultdict(int)
@@ -370,8 +368,7 @@ class Relaxation:
 
 
 def _taken(device: Device) -> dict[str, int]:
-    """Returns what a device takes, by counter; nothing for a shared device, which pays once for all its
-    users."""
+    """Amounts by counter; a shared device, which pays once for all its users, takes nothing."""
     total: dict[str, int] = defaultdict(int)
     for _, amounts in device.counters if not device.shareable else ():
         for counter, amount in amounts.items():
@@ -380,7 +377,7 @@ def _taken(device: Device) -> dict[str, int]:
 
 
 def _can_all_be_granted(slots: Sequence[_Slot], shareable: set[int]) -> bool:
-    """Returns whether every device can have a candidate of its own: a maximal flow between few groups.
+    """Every device must get a candidate of its own: a maximal flow between few groups.
 
     Devices with the same candidates form a group, and so do candidates for the same devices.
     """
@@ -407,7 +404,7 @@ class _Flow:
         self._given: dict[tuple[int, tuple[int, ...]], int] = defaultdict(int)
 
     def grant(self, slot: int, number: int) -> bool:
-        """Gives the slot so many candidates, taking some from slots that can have others."""
+        """Gives the slot `number` candidates, taking some from slots that can have others."""
         while number:
             given = self._push(slot, number, set())
             if not given:
@@ -438,7 +435,8 @@ class _Flow:
 
 @contextmanager
 def _room_for(calls: int) -> Iterator[None]:
-    """Allows that many nested calls: a pod may have many claims. Calls within Python need no stack."""
+    """Raises the limit of nested calls by `calls`: a pod may have many claims. Calls within Python need no
+    stack."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + calls)
     try:
@@ -448,8 +446,6 @@ def _room_for(calls: int) -> Iterator[None]:
 
 
 class Search:
-    """One search for a solution on one node."""
-
     def __init__(
         self,
         claims: Sequence[ClaimPlan],
@@ -483,7 +479,7 @@ class Search:
             self._relaxation = Relaxation(self._claims, pools, state, counters, self._preparation)
 
     def run(self) -> Solution | None:
-        """Returns None if there is no solution; raises AllocationError."""
+        """None means that there is no solution; raises AllocationError."""
         self._claims += [self._preparation.claim(plan) for plan in self._plans]
         if self._succeeds():
             return [
@@ -504,7 +500,7 @@ class Search:
                 return False
 
     def _is_hopeless(self) -> bool:
-        """Returns whether the easier problem has no solution; solved once, after the first step back."""
+        """Solves the easier problem once, after the first step back."""
         if self._relaxation is None:
             return False
         relaxation, self._relaxation = self._relaxation, None
@@ -514,8 +510,7 @@ class Search:
         return claim == len(self._claims) or self._next_request(claim, 0)
 
     def _next_request(self, claim: int, index: int) -> bool:
-        """Goes on with the next request; returns whether this and all later requests and claims can be
-        satisfied."""
+        """True means that this and all later requests and claims can be satisfied."""
         requests = self._claims[claim].requests
         if index == len(requests):
             try:
@@ -543,7 +538,7 @@ class Search:
     def _alternatives(self, claim: int, index: int, options: Sequence[Option]) -> bool:
         """Tries the alternatives of a request until one leads to a solution.
 
-        If all are too large, they are so with other devices for the request before, too.
+        Alternatives that are all too large are too large with other devices for the request before, too.
         """
         all_too_large = True
         for option in options:
@@ -578,7 +573,7 @@ class Search:
         return self._one_of_all(claim, index, option, number, fixed[number])
 
     def _one_of_all(self, claim: int, index: int, option: Option, number: int, device: Device) -> bool:
-        """Takes a device of a request for all: each must be available, without a choice."""
+        """Every device must be available, without a choice."""
         features = self._features
         if features.all_counted_panics and device.counters:
             raise Panic("runtime error: invalid memory address or nil pointer dereference")
@@ -627,7 +622,7 @@ class Search:
         return False
 
     def _next_start(self, position: int, plan: RequestPlan) -> int:
-        """Returns the first candidate for the next device of a request.
+        """Candidate at which the search for the next device of a request begins.
 
         The order of devices within a request makes no difference, so only later ones are tried. Upstream does
         so since 1.36; before, it is done here where it has no side effects.

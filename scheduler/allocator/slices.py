@@ -24,10 +24,8 @@ _GATHERING = "gather pool information"
 
 
 def on_node(selection: ObjectView, labels: Mapping[str, str], node: str) -> bool | None:
-    """Returns whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node.
-
-    None if none of them is set.
-    """
+    """Evaluates `nodeName`, `allNodes` or `nodeSelector` of a slice or device; None if none of them is
+    set."""
     if selection.get("nodeName"):
         return bool(selection["nodeName"] == node)
     if selection.get("allNodes"):
@@ -38,7 +36,7 @@ def on_node(selection: ObjectView, labels: Mapping[str, str], node: str) -> bool
 
 
 def fault_of(selection: ObjectView) -> str:
-    """Returns the error of the `nodeSelector` of a slice or device, if that is the field that is used."""
+    """Error text of the `nodeSelector` of a slice or device; empty if it has none, or uses another field."""
     selector = selection.get("nodeSelector")
     if selector is None or selection.get("nodeName") or selection.get("allNodes"):
         return ""
@@ -50,7 +48,7 @@ def unread_selector(selector: ObjectView, fault: str) -> str:
 
 
 class PoolID(NamedTuple):
-    """Identifies a pool: its name belongs to a driver."""
+    """A pool's name is unique only within its driver."""
 
     driver: str
     pool: str
@@ -60,8 +58,6 @@ class PoolID(NamedTuple):
 
 
 class NodeView(Protocol):
-    """The facts about a node that the allocator needs."""
-
     @property
     def name(self) -> str: ...
 
@@ -128,7 +124,7 @@ class Device:
         return self._capacities
 
     def meets(self, selector: Selector) -> bool:
-        """Returns whether the selector holds for the device; raises CELError."""
+        """The device keeps the selector's result, also an error; raises CELError."""
         known = self._matches.get(selector)
         if known is None:
             known = self._matches[selector] = self._evaluate(selector)
@@ -146,16 +142,16 @@ class Device:
             return error
 
     def is_on(self, labels: Mapping[str, str], node: str) -> bool:
-        """Returns whether the device is for the node, where its slice leaves that to devices.
+        """Only devices whose slice leaves the choice of nodes to them can be off the node.
 
-        Raises AllocationError if its selector cannot be read.
+        Raises AllocationError if the device's selector cannot be read.
         """
         if self.fault:
             raise AllocationError(unread_selector(self.spec["nodeSelector"], self.fault))
         return not self.per_node or bool(on_node(self.spec, labels, node))
 
     def attribute(self, qualified_name: str) -> ObjectView | None:
-        """Returns an attribute by its full name, or by the bare one if the domain is the driver's."""
+        """A bare name matches if the domain is the driver's."""
         attributes: Mapping[str, ObjectView] = self.spec.get("attributes") or {}
         found = attributes.get(qualified_name)
         if found is not None:
@@ -165,8 +161,6 @@ class Device:
 
 
 class Slice:
-    """A ResourceSlice and its devices."""
-
     __slots__ = ("counter_sets", "devices", "everywhere", "fault", "name", "pool", "spec")
 
     def __init__(self, name: str, spec: ObjectView, features: AllocatorFeatures) -> None:
@@ -188,11 +182,11 @@ class Slice:
 
     @property
     def pool_size(self) -> int:
-        """Returns the number of slices in the pool, as this slice says."""
+        """Number of slices in the pool according to this slice; others may differ."""
         return int(self.spec["pool"].get("resourceSliceCount") or 0)
 
     def is_for(self, node: NodeView, features: AllocatorFeatures) -> bool:
-        """Returns whether the slice is for the node; an unknown kind of selection selects nothing.
+        """An unknown kind of selection selects no node.
 
         Raises AllocationError for a selector that cannot be read.
         """
@@ -231,7 +225,7 @@ def _consumption(spec: ObjectView) -> Consumption:
 
 
 def amounts(spec: ObjectView) -> Mapping[str, int]:
-    """Returns the counters of a set, in nanos: whole numbers are cheap to compare."""
+    """Amounts are in nanos: whole numbers are cheap to compare."""
     return {name: nanos(counter.get("value")) for name, counter in (spec.get("counters") or {}).items()}
 
 

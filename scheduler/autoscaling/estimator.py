@@ -25,7 +25,6 @@ Groups = Sequence[Sequence[PodInfo]]
 
 
 def is_daemon_set_pod(pod: PodInfo) -> bool:
-    """Returns whether a DaemonSet manages the pod, or an annotation says that it counts as such."""
     owner = controller_of(pod.pod)
     if owner is not None and owner.get("kind") == "DaemonSet":
         return True
@@ -33,7 +32,7 @@ def is_daemon_set_pod(pod: PodInfo) -> bool:
 
 
 def groups(pods: Iterable[PodInfo]) -> list[list[PodInfo]]:
-    """Returns the groups in the order of their first pods; a pod without a controller is alone in one."""
+    """Groups come in the order of their first pods; a pod without a controller is alone in one."""
     made: list[list[PodInfo]] = []
     known: dict[str, dict[str, list[PodInfo]]] = {}  # by controller and sign
     for pod in pods:
@@ -72,7 +71,7 @@ class RejectedPods:
 
 
 def sign(pod: PodInfo) -> str:
-    """Returns a text that is equal for pods with equal labels and specs.
+    """The text is equal for pods with equal labels and specs.
 
     Projected volumes, environments and host names are left out: they differ from pod to pod.
     """
@@ -93,7 +92,7 @@ def _reduced(container: Mapping[str, Any], projected: set[str]) -> dict[str, Any
 
 @dataclass(slots=True)
 class Estimation:
-    """An estimate: the nodes that are new, in order, and where pods went."""
+    """New nodes, in order, and where pods went."""
 
     placed: dict[str, str] = field(default_factory=dict)  # pod uid → node
     pods: list[PodInfo] = field(default_factory=list)
@@ -102,7 +101,7 @@ class Estimation:
 
     @property
     def nodes(self) -> list[str]:
-        """Returns the new nodes that are needed."""
+        """New nodes without any of the pods are not needed."""
         return [name for name, used in self.new.items() if used]
 
     def place(self, pod: PodInfo, node: str) -> None:
@@ -113,8 +112,6 @@ class Estimation:
 
 
 class BinpackingNodeEstimator:
-    """Packs pods onto new nodes of a template."""
-
     def __init__(
         self, snapshot: ClusterSnapshot, fresh_name: Callable[[NodeTemplate, int], str], most: int
     ) -> None:
@@ -134,7 +131,7 @@ class BinpackingNodeEstimator:
         return made
 
     def _try_existing(self, made: Estimation, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
-        """Places pods on the new nodes that are there; returns those from the first that fits none."""
+        """Uses the new nodes that are there already; the result begins with the first pod that fits none."""
         for index, pod in enumerate(pods):
             node = self._snapshot.schedule_anywhere(pod, lambda node: node.name in made.new)
             if node is None:
@@ -143,7 +140,7 @@ class BinpackingNodeEstimator:
         return ()
 
     def _try_new(self, made: Estimation, pods: Sequence[PodInfo], template: NodeTemplate) -> bool:
-        """Places pods on the newest node, or on one more; returns whether there may be still more nodes."""
+        """Places pods on the newest node, or on one more; False means that no more nodes may be added."""
         for pod in pods:
             if made.last and self._try_last(made, pod):
                 continue
@@ -183,12 +180,11 @@ class BinpackingNodeEstimator:
 
 
 def in_order(groups: Groups, template: NodeTemplate) -> list[Sequence[PodInfo]]:
-    """Returns the groups by the score of their first pods, largest first; equal ones keep their order."""
+    """Groups whose first pods have the largest scores come first; equal ones keep their order."""
     return sorted(groups, key=lambda group: -score(group[0], template))
 
 
 def score(pod: PodInfo, template: NodeTemplate) -> float:
-    """Returns the shares of a node's cpu and memory that the pod requests, added up."""
     allocatable = amounts((template.node.get("status") or {}).get("allocatable"))
     return sum(
         pod.requests.get(name, 0) / allocatable[name]

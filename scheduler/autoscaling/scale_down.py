@@ -53,7 +53,7 @@ class DrainabilityStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrainContext:
-    """Holds what the rules ask for; `has_owner` is None where owners are not known."""
+    """`has_owner` is None where owners are not known."""
 
     now: datetime
     budgets: Sequence[Object] = field(default_factory=tuple)
@@ -74,7 +74,7 @@ _Rule = Callable[[PodInfo, DrainContext], DrainabilityStatus | None]
 
 
 def drainable(pod: PodInfo, context: DrainContext) -> DrainabilityStatus:
-    """Returns the first rule's answer; a pod about which none says anything may be moved."""
+    """The first rule with an answer decides; a pod about which none has one may be moved."""
     for rule in RULES:
         verdict = rule(pod, context)
         if verdict is not None:
@@ -114,7 +114,7 @@ def _owner_is_there(pod: PodInfo, context: DrainContext) -> DrainabilityStatus |
 
 
 def _worded(kind: str) -> str:
-    """Returns how upstream's message names a controller's kind."""
+    """Upstream's messages call ReplicaSets replication controllers, too; other kinds are in lower case."""
     if kind in ("ReplicationController", "ReplicaSet"):
         return "replication controller"
     return kind.lower()
@@ -194,7 +194,7 @@ RULES: Sequence[_Rule] = (
 
 
 class UnknownNodeError(Exception):
-    """There is no node of that name."""
+    pass
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ class Removal:
 
 
 def simulate_removal(snapshot: ClusterSnapshot, name: str, context: DrainContext) -> Removal:
-    """Simulates the removal of a node. Raises UnknownNodeError, SimulationError."""
+    """The snapshot is as before afterwards. Raises UnknownNodeError, SimulationError."""
     info = snapshot.node(name)
     if info is None or info.node is None:
         raise UnknownNodeError(name)
@@ -235,7 +235,7 @@ def simulate_removal(snapshot: ClusterSnapshot, name: str, context: DrainContext
 
 
 def _sorted_out(answer: Removal, info: NodeInfo, context: DrainContext) -> Sequence[PodInfo]:
-    """Returns the pods that are to be moved, and notes the others."""
+    """Notes in `answer` the pods that stay or go with the node; the others are to be moved."""
     movable = []
     for pod in info.pods.values():
         verdict = drainable(pod, context)

@@ -28,7 +28,7 @@ MOST_NODES = 1000  # --max-nodes-per-scaleup
 
 Report = Callable[[str], None]
 
-_TOLD = 2000  # pods after which the progress is told again
+_REPORT_INTERVAL = 2000  # pods between two reports of the progress
 
 
 class Option(NamedTuple):
@@ -40,7 +40,7 @@ class Option(NamedTuple):
 
 
 def least_waste(options: Sequence[Option]) -> Option:
-    """Returns the best of the options, of which there is at least one."""
+    """At least one option must be given."""
     return min(options, key=_wasted)
 
 
@@ -70,8 +70,6 @@ class Placement:
 
 
 class ScaleUp:
-    """Simulates one scale-up."""
-
     def __init__(
         self,
         snapshot: ClusterSnapshot,
@@ -79,7 +77,8 @@ class ScaleUp:
         report: Report,
         most: int = MOST_NODES,
     ) -> None:
-        """`most` is how many nodes of each template there may be more; `report` is told of the progress."""
+        """`most` limits the nodes that are added of each template; `report` receives messages of the
+        progress."""
         self._snapshot = snapshot
         self._templates = templates
         self._report = report
@@ -102,7 +101,7 @@ class ScaleUp:
         return answer
 
     def _gated(self, pods: Sequence[PodInfo]) -> tuple[list[tuple[PodInfo, list[str]]], list[PodInfo]]:
-        """Returns the pods that wait for something before they can be scheduled, and the others."""
+        """Pods that PreEnqueue plugins hold back, with reasons, and the others by priority, highest first."""
         gated, others = [], []
         for pod in pods:
             profile = self._snapshot.profiles[pod.scheduler_name]
@@ -115,10 +114,10 @@ class ScaleUp:
         return gated, sorted(others, key=lambda pod: -pod.priority)
 
     def _place_on_existing(self, answer: Placement, pods: Sequence[PodInfo]) -> list[PodInfo]:
-        """Places pods on the nodes that are there, and returns the others."""
+        """Pods that fit no existing node are returned."""
         rejected, left = RejectedPods(), []
         for tried, pod in enumerate(pods):
-            if tried and not tried % _TOLD:
+            if tried and not tried % _REPORT_INTERVAL:
                 self._report(f"{tried} of {len(pods)} pods tried on the nodes that are there")
             node = None if rejected.has_like(pod) else self._snapshot.schedule_anywhere(pod, lambda _: True)
             if node is not None:
@@ -141,7 +140,6 @@ class ScaleUp:
         return least_waste(options) if options else None
 
     def _add(self, grouped: Groups, template: NodeTemplate, answer: Placement) -> Estimation:
-        """Adds the nodes of an option, and places its pods there."""
         fitting = self._schedulable(grouped, template, answer)
         made = self._estimate(fitting, template, answer)
         for name, used in made.new.items():
@@ -156,7 +154,7 @@ class ScaleUp:
         return BinpackingNodeEstimator(self._snapshot, self._fresh_name, most).estimate(grouped, template)
 
     def _schedulable(self, grouped: Groups, template: NodeTemplate, answer: Placement) -> Groups:
-        """Returns the groups whose first pod fits an empty node of the template."""
+        """Only the first pod of a group is tried, on an empty node of the template."""
         name = self._test_node(template)
         found = [group for group in grouped if self._snapshot.check(group[0], name).is_success]
         self._snapshot.revert()
@@ -170,7 +168,7 @@ class ScaleUp:
         return name
 
     def _fresh_name(self, template: NodeTemplate, number: int) -> str:
-        """Returns the name of the template's n-th node more: its own name and a number that no node has."""
+        """Joins the template's name and a number that no node has; `number` of these are skipped."""
         serial = 0
         while True:
             serial += 1
@@ -181,7 +179,7 @@ class ScaleUp:
                 number -= 1
 
     def _reasons(self, pod: PodInfo, answer: Placement) -> list[str]:
-        """Returns why the pod fits no node that is there, and none of each template."""
+        """One reason covers all nodes that are there, and one each template."""
         reasons = [self._snapshot.diagnose(pod)] if self._snapshot.nodes() else []
         for template in self._templates:
             if len(answer.nodes[template.name]) >= self._most:

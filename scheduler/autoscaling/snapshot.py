@@ -59,7 +59,7 @@ Matches = Callable[[NodeInfo], bool]
 class NodeTemplate:
     """A kind of node that can be added; `pods` run on each from the start, as those of DaemonSets do.
 
-    `slices_of` names the node for which the slices were published that each such node has.
+    `slices_of` names the node whose published slices each of these nodes has, too.
     """
 
     name: str
@@ -68,7 +68,7 @@ class NodeTemplate:
     pods: Sequence[Object] = ()
 
     def fresh_node(self, name: str) -> Object:
-        """Returns a node of this kind with a name of its own."""
+        """Taints of a passing state are left out; an annotation names the node whose slices are used."""
         metadata = self.node["metadata"]
         kept = {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}
         annotations = dict(kept.get("annotations") or {})
@@ -90,12 +90,11 @@ class NodeTemplate:
         }
 
     def fresh_pods(self, node: str) -> list[PodInfo]:
-        """Returns the pods of a new node."""
         return [PodInfo(_on_node(pod, node)) for pod in self.pods]
 
 
 def _passes(taint: Any) -> bool:
-    """Returns whether the taint tells of a node's passing state."""
+    """These taints report a state that a node leaves again, or are the autoscaler's own."""
     key = str(taint.get("key") or "")
     return key in _PASSING_TAINTS or key.startswith(_PASSING_PREFIXES)
 
@@ -135,12 +134,10 @@ class ClusterSnapshot:
             part.fork()
 
     def revert(self) -> None:
-        """Undoes everything since the last fork."""
         for part in self._forkable:
             part.revert()
 
     def commit(self) -> None:
-        """Keeps everything since the last fork."""
         for part in self._forkable:
             part.commit()
 
@@ -153,7 +150,6 @@ class ClusterSnapshot:
         return self._cache.node(name)
 
     def add_node(self, node: Object, pods: Sequence[PodInfo] = ()) -> None:
-        """Adds a node with the pods that run on it from the start."""
         name = node["metadata"]["name"]
         self._cache.set_node(node)
         self._changes.undo_by(lambda: self._cache.remove_node(name))
@@ -161,7 +157,6 @@ class ClusterSnapshot:
             self._place(pod, name)
 
     def change_node(self, node: Object) -> None:
-        """Replaces a node that is there."""
         known = self._cache.node(node["metadata"]["name"])
         before = None if known is None else known.node
         self._cache.set_node(node)
@@ -169,7 +164,7 @@ class ClusterSnapshot:
             self._changes.undo_by(lambda: self._cache.set_node(before))
 
     def remove_node(self, name: str) -> None:
-        """Removes a node with the pods that ran on it from the start."""
+        """The pods that ran on the node from the start go with it."""
         known = self._cache.node(name)
         if known is None or known.node is None:
             return
@@ -188,19 +183,18 @@ class ClusterSnapshot:
     # -- pods
 
     def check(self, pod: PodInfo, node: str) -> Status:
-        """Returns whether the pod fits the node."""
         _, status = self._find(pod, lambda info: info.name == node, only=node)
         return status
 
     def schedule(self, pod: PodInfo, node: str) -> Status:
-        """Places the pod on the node if it fits there, and returns whether it does."""
+        """Places the pod on the node if it fits there; the status is that of the check."""
         found, status = self._find(pod, lambda info: info.name == node, only=node)
         if found is not None:
             self._bind(pod, found)
         return status
 
     def schedule_anywhere(self, pod: PodInfo, matches: Matches) -> str | None:
-        """Places the pod on one of the nodes that match, and returns that; None if it fits none of them.
+        """Places the pod on one of the nodes that match; None means that it fits none of them.
 
         The search begins behind the node that it found last.
         """
@@ -211,7 +205,7 @@ class ClusterSnapshot:
         return found.name
 
     def diagnose(self, pod: PodInfo) -> str:
-        """Returns why the pod fits none of the nodes, in the scheduler's words."""
+        """Reasons in the scheduler's words, for all nodes together."""
         before, rejected = self.rejections(pod)
         nodes = len(self._cache.nodes())
         if before is not None:
@@ -219,8 +213,8 @@ class ClusterSnapshot:
         return Diagnosis(nodes, rejected).message()
 
     def rejections(self, pod: PodInfo) -> tuple[Status | None, Mapping[str, Status]]:
-        """Returns the status of the plugin that refused the pod before any node was asked, if one did; else,
-        by node, what the filters answered."""
+        """Pairs the status of the plugin that refused the pod before Filter ran, if one did, with the
+        filters' statuses by node otherwise."""
         nodes = self._cache.nodes()
         profile, attempt = self._profile(pod), self._state.attempt()
         result, limiting = profile.run_pre_filters(attempt, pod, nodes)
@@ -236,7 +230,7 @@ class ClusterSnapshot:
         return None, {node.name: rejected.get(node.name, absent) for node in nodes}
 
     def evict(self, pod: PodInfo, node: str) -> None:
-        """Takes the pod from its node; what it alone used is free."""
+        """Resources that the pod alone used become free."""
         self._cache.remove_pod(pod.uid)
         self._changes.undo_by(lambda: self._cache.assume(pod, node))
         for plugin in self._profile(pod).autoscaled:
@@ -245,7 +239,8 @@ class ClusterSnapshot:
     # -- one attempt
 
     def _find(self, pod: PodInfo, matches: Matches, only: str = "") -> tuple[NodeInfo | None, Status]:
-        """Returns a node that matches and fits, with the last status; `only` is the node if it is one."""
+        """Pairs the first node that matches and fits with the last status; `only` limits the search to one
+        node."""
         nodes = self._cache.nodes()
         attempt = self._state.attempt()
         result, limiting = self._profile(pod).run_pre_filters(attempt, pod, nodes)
@@ -263,7 +258,7 @@ class ClusterSnapshot:
         return None, status
 
     def _in_turn(self, nodes: Sequence[NodeInfo], only: str) -> Iterator[tuple[int, NodeInfo]]:
-        """Yields the nodes with the place where the next search begins after them."""
+        """Each node comes with the place at which the next search begins after it."""
         if only:
             found = self._cache.node(only)
             if found is not None:
@@ -288,7 +283,7 @@ class ClusterSnapshot:
         return node_filter, node_filter.prepare(attempt, pod)
 
     def _profile(self, pod: PodInfo) -> Profile:
-        """Returns the pod's profile; the first one stands in for schedulers that are not ours."""
+        """The first profile stands in for schedulers that are not ours."""
         return self.profiles.get(pod.scheduler_name) or next(iter(self.profiles.values()))
 
 
@@ -297,6 +292,6 @@ def _absent(limiting: Sequence[str]) -> Status:
 
 
 def _bound(status: Status) -> None:
-    """Raises what keeps a pod from being placed although all filters let it."""
+    """Raises SimulationError if a pod cannot be placed although all filters let it."""
     if not status.is_success and not status.is_skip:
         raise SimulationError(status.message)

@@ -12,8 +12,6 @@ from kubeskew.apimachinery.objects import Object
 
 
 class EventResource(StrEnum):
-    """The resource of an event."""
-
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnschedulablePod"
     NODE = "Node"
@@ -35,7 +33,7 @@ class EventResource(StrEnum):
 
 
 class Action(IntFlag):
-    """The kind of an event; an update is told apart by what it changed."""
+    """The kind of an event; updates differ by what they changed."""
 
     ADD = auto()
     DELETE = auto()
@@ -60,7 +58,6 @@ class ClusterEvent:
     label: str = ""  # what metrics call it, if not as EventLabels does
 
     def covers(self, event: "ClusterEvent") -> bool:
-        """Returns whether `event` is one of those that this registration is about."""
         if EventResource.ANY in (self.resource, event.resource):
             return True
         return self.resource is event.resource and bool(self.action & event.action)
@@ -81,7 +78,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class EventHint:
-    """A plugin's interest in an event; without a hint, every such event requeues the pod."""
+    """A plugin's interest in an event; without a hint, every event of the kind requeues the pod."""
 
     event: ClusterEvent
     hint: Hint | None = None
@@ -92,12 +89,11 @@ UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, Action.ANY, "Unschedulab
 
 
 def is_same_pod(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint
-    """Returns whether the change is one of the pod itself: the hint for it."""
     return new is not None and new["metadata"].get("uid") == pod["metadata"].get("uid")
 
 
 def has_node(old: Object | None, new: Object | None) -> bool:
-    """Returns whether a pod has a node, before a change and after it; nominations do not count."""
+    """A pod must have a node both before and after the change; nominations do not count."""
     return all(pod["spec"].get("nodeName") for pod in (old, new) if pod is not None)
 
 
@@ -133,8 +129,6 @@ _SHORT = {EventResource.CLAIM: "Pvc", EventResource.VOLUME: "Pv"}  # up to 1.31
 
 
 class EventLabels:
-    """Names the events of one release."""
-
     def __init__(self, *, listed: bool = False, plural_tolerations: bool = False) -> None:
         """`listed`: by the list of 1.31 and before; `plural_tolerations`: 1.32 has `UpdatePodTolerations`."""
         self._listed = listed

@@ -17,7 +17,7 @@ def implicit_name(class_name: str) -> str:
 
 
 def explicit_name(device_class: Mapping[str, Any] | None) -> str:
-    """Returns the name in the class's spec, or ""."""
+    """Empty if the class's spec has no name."""
     spec = (device_class or {}).get("spec") or {}
     return str(spec.get("extendedResourceName") or "")
 
@@ -28,15 +28,15 @@ class ExtendedResources(Protocol):
     def class_for(self, resource: str) -> Object | None: ...
 
     def may_back(self, resource: str) -> bool:
-        """Returns whether DynamicResources looks for a class of that name at all."""
+        """False spares DynamicResources the look for a class of that name."""
         ...
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
-        """Returns whether no device plugin of a node provides the resource, so that DRA may."""
+        """A resource that no device plugin of the node provides may come from DRA."""
         ...
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
-        """Returns the pod's resources that NodeResourcesFit leaves to DRA where they are lacking.
+        """NodeResourcesFit leaves these of the pod's resources to DRA where they are lacking.
 
         `in_hints`: as queueing hints judge it.
         """
@@ -48,8 +48,7 @@ class ExtendedResources(Protocol):
 
 
 def class_may_help(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """Returns whether a class may help the pod: it requests a name of a new class, or the changed name of
-    an old one."""
+    """A pod may be helped if it requests a name of a new class, or the changed name of an old one."""
     if new is None:
         return False
     if old is not None and explicit_name(old) == explicit_name(new):
@@ -66,7 +65,7 @@ def class_may_help(pod: Object, old: Object | None, new: Object | None) -> bool:
 
 
 def _is_newer(device_class: Object, other: Object) -> bool:
-    """Returns whether the class wins a name from the other: created later, or as late with a smaller name."""
+    """The class that was created later wins a name; among equals, the one with the smaller name."""
     mine, theirs = device_class["metadata"], other["metadata"]
     created, other_created = mine.get("creationTimestamp") or "", theirs.get("creationTimestamp") or ""
     if created != other_created:
@@ -93,7 +92,7 @@ class IndexedExtendedResources:
         return is_dra_extended_resource(resource)
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
-        """Returns whether the node has none, or only what a device plugin that is gone left behind."""
+        """A device plugin that is gone leaves the amount 0 behind, which counts as lacking."""
         return allocatable.get(resource, 0) <= 0
 
     def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
@@ -116,9 +115,10 @@ class IndexedExtendedResources:
 
 
 class ArbitratedExtendedResources(IndexedExtendedResources):
-    """After 1.37: who owns a name is decided anew among all classes that have it, with each of their changes.
+    """After 1.37: each change of a class decides again among all classes with a name who owns it.
 
-    Implicit names are nobody else's (pull request 141110; which events wake pods then is left as it was).
+    Implicit names belong to their class alone (pull request 141110; the events that wake pods stay as they
+    were).
     """
 
     def __init__(self) -> None:
@@ -159,9 +159,10 @@ class ArbitratedExtendedResources(IndexedExtendedResources):
 class ListedExtendedResources:
     """1.34: a plain map of all classes; the implicit name exists only without an explicit one.
 
-    Which of several owners wins was up to Go's map order; here it is the last by name. DynamicResources does
-    not know implicit names yet (pull request 133363), while NodeResourcesFit leaves everything that a node
-    does not name to it, if the pod asks for no other extended resource: such a pod runs without devices.
+    Go's map order decides upstream which of several owners wins; here it is the last by name.
+    DynamicResources does not know implicit names yet (pull request 133363), while NodeResourcesFit leaves
+    everything that a node does not name to it, if the pod asks for no other extended resource: this pod runs
+    without devices.
     """
 
     def __init__(self) -> None:
@@ -181,7 +182,7 @@ class ListedExtendedResources:
         return is_extended_resource(resource)
 
     def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
-        """Returns whether the node does not name the resource; before pull request 133784, 0 counts as the
+        """Lacking means that the node does not name the resource; before pull request 133784, 0 counts as the
         plugin's."""
         return resource not in allocatable
 

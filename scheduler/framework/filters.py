@@ -22,8 +22,6 @@ _Steps = Sequence[tuple[str, _Ask]]
 
 
 class Nominator:
-    """The nominated pods of each node."""
-
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}  # pod uid → node
@@ -75,8 +73,6 @@ class Filters(NamedTuple):
 
 
 class NodeFilter:
-    """Runs a profile's filters."""
-
     def __init__(self, profile: Profile, nominator: Nominator, clock: Clock) -> None:
         self._profile = profile
         self._nominator = nominator
@@ -85,7 +81,7 @@ class NodeFilter:
         self._signing = {plugin.name: plugin for plugin in profile.filters if isinstance(plugin, SignsFilter)}
 
     def prepare(self, state: CycleState, pod: PodInfo) -> Filters:
-        """Returns the filters of this cycle, to be given to `run`."""
+        """Runs once per cycle, before `run`."""
         active = self._profile.active_filters(state)
         first = [*takewhile(lambda each: each.name in self._signing, active)]
         signature = tuple(
@@ -97,13 +93,12 @@ class NodeFilter:
         )
 
     def timed(self, filters: Filters) -> Filters:
-        """Returns the same filters, but each called again and timed."""
+        """Each filter is called again, without the answers that nodes keep, and timed."""
         steps = [(name, self._timed(name, run)) for name, run in (*filters.first, *filters.others)]
         return Filters(None, (), steps, filters.any_promised)
 
     def run(self, filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Returns whether the pod fits: with the promised pods there and, should they never come, without
-        them."""
+        """The pod must fit with the promised pods there and, should they never come, without them."""
         if filters.any_promised and (promised := self._promised(pod, node)):
             copy, crowded = state.clone(), node.clone()
             for other in promised:
@@ -114,7 +109,6 @@ class NodeFilter:
         return _run(filters, state, pod, node)
 
     def _promised(self, pod: PodInfo, node: NodeInfo) -> list[PodInfo]:
-        """Returns the pods of the same or a higher priority that are nominated to the node."""
         return [
             other
             for other in self._nominator.pods_of(node.name)

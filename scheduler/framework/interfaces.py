@@ -49,7 +49,7 @@ class CycleState:
         self._values[plugin] = value
 
     def clone(self) -> "CycleState":
-        """Returns a copy to try changes on: values that can be cloned are, the others are shared."""
+        """The copy is there to try changes on: values that can be cloned are, the others are shared."""
         copy = CycleState()
         copy._values = {
             name: value.clone() if isinstance(value, Cloneable) else value
@@ -60,17 +60,16 @@ class CycleState:
         return copy
 
     def read(self, plugin: str) -> Any:
-        """Returns what the plugin wrote earlier in this cycle; None if nothing."""
+        """None if the plugin wrote nothing earlier in this cycle."""
         return self._values.get(plugin)
 
     def attempt(self) -> "CycleState":
-        """Returns a state with the same values for one attempt at a pod; what is written stays in it."""
+        """Copies the values for one attempt at a pod; what is written to the copy stays in it."""
         copy = CycleState()
         copy._values = {**self._values}
         return copy
 
     def forkable(self) -> list[Forkable]:
-        """Returns the values whose changes can be undone."""
         return [value for value in self._values.values() if isinstance(value, Forkable)]
 
 
@@ -96,15 +95,13 @@ class PostFilterResult:
 
 
 class Plugin(Protocol):
-    """A plugin of any kind."""
-
     @property
     def name(self) -> str: ...
 
 
 def acts(plugin: object, point: type[P]) -> TypeGuard[P]:
-    """Decides whether a plugin has the methods of an extension point. `isinstance` does the same, and looks
-    through the protocol each time."""
+    """Looks for the methods of an extension point. `isinstance` does the same, and looks through the protocol
+    each time."""
     return all(hasattr(plugin, name) for name in _members(point))
 
 
@@ -117,7 +114,7 @@ def _members(point: type[Plugin]) -> tuple[str, ...]:
 @runtime_checkable
 class PreEnqueue(Plugin, Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Decides whether the pod may enter the active queue: anything but success keeps it out.
+        """Anything but success keeps the pod out of the active queue.
 
         Must be quick.
         """
@@ -127,7 +124,7 @@ class PreEnqueue(Plugin, Protocol):
 @runtime_checkable
 class QueueSort(Plugin, Protocol):
     def sort_key(self, pod: PodInfo, enqueued: float) -> tuple[Any, ...]:
-        """Returns the key by which pods are scheduled, smaller first. `enqueued` is a monotonic time."""
+        """Pods with smaller keys come first. `enqueued` is a monotonic time."""
         ...
 
 
@@ -142,26 +139,22 @@ class PreFilter(Plugin, Protocol):
 class PreFilterExtensions(Plugin, Protocol):
     """Updates what PreFilter wrote when pods of the nodes are added or removed."""
 
-    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
-        """Updates the state as if `other` ran on the node."""
-        ...
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None: ...
 
-    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
-        """Updates the state as if `other` no longer ran on the node."""
-        ...
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None: ...
 
 
 @runtime_checkable
 class Filter(Plugin, Protocol):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Returns whether the pod fits the node. Must not change either."""
+        """Must change neither the pod nor the node."""
         ...
 
 
 @runtime_checkable
 class SignsFilter(Filter, Protocol):
     def filter_signature(self, state: CycleState, pod: PodInfo) -> Hashable:
-        """Returns all that the filter's answer depends on, besides the node with its pods."""
+        """Comprises all that the filter's answer depends on, besides the node with its pods."""
         ...
 
 
@@ -182,21 +175,21 @@ class PreScore(Plugin, Protocol):
 
 
 class ScoreError(Exception):
-    """A plugin cannot score a node; the text is what its status says."""
+    """A plugin cannot score a node; the text is that of its status."""
 
 
 @runtime_checkable
 class Score(Plugin, Protocol):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Returns the node's score, in 0 … MAX_NODE_SCORE unless `normalize` brings it there. Raises
-        ScoreError."""
+        """0 … MAX_NODE_SCORE, unless `normalize` brings the score there. Raises ScoreError."""
         ...
 
 
 @runtime_checkable
 class SignsScore(Score, Protocol):
     def score_signature(self, pod: PodInfo) -> Hashable | None:
-        """Returns all that the score depends on, besides the node with its pods; None if there is more."""
+        """Comprises all that the score depends on, besides the node with its pods; None if that cannot be
+        named."""
         ...
 
 
@@ -209,9 +202,7 @@ class NormalizeScore(Plugin, Protocol):
 
 @runtime_checkable
 class NormalizeStatefully(Plugin, Protocol):
-    def normalize_with(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> None:
-        """Normalizes scores like `normalize`, with the state of the cycle."""
-        ...
+    def normalize_with(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> None: ...
 
 
 @runtime_checkable
@@ -221,7 +212,7 @@ class Reserve(Plugin, Protocol):
         ...
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Undoes `reserve` and whatever followed.
+        """Undoes `reserve` and the steps after it.
 
         Also called if reserve failed or was not called; never raises.
         """
@@ -268,17 +259,15 @@ class ClusterAutoscaler(Plugin, Protocol):
         """Takes a snapshot of all that matters to the plugin, and keeps it in the state, which is empty."""
         ...
 
-    def simulate_bind_pod(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Updates the snapshot as if the pod had been scheduled to the node."""
-        ...
+    def simulate_bind_pod(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status: ...
 
     def simulate_evict_pod(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Updates the snapshot as if the pod had left the node: what it alone used is free."""
+        """Resources that the pod alone used are free then."""
         ...
 
 
 @runtime_checkable
 class Enqueue(Plugin, Protocol):
     def events_to_register(self) -> Sequence[EventHint]:
-        """Returns the events that may help a pod that this plugin rejected."""
+        """Events that may help a pod that this plugin rejected."""
         ...

@@ -42,7 +42,6 @@ class NodeInfo:
         self.memo: dict[Hashable, Any] = {}
 
     def clone(self) -> "NodeInfo":
-        """Returns a copy whose pods can be added and removed."""
         copy = NodeInfo(self.name)
         copy.node, copy.allocatable, copy.max_pods = self.node, self.allocatable, self.max_pods
         copy.labels, copy.taints, copy.unschedulable = self.labels, self.taints, self.unschedulable
@@ -65,13 +64,12 @@ class NodeInfo:
 
     @cached_property
     def extended_resources(self) -> frozenset[str]:
-        """Returns the resources beyond cpu, memory, storage and pods that the node names, even with the
-        amount 0."""
+        """Resources beyond cpu, memory, storage and pods that the node names, even with the amount 0."""
         return frozenset(self.allocatable) - {"cpu", "memory", "ephemeral-storage", "pods"}
 
     @cached_property
     def images(self) -> dict[str, int]:
-        """Sizes of the images that the node has, by each of their names."""
+        """Sizes in bytes by each name of an image."""
         found = ((self.node or {}).get("status") or {}).get("images") or ()
         return {name: image.get("sizeBytes") or 0 for image in found for name in image.get("names") or ()}
 
@@ -108,7 +106,7 @@ class NodeInfo:
 def untolerated(
     taints: Iterable[ObjectView], tolerations: Iterable[ObjectView], effects: Iterable[str] = HARD_EFFECTS
 ) -> ObjectView | None:
-    """Returns the first taint with one of the effects that no toleration covers."""
+    """The first taint counts that has one of the effects and that no toleration covers."""
     covering = list(tolerations)
     wanted = set(effects)
     for taint in taints:

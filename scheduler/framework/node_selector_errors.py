@@ -14,7 +14,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def selector_fault(selector: ObjectView) -> str:
-    """Returns the error of reading a NodeSelector; empty if there is none."""
+    """Error of reading a NodeSelector; empty if there is none."""
     terms = selector.get("nodeSelectorTerms") or ()
     return listed(
         [error for at, term in enumerate(terms) for error in _term(term, f"nodeSelectorTerms[{at}]")]
@@ -22,7 +22,8 @@ def selector_fault(selector: ObjectView) -> str:
 
 
 def preference_fault(terms: Sequence[ObjectView]) -> str:
-    """Returns the error of reading preferred terms; those without weight are not looked at."""
+    """Error of reading preferred terms, of which those without weight are not looked at; empty if there is
+    none."""
     weighty = [(at, term.get("preference") or {}) for at, term in enumerate(terms) if term.get("weight")]
     return listed([error for at, term in weighty for error in _term(term, f"[{at}]")])
 

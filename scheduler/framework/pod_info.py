@@ -50,13 +50,13 @@ class AffinityTerm:
 
     @property
     def key(self) -> str:
-        """Returns the term as text; namespace selectors have been resolved to some, all or none."""
+        """Terms with equal keys match the same pods; namespace selectors have been resolved to some, all or
+        none."""
         everywhere = "*" if self.namespace_selector.is_empty() else ""
         nobody = "" if self.selector.selectable else "!"
         return f"{everywhere}{sorted(self.namespaces)}{nobody}{self.selector}"
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Returns whether a pod with these labels, in a namespace with those, matches."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
@@ -82,8 +82,6 @@ def _preferred(namespace: str, part: ObjectView | None) -> tuple[AffinityTerm, .
 
 @dataclass(frozen=True, slots=True)
 class PodAffinity:
-    """All four kinds of terms."""
-
     required: Sequence[AffinityTerm] = ()
     required_anti: Sequence[AffinityTerm] = ()
     preferred: Sequence[AffinityTerm] = ()
@@ -91,7 +89,6 @@ class PodAffinity:
 
     @classmethod
     def of(cls, namespace: str, affinity: ObjectView) -> "PodAffinity":
-        """Parses a pod's `spec.affinity`."""
         near, far = affinity.get("podAffinity"), affinity.get("podAntiAffinity")
         if not near and not far:
             return NO_AFFINITY
@@ -111,7 +108,7 @@ NO_AFFINITY = PodAffinity()
 
 
 def match_all(terms: Iterable[AffinityTerm], namespace: str, labels: Mapping[str, str]) -> bool:
-    """Returns whether a pod matches every term, of which there must be one.
+    """Pods match only if there is a term at all.
 
     Namespace selectors have been resolved.
     """
@@ -125,7 +122,7 @@ def match_all(terms: Iterable[AffinityTerm], namespace: str, labels: Mapping[str
 
 @lru_cache(maxsize=16384)
 def amount(name: str, text: str) -> int:
-    """Returns a quantity in the unit that `Amounts` has for the resource."""
+    """cpu is in thousandths, all other resources in whole units, as in `Amounts`."""
     quantity = Quantity.parse(text)
     return quantity.milli_value() if name == "cpu" else quantity.value()
 
@@ -183,7 +180,7 @@ def _resources(container: Mapping[str, Any], kind: str) -> Amounts:
 
 
 def _scored(spec: Mapping[str, Any], requests: Amounts, resized: Resized) -> Amounts:
-    """Returns the requests for scoring: containers without any count as small ones, not as nothing."""
+    """For scores, containers without requests count as small ones, not as nothing."""
     cpu = memory = 0
     for container in spec.get("containers") or ():
         asked = _counted(container, "requests", resized)
@@ -227,12 +224,12 @@ class PodInfo:
 
     @cached_property
     def scored_size(self) -> tuple[int, int]:
-        """Returns cpu and memory as they count for scores: pods of one size score alike."""
+        """cpu and memory as they count for scores: pods of one size score alike."""
         return self.scored_requests["cpu"], self.scored_requests["memory"]
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """Returns the cpu and memory that the pod requests."""
+        """Thousandths of a cpu, and bytes of memory."""
         return self.requests.get("cpu", 0), self.requests.get("memory", 0)
 
     @cached_property
@@ -245,13 +242,11 @@ class PodInfo:
 
     @cached_property
     def affinity(self) -> PodAffinity:
-        """Returns the terms of affinity and anti-affinity to other pods."""
         wanted = self.spec.get("affinity")
         return PodAffinity.of(self.namespace, wanted) if wanted else NO_AFFINITY
 
     @cached_property
     def volume_claims(self) -> tuple[str, ...]:
-        """Returns the names of its persistent volume claims, those of ephemeral volumes included."""
         return tuple(
             volume["persistentVolumeClaim"]["claimName"]
             if volume.get("persistentVolumeClaim")
@@ -265,7 +260,7 @@ class PodInfo:
 
 
 def uses_claim(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """Returns whether the pod uses the changed claim."""
+    """Queueing hint: a claim of another namespace is never the pod's."""
     changed = new or old
     if changed is None or changed["metadata"].get("namespace") != pod["metadata"].get("namespace"):
         return False

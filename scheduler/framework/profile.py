@@ -49,7 +49,7 @@ class PodSignatures:
 
 
 def remembered(node: NodeInfo, signature: object, ask: Callable[[], T]) -> T:
-    """Returns what `ask` answered for such a pod since the node last changed."""
+    """Calls `ask` only if the node has changed since it answered for a pod of the signature."""
     found: T | None = node.memo.get(signature)
     if found is None:
         if len(node.memo) >= _MOST_ANSWERS:
@@ -59,7 +59,7 @@ def remembered(node: NodeInfo, signature: object, ask: Callable[[], T]) -> T:
 
 
 class ProfileError(ValueError):
-    """The plugins are no valid profile."""
+    pass
 
 
 class Profile:
@@ -145,7 +145,6 @@ class Profile:
     # -- time
 
     def _timed(self, state: CycleState, plugin: str, point: str, run: Callable[..., R], *args: Any) -> R:
-        """Calls `run`; in a recorded cycle, measures its time."""
         if not state.recorded:
             return run(state, *args)
         began = self.monotonic()
@@ -162,7 +161,7 @@ class Profile:
     def run_pre_filters(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> tuple[PreFilterResult, tuple[str, ...]]:
-        """Returns the common result, and the plugins that limited the nodes."""
+        """Combines the plugins' results; the second part names the plugins that limited the nodes."""
         allowed: frozenset[str] | None = None
         limiting: list[str] = []
         for plugin in self.pre_filters:
@@ -190,7 +189,7 @@ class Profile:
     async def run_post_filters(
         self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
     ) -> PostFilterResult:
-        """Calls the plugins in order until one helps; otherwise returns all their reasons."""
+        """Calls the plugins in order until one helps; otherwise the result has all their reasons."""
         reasons: list[str] = []
         nominated: str | None = None
         for plugin in self.post_filters:
@@ -223,7 +222,7 @@ class Profile:
     def run_scores(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> dict[str, int] | Status:
-        """Returns the weighted sum per node, or a status if a plugin fails."""
+        """Weighted sums by node, or the status of a plugin that fails."""
         totals: dict[str, int] = {}
         for plugin, normalize, normalize_with, signing in self._scorers:
             if plugin.name in state.skip_score:
@@ -260,7 +259,7 @@ class Profile:
         pod: PodInfo,
         nodes: Sequence[NodeInfo],
     ) -> dict[str, int]:
-        """Returns the scores that the nodes gave such a pod before, as far as they have not changed."""
+        """Calls the plugin only for nodes that have changed since they scored a pod of the signature."""
         memo_key = self._signatures.of((plugin.name, signature))
         scores: dict[str, int] = {}
         for node in nodes:
@@ -320,7 +319,6 @@ class Profile:
 
 
 def _nowhere(limiting: Sequence[str]) -> Status:
-    """Returns the status for PreFilter results that together leave no node."""
     reason = f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}] simultaneously"
     if len(limiting) == 1:
         reason = f"node(s) didn't satisfy plugin {limiting[0]}"

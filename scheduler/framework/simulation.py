@@ -38,13 +38,13 @@ class UndoLog:
 
 
 def slices_node(node: Object | None) -> str:
-    """Returns the name of the node whose slices the node uses; "" for real nodes, which use their own."""
+    """Empty for real nodes, which use their own slices."""
     found = ((node or {}).get("metadata") or {}).get("annotations") or {}
     return str(found.get(NODE_RESOURCE_SLICES) or "")
 
 
 def copied_name(name: str, node: str) -> str:
-    """Returns what a slice or pool is called that a fictional node has from another one.
+    """Name of a slice or pool that a fictional node has from another one.
 
     No name of a node has a slash, so that no two copies get the same name.
     """

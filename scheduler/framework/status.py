@@ -38,7 +38,6 @@ class Status:
 
     @property
     def is_rejected(self) -> bool:
-        """Returns whether the pod does not fit; false for errors."""
         return self.code in _REJECTIONS
 
     @property
@@ -46,7 +45,7 @@ class Status:
         return ", ".join(self.reasons)
 
     def of(self, plugin: str) -> "Status":
-        """Returns the status with `plugin` as its source (unless it names another one already)."""
+        """Sets `plugin` as the source, unless the status names another one already."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 
@@ -80,7 +79,7 @@ class Diagnosis:
     pending: set[str] = field(default_factory=set)
 
     def message(self, *, double_full_stop: bool = False) -> str:
-        """Returns `0/3 nodes are available: 3 Insufficient cpu. preemption: …`.
+        """`0/3 nodes are available: 3 Insufficient cpu. preemption: …`.
 
         `double_full_stop` adds one after PostFilter's text, which ends with one already.
         """

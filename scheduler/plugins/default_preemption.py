@@ -104,7 +104,7 @@ class DefaultPreemption:
         return PostFilterResult(SUCCESS, chosen.node)
 
     def _ineligible(self, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]) -> str:
-        """Returns why the pod must not preempt others (now); empty if it may."""
+        """The text says why the pod must not preempt others (now); it is empty if the pod may."""
         if pod.spec.get("preemptionPolicy") == "Never":
             return _NEVER
         nominated = (pod.pod.get("status") or {}).get("nominatedNodeName")
@@ -124,7 +124,6 @@ class DefaultPreemption:
     def _candidates(
         self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
     ) -> tuple[list[Candidate], dict[str, Status]]:
-        """Returns the nodes where preemption helps, and why it does not on the others that were tried."""
         potential = [
             node
             for node in nodes

@@ -25,7 +25,7 @@ class ImageLocality:
         self._cache = handle.cache
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
-        """Skips scoring if the pod has no images: all nodes are alike."""
+        """All nodes are alike if none has an image of the pod."""
         images = [normalized(image) for image in _images(pod)]
         if not any(map(self._cache.nodes_with_image, images)):
             return SKIP
@@ -53,5 +53,4 @@ def _images(pod: PodInfo) -> Iterator[str]:
 
 
 def normalized(image: str) -> str:
-    """Returns the image with its implied tag."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -36,8 +36,7 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 def hints(
     resolve: Resolve, labels_of: NamespaceLabels, features: AffinityHintFeatures
 ) -> Sequence[EventHint]:
-    """Returns the hints; `resolve` turns namespace selectors into namespaces, `labels_of` returns a
-    namespace's labels."""
+    """`resolve` turns namespace selectors into namespaces, `labels_of` returns a namespace's labels."""
     pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
     nodes = Action.ADD | Action.UPDATE_NODE_LABEL
     own = _never if features.overlooks_own_labels else is_same_pod
@@ -93,7 +92,7 @@ def _about(
     labels: Mapping[str, str],
     of_namespace: Mapping[str, str],
 ) -> bool:
-    """Returns whether `some` of the terms, of which there must be one, match a pod."""
+    """There must be a term at all, and `some` (any or all) of them must match the pod."""
     return bool(terms) and some(term.matches(namespace, labels, of_namespace) for term in terms)
 
 
@@ -102,7 +101,7 @@ def _is_over(pod: Object) -> bool:
 
 
 def _after_node(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """Returns whether the node has the labels of the pod's terms, and did not have them so before."""
+    """A change helps if the node has the labels of the pod's terms, and did not have them so before."""
     if new is None:
         return False
     affinity = PodInfo(pod).affinity
@@ -144,7 +143,7 @@ class _Filtering:
         )
 
     def count(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
-        """Counts `other` in (or out, with -1), on a node with these labels."""
+        """`change` is 1 or -1, for a pod that comes or goes on a node with these labels."""
         self.count_unwanted(pod, other, labels, change)
         if self.near and match_all(self.near, other.namespace, other.labels):
             for term in self.near:
@@ -154,7 +153,7 @@ class _Filtering:
                 _add(self.avoided, term, labels, change)
 
     def count_unwanted(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
-        """Counts `other` like `count`, by what it requires of its neighbours."""
+        """Counts `other` like `count`, by its own required anti-affinity."""
         for term in other.affinity.required_anti:
             if term.matches(pod.namespace, pod.labels, self.namespace_labels):
                 _add(self.unwanted, term, labels, change)
@@ -212,7 +211,6 @@ class InterPodAffinity:
     # -- namespaces
 
     def _resolved(self, terms: Iterable[AffinityTerm]) -> Sequence[AffinityTerm]:
-        """Returns the terms with lists of namespaces in place of namespace selectors."""
         return [self._with_namespaces(term) for term in terms]
 
     def _with_namespaces(self, term: AffinityTerm) -> AffinityTerm:
@@ -300,7 +298,6 @@ class InterPodAffinity:
     def _score_others(
         self, scores: _Counts, pod: PodInfo, other: PodInfo, namespace_labels: _Labels, labels: _Labels
     ) -> None:
-        """Scores by the terms of the other pod."""
         wants = other.affinity
         if not wants.some:
             return
@@ -322,8 +319,7 @@ class InterPodAffinity:
 
 
 def _is_near(own: _Filtering, pod: PodInfo, labels: _Labels) -> bool:
-    """Returns whether every required term is matched at the node, or the pod is the first that it matches
-    itself."""
+    """Every required term is matched at the node, or the pod is the first that it matches itself."""
     exist = True
     for term in own.near:
         value = labels.get(term.topology_key)

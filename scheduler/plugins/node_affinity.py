@@ -31,7 +31,7 @@ class NodeAffinity:
     name = NAME
 
     def __init__(self, added: Mapping[str, Any] | None = None) -> None:
-        """`added` is a NodeAffinity that holds for every pod of the profile, beside its own."""
+        """`added` is a NodeAffinity that holds for every pod of the profile, in addition to its own."""
         self._required = (added or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
         self._added = (added or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
 
@@ -58,7 +58,6 @@ class NodeAffinity:
         return SUCCESS if self._added or _preferred(pod.spec) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Returns the sum of the weights of the preferred terms that match."""
         return sum(
             term["weight"]
             for term in (*self._added, *_preferred(pod.spec))
@@ -76,7 +75,7 @@ def _preferred(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def named_nodes(spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the nodes that the required terms name, if each of them names some (pods of daemon sets)."""
+    """Pods of daemon sets name their node in each required term; None if a term names none."""
     names: set[str] = set()
     for term in (required(spec) or {}).get("nodeSelectorTerms") or ():
         sets = [
@@ -91,7 +90,7 @@ def named_nodes(spec: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _node_matches(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """Returns whether the node's new labels match."""
+    """A change helps if the node matches with its new labels, and did not with the old ones."""
     if new is None:
         return False
     metadata = new["metadata"]

@@ -47,7 +47,6 @@ def fits(pod: PodInfo, node: NodeInfo) -> bool:
 
 
 def _may_run(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint
-    """Returns whether the node is no longer cordoned."""
     if new is None or (new.get("spec") or {}).get("unschedulable"):
         return False
     return old is None or bool((old.get("spec") or {}).get("unschedulable"))

@@ -58,7 +58,7 @@ class NodeVolumeLimits:
         return SUCCESS
 
     def _attached(self, pod: PodInfo) -> Mapping[str, str]:
-        """Returns the volumes that the pod needs on its node, and the driver of each."""
+        """Drivers by the volumes that the pod needs on its node."""
         found: dict[str, str] = {}
         for name in pod.volume_claims:
             claim = self._volumes.claim(pod.namespace, name)

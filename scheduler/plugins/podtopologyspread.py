@@ -32,8 +32,6 @@ SYSTEM_DEFAULTS: Sequence[ObjectView] = (
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint with its selector."""
-
     topology_key: str
     max_skew: int
     selector: LabelSelector
@@ -43,22 +41,19 @@ class Constraint:
     honors_taints: bool = False
 
     def is_about(self, pod: PodInfo, node: NodeInfo) -> bool:
-        """Returns whether the node's pods count for the pod, by `nodeAffinityPolicy` and
-        `nodeTaintsPolicy`."""
+        """`nodeAffinityPolicy` and `nodeTaintsPolicy` may leave the node's pods out for the pod."""
         if self.honors_affinity and not nodes.fits(pod.spec, node.labels, node.name):
             return False
         tolerations = pod.spec.get("tolerations") or ()
         return not self.honors_taints or untolerated(node.taints, tolerations) is None
 
     def takes_all_nodes(self, pod: PodInfo) -> bool:
-        """Returns whether `is_about` is true for every node."""
         spec = pod.spec
         restricted = spec.get("nodeSelector") or nodes.required(spec) is not None
         return not self.honors_taints and not (self.honors_affinity and restricted)
 
     def counter(self, namespace: str) -> Callable[[NodeInfo], int]:
-        """Returns a function that counts the selected pods of the namespace on a node, without terminating
-        ones."""
+        """The function counts the selected pods of the namespace on a node, without terminating ones."""
         key = (self.key, namespace)
 
         def count(node: NodeInfo) -> int:
@@ -99,7 +94,7 @@ class Constraints:
         }
 
     def of(self, pod: PodInfo, action: str) -> Sequence[Constraint]:
-        """Returns the constraints with this `whenUnsatisfiable`."""
+        """`action` is the `whenUnsatisfiable` of the constraints wanted."""
         own = pod.spec.get("topologySpreadConstraints")
         if own:
             return [self._own(pod, entry) for entry in own if entry["whenUnsatisfiable"] == action]
@@ -137,7 +132,7 @@ class Constraints:
         )
 
     def default_selector(self, pod: PodInfo) -> LabelSelector:
-        """Returns the selector of the pod's siblings: of its services and its controller."""
+        """Selects the pod's siblings: those of its services and its controller."""
         same: dict[str, str] = {}
         for service in self._services.list(pod.namespace):
             selector = (service.get("spec") or {}).get("selector")
@@ -184,7 +179,7 @@ class _Domains:
     _fewest: int | None = None
 
     def fewest(self) -> int:
-        """Returns the smallest count; 0 if there are fewer domains than wanted; without any, no limit."""
+        """Smallest count; 0 if there are fewer domains than wanted; without any, no limit."""
         if self._fewest is None:
             if not self.counts:
                 return 2**31 - 1
@@ -329,7 +324,6 @@ class PodTopologySpread:
                     values[value] += count(node)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Returns the number of pods in the node's domains; less is better."""
         own: _Scoring = state.read(_SCORING)
         if node.name in own.ignored:
             return 0
@@ -356,7 +350,7 @@ class PodTopologySpread:
     # -- events
 
     def _after_pod(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """Returns whether a pod came to be selected, or no longer is."""
+        """A change helps if it makes a pod selected, or no longer selected."""
         if self._overlooks_nominated and not has_node(old, new):
             return False
         changed = new or old
@@ -374,7 +368,7 @@ class PodTopologySpread:
         return is_selected(old) != is_selected(None if gone else new)
 
     def _after_own_change(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """Returns whether the pod itself is selected otherwise than before."""
+        """A change helps if the pod's own labels are selected otherwise than before."""
         if new is None or new["metadata"].get("uid") != pod["metadata"].get("uid"):
             return False
         was, now = PodInfo(old or pod), PodInfo(new)
@@ -384,7 +378,7 @@ class PodTopologySpread:
         )
 
     def _after_node(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """Returns whether the node has all the keys, with other values than before or newly so."""
+        """A change helps if the node has all the keys, with other values than before or newly so."""
         constraints = self._constraints.of(PodInfo(pod), HARD)
         was, now = _labels(old), _labels(new)
         had, has = has_all_keys(was, constraints), has_all_keys(now, constraints)

@@ -37,8 +37,6 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """Holds what the plugins of one profile are made of."""
-
     handle: Handle
     extended: ExtendedResources | None
     totals: DeviceTotals | None
@@ -93,7 +91,7 @@ def _minima(args: Arguments) -> dict[str, int]:
 
 
 def default_plugins(features: SchedulerFeatures) -> Sequence[PluginRef]:
-    """Returns the plugins that run unless a configuration says otherwise, in order.
+    """Order is that in which plugins run unless a configuration changes it.
 
     DynamicResources stands before preemption: rather deallocate an idle claim than evict a pod.
     """

@@ -47,7 +47,6 @@ class TaintToleration:
         return SUCCESS if soft else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Counts the soft taints that the pod does not tolerate."""
         tolerations = [
             toleration
             for toleration in pod.spec.get("tolerations") or ()
@@ -67,7 +66,7 @@ class TaintToleration:
 
 
 def _tolerable(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """Returns whether the pod tolerates the node's taints now, and did not before."""
+    """A change helps if the pod tolerates the node's taints now, and did not before."""
     if new is None:
         return False
     tolerations = pod["spec"].get("tolerations") or ()

@@ -108,7 +108,7 @@ class VolumeBinding:
         return SUCCESS
 
     def _choose(self, claims: Sequence[Object], node: NodeInfo) -> _Choice | None:
-        """Returns a volume or provisioner for each claim; None if one has neither."""
+        """Every claim needs a volume or a provisioner; None if one has neither."""
         choice = _Choice()
         taken: set[str] = set()
         for claim in claims:
@@ -177,7 +177,6 @@ class VolumeBinding:
         return SUCCESS
 
     async def _write(self, choice: _Choice, node: str) -> None:
-        """Writes the claims into the volumes, and the node into claims for provisioners."""
         client = self._handle.client
         for claim, volume in choice.volumes:
             if (volume["spec"].get("claimRef") or {}).get("uid"):

@@ -98,7 +98,6 @@ def _uses(own: _State, other: PodInfo) -> int:
 
 
 def _disks(spec: Mapping[str, Any]) -> list[tuple[str, Object]]:
-    """Returns the volumes that are disks, by kind."""
     return [
         (kind, volume[kind])
         for volume in spec.get("volumes") or ()
@@ -108,7 +107,7 @@ def _disks(spec: Mapping[str, Any]) -> list[tuple[str, Object]]:
 
 
 def _same(kind: str, one: Object, other: Object) -> bool:
-    """Returns whether two volumes of a kind are one disk that the two pods cannot share."""
+    """True for one disk that the two pods cannot share."""
     names, shared = next((names, shared) for disk_kind, names, shared in _DISKS if disk_kind == kind)
     if shared and one.get("readOnly") and other.get("readOnly"):
         return False

@@ -25,7 +25,7 @@ _KIND_CONFIG = Path("demo/scripts/kind-cluster-config.yaml")
 
 
 def _arguments() -> tuple[argparse.Namespace, list[str]]:
-    """Ours, and those after `--`, which are the suite's."""
+    """Arguments after `--` are the suite's."""
     ours, suites = sys.argv[1:], []
     if "--" in ours:
         at = ours.index("--")

@@ -75,7 +75,7 @@ def _self_signed(names: list[str], now: dt.datetime) -> tuple[bytes, bytes]:
 
 
 class CertManager:
-    """Issues what Certificates ask for, whatever their issuer, and tells webhooks whom to trust."""
+    """Issues certificates for all Certificates, of any issuer, and writes their authorities into webhooks."""
 
     def __init__(self, client: APIClient, clock: Clock) -> None:
         self._client = client
@@ -83,12 +83,12 @@ class CertManager:
         self._authorities: dict[str, str] = {}  # of namespace/name of a certificate, base64
 
     async def install(self) -> None:
-        """Define its kinds."""
+        """Defines cert-manager's kinds."""
         for kind in ("Certificate", "Issuer"):
             await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(kind))
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serves until cancelled."""
         informers = InformerFactory(self._client, self._clock)
         certificates, webhooks = informers.informer(_CERTIFICATES), informers.informer(_WEBHOOKS)
         informers.start()
@@ -130,5 +130,5 @@ class CertManager:
         try:
             await self._client.update(_WEBHOOKS, {**configuration, "webhooks": trusting})
         except StatusError as error:
-            if error.code not in (404, 409):  # gone, or about to be seen anew
+            if error.code not in (404, 409):  # gone, or about to be seen again
                 raise

@@ -31,7 +31,7 @@ class Node:
 
     @classmethod
     def of_status(cls, entry: Mapping[str, str]) -> "Node":
-        """From what `kubeskew status -o json` says of the node."""
+        """`entry` is the node's in `kubeskew status -o json`."""
         return cls(
             {
                 "/var/lib/kubelet/plugins_registry": entry["registrarDir"],
@@ -62,7 +62,7 @@ class PodProcesses:
         self._processes: dict[tuple[str, str], asyncio.subprocess.Process] = {}  # by pod's UID and container
 
     async def run(self) -> None:
-        """Follow the pods until cancelled."""
+        """Follows the pods until cancelled."""
         self._logs.mkdir(parents=True, exist_ok=True)
         pods = Informer(self._client, PODS, self._clock)
         pods.start()
@@ -78,7 +78,6 @@ class PodProcesses:
             await pods.stop()
 
     async def stop(self) -> None:
-        """End all processes."""
         for process in self._processes.values():
             await self._end(process)
         self._processes.clear()
@@ -128,7 +127,7 @@ class PodProcesses:
             await process.wait()
 
     async def _mounts(self, pod: Object, container: Object, directory: Path) -> dict[str, str]:
-        """Returns the places of the container's volumes on this machine, by where they are mounted."""
+        """Places of the container's volumes on this machine, by mount path."""
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
         host = self._nodes[pod["spec"]["nodeName"]].directories
         places = {}
@@ -147,7 +146,8 @@ class PodProcesses:
         return str(directory)
 
     async def _write_kubeconfig(self, pod: Object, directory: Path) -> Path:
-        """The pod's own account, by a token that is bound to the pod as a mounted one is."""
+        """Writes a kubeconfig for the pod's own account, by a token that is bound to the pod as a mounted one
+        is."""
         metadata = pod["metadata"]
         bound = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}
         request = {
@@ -171,7 +171,7 @@ class PodProcesses:
         return file
 
     async def _lead_services(self, pod: Object, port: int) -> None:
-        """Tell the API server at which port of this machine the pod's services are reached."""
+        """Annotates the pod's services with the port of this machine at which the API server reaches them."""
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
         services = await self._client.list(SERVICES, namespace)
         for service in services["items"]:
@@ -193,7 +193,7 @@ def _runs(pod: Object) -> bool:
 
 
 def _value(entry: Object, pod: Object) -> str:
-    """The value of an environment variable, from the pod if it is a reference to a field."""
+    """A variable may refer to a field of the pod."""
     if "valueFrom" not in entry:
         return str(entry.get("value", ""))
     value: Any = pod
@@ -203,7 +203,7 @@ def _value(entry: Object, pod: Object) -> str:
 
 
 def _moved(text: str, places: Mapping[str, str]) -> str:
-    """The text, an argument or value, with the path in it led to where that is on this machine."""
+    """Paths below a mount lead to its place on this machine; `text` is an argument or value."""
     flag, equals, path = text.partition("=") if text.startswith("-") else ("", "", text)
     for mounted, place in places.items():
         if path == mounted or path.startswith(mounted + "/"):
@@ -212,7 +212,7 @@ def _moved(text: str, places: Mapping[str, str]) -> str:
 
 
 def _flag(text: str, listening: set[str], port: int) -> str:
-    """The argument, with `port` for one that the container listens on."""
+    """`port` replaces one that the container listens on."""
     flag, equals, value = text.partition("=")
     return f"{flag}={port}" if equals and value in listening else text
 

@@ -1,9 +1,10 @@
 """Ask upstream's server and ours the same: what becomes of an object when one field of it changes.
 
-    python -m hack.upstream.mutations REAL OURS OBJECTS.yaml [--update] [--messages] [--only TEXT] [--show N]
+    python -m hack.recordings.upstream.mutations REAL OURS OBJECTS.yaml [--update] [--messages] [--only TEXT]
+        [--show N]
 
 REAL and OURS are kubeconfigs. Each document of OBJECTS.yaml is sent, as a dry run, with one mutation at a
-time: what it has is changed, nulled and left out, what REAL's OpenAPI knows beside it is set to samples.
+time: what it has is changed, nulled and left out, what REAL's OpenAPI knows besides is set to samples.
 Answers are compared by code, reason and causes, objects by the fields REAL knows. Differences are printed
 by kind.
 """
@@ -80,7 +81,7 @@ class Schemas:
         return self._definitions[_name(schema)] if "$ref" in schema else schema
 
     def samples(self, schema: Mapping[str, Any], depth: int = 0) -> list[Any]:
-        """Values that fit the types, good ones and bad."""
+        """Samples fit the types; there are good ones and bad."""
         special = _SAMPLES.get(_name(schema).rpartition(".")[2]) if "$ref" in schema else None
         schema = self.resolved(schema)
         match schema.get("type"):
@@ -108,7 +109,7 @@ class Schemas:
             yield required
 
     def mutations(self, value: Any, schema: Mapping[str, Any], path: Place = ()) -> Iterator[Mutation]:
-        """Every change of one place below `value`."""
+        """Each mutation changes one place below `value`."""
         schema = self.resolved(schema)
         if isinstance(value, dict):
             yield from self._of_fields(value, schema, path)
@@ -135,7 +136,7 @@ class Schemas:
                 yield from (Mutation((*path, key), sample) for sample in self.samples(field))
 
     def known(self, value: Any, schema: Mapping[str, Any]) -> Any:
-        """`value` without the fields that this document does not have."""
+        """Fields that this document does not have are left out."""
         schema = self.resolved(schema)
         if isinstance(value, dict) and "properties" in schema:
             fields = schema["properties"]
@@ -166,7 +167,7 @@ class Side:
             return answer.status, await answer.json(content_type=None)
 
     async def collection(self, api_version: str, kind: str) -> str:
-        """The path of the kind's objects."""
+        """Path of the kind's objects."""
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         _, found = await self.ask("GET", root)
         resource = next(r for r in found["resources"] if r["kind"] == kind and "/" not in r["name"])
@@ -188,7 +189,7 @@ class Comparison:
     messages: bool
 
     async def run(self, base: Mapping[str, Any], only: str, update: bool) -> dict[str, list[str]]:
-        """The mutations that were answered differently, by the difference."""
+        """Mutations that were answered differently, by the difference."""
         schema = self.schemas.of_kind(base["apiVersion"], base["kind"])
         collection = await self.real.collection(base["apiVersion"], base["kind"])
         bases = [await self._made(side, collection, base, update) for side in (self.real, self.ours)]
@@ -225,8 +226,8 @@ class Comparison:
         if body.get("kind") == "Status":
             causes = (body.get("details") or {}).get("causes") or ()
             parts = ("reason", "field", "message") if self.messages else ("reason", "field")
-            told = sorted([cause.get(part, "") for part in parts] for cause in causes)
-            return {"code": code, "reason": body.get("reason"), "causes": told}
+            shown_causes = sorted([cause.get(part, "") for part in parts] for cause in causes)
+            return {"code": code, "reason": body.get("reason"), "causes": shown_causes}
         found = self.schemas.known(body, schema)
         for key in _OWN_METADATA:
             found["metadata"].pop(key, None)
@@ -234,7 +235,7 @@ class Comparison:
 
 
 def differences(real: Any, ours: Any, path: str = "") -> Iterator[str]:
-    """Returns where two values part, as text."""
+    """Places where two values differ, as text."""
     if isinstance(real, dict) and isinstance(ours, dict):
         for key in sorted({*real, *ours}):
             yield from differences(real.get(key, LEFT_OUT), ours.get(key, LEFT_OUT), f"{path}.{key}")
@@ -242,8 +243,8 @@ def differences(real: Any, ours: Any, path: str = "") -> Iterator[str]:
         for index, pair in enumerate(zip(real, ours, strict=True)):
             yield from differences(*pair, f"{path}[{index}]")
     elif real != ours:
-        told = ("nothing" if value is LEFT_OUT else json.dumps(value)[:200] for value in (real, ours))
-        yield f"{path}: real {next(told)}, ours {next(told)}"
+        texts = ("nothing" if value is LEFT_OUT else json.dumps(value)[:200] for value in (real, ours))
+        yield f"{path}: real {next(texts)}, ours {next(texts)}"
 
 
 async def _main(arguments: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
 """Makes the API calls of DynamicResources, keeps the claim tracker up to date, and waits in PreBind for
 devices with binding conditions (KEP-5007).
 
-After each answer the tracker knows what the server has, and whatever happens, no allocation stays in flight.
+The tracker knows after each answer what the server has; no allocation stays in flight, not even after errors.
 """
 
 import logging
@@ -43,8 +43,6 @@ PodsOfGroup = Callable[[str, str], int]  # namespace, name → how many of its p
 
 
 class DeviceWait:
-    """Waits until the devices of a pod's claims are ready for it."""
-
     def __init__(
         self, features: DynamicResourcesFeatures, claims: ClaimTracker, handle: Handle, profile: str
     ) -> None:
@@ -55,8 +53,7 @@ class DeviceWait:
         self._readiness = Readiness(features)
 
     def lost(self, claims: list[PodClaim]) -> list[int]:
-        """Returns the allocated claims (by their place in the list) whose devices failed, or took too
-        long."""
+        """Places in the list of those allocated claims whose devices failed, or took too long."""
         if not self._features.binding_conditions:
             return []
         now = self._handle.clock.now()
@@ -67,7 +64,7 @@ class DeviceWait:
         ]
 
     async def wait(self, own: PodState, pod: PodInfo, node: str) -> None:
-        """Waits; raises BindingError, or ClaimError for a claim that is gone."""
+        """Raises BindingError, or ClaimError for a claim that is gone."""
         if not self._features.binding_conditions:
             return
         if all(next(conditional(claim.claim), None) is None for claim in _bound(own)):
@@ -101,7 +98,7 @@ class DeviceWait:
                 raise self._readiness.expired()
 
     def _is_ready(self, own: PodState) -> bool:
-        """Returns whether the claims are ready, by the informer's state."""
+        """The informer's state of the claims decides, not the server's; raises as `wait` does."""
         for bound in _bound(own):
             metadata = bound.claim["metadata"]
             claim = self._claims.get(metadata.get("namespace", ""), metadata["name"])
@@ -116,7 +113,6 @@ class DeviceWait:
 
 
 def _bound(own: PodState) -> Iterator[PodClaim | ExtendedResourceClaim]:
-    """Yields the claims that the server has for the pod."""
     yield from own.claims
     if own.extended_claim is not None and own.extended_claim.exists:
         yield own.extended_claim
@@ -148,28 +144,27 @@ class ClaimBinder:
         self._metrics = metrics
 
     async def bind(self, own: PodState, pod: PodInfo) -> None:
-        """Writes the allocations and reservations of all claims of the pod."""
         for claim in own.claims:
             if self._users.reservation(claim.claim, pod.pod) is None:
                 await self._bind(claim)
         if own.extended_claim is not None and own.extended_claim.result is not None:
             await self._bind_extended_claim(own.extended_claim, pod)
 
-    async def _bind(self, each: PodClaim) -> None:
-        def seen(claim: Object) -> None:
-            each.claim = claim
-            self._claims.assume(claim)
+    async def _bind(self, claim: PodClaim) -> None:
+        def seen(written: Object) -> None:
+            claim.claim = written
+            self._claims.assume(written)
 
         try:
-            seen(await self._writer.bind(each.claim, each.result, each.consumer, seen))
+            seen(await self._writer.bind(claim.claim, claim.result, claim.consumer, seen))
         finally:
-            self._land(each)
+            self._land(claim)
 
-    def _land(self, each: PodClaim) -> None:
+    def _land(self, claim: PodClaim) -> None:
         """Removes the pod's allocation of the claim from those in flight; another pod's may be there."""
-        if each.result is not None:
-            self._claims.remove_pending(each.uid)
-            each.result = None
+        if claim.result is not None:
+            self._claims.remove_pending(claim.uid)
+            claim.result = None
 
     async def _bind_extended_claim(self, extended_claim: ExtendedResourceClaim, pod: PodInfo) -> None:
         def seen(claim: Object) -> None:
@@ -188,9 +183,8 @@ class ClaimBinder:
         await self._writer.announce(pod, extended_claim.claim, extended_claim.mappings)
 
     async def _informed(self, claim: Object) -> None:
-        """Returns when the informer has brought a new claim, or has not for long; until then its devices are
-        kept as in flight.
-        """
+        """Waits until the informer has brought a new claim, or has not for long; until then its devices are
+        kept as in flight."""
         end = self._clock.monotonic() + _INFORMER_SECONDS
         while not self._claims.assume(claim):
             if self._clock.monotonic() >= end:
@@ -226,15 +220,15 @@ class ClaimBinder:
             if own.extended_claim.exists:
                 await self._delete(own.extended_claim)
 
-    async def _unreserve(self, each: PodClaim, pod: PodInfo) -> None:
-        reservation = self._users.reservation(each.claim, pod.pod)
-        if reservation is None or (is_pod_group(reservation) and self._group_has_pods(pod, beside=1)):
+    async def _unreserve(self, claim: PodClaim, pod: PodInfo) -> None:
+        reservation = self._users.reservation(claim.claim, pod.pod)
+        if reservation is None or (is_pod_group(reservation) and self._group_has_pods(pod, more_than=1)):
             return
         try:
-            each.claim = await self._writer.unreserve(each.claim, reservation["uid"])
-            self._claims.assume(each.claim)
+            claim.claim = await self._writer.unreserve(claim.claim, reservation["uid"])
+            self._claims.assume(claim.claim)
         except FAILURES as error:
-            log.error("unreserve claim %s: %s", display(each.claim), error)
+            log.error("unreserve claim %s: %s", display(claim.claim), error)
 
     async def _delete(self, extended_claim: ExtendedResourceClaim) -> None:
         try:
@@ -245,12 +239,12 @@ class ClaimBinder:
             # The next attempt finds the claim by its owner and deletes it then.
             log.error("delete claim %s: %s", display(extended_claim.claim), error)
 
-    def _group_has_pods(self, pod: PodInfo, *, beside: int) -> bool:
-        """Returns whether more pods of the pod's group than `beside` have a node."""
-        return self._pods_of_group(pod.namespace, pod_group_of(pod.pod)) > beside
+    def _group_has_pods(self, pod: PodInfo, *, more_than: int) -> bool:
+        """Pods of the group count that have a node, also the pod itself."""
+        return self._pods_of_group(pod.namespace, pod_group_of(pod.pod)) > more_than
 
     async def free_one(self, own: PodState, pod: PodInfo) -> Status | None:
-        """Frees one claim that keeps the pod from every node; returns None if there is none."""
+        """Frees one claim that keeps the pod from every node; None means that there was none."""
         if own.extended_claim is not None and own.extended_claim.exists:
             await self._writer.delete(own.extended_claim.claim)
             return unschedulable("deletion of ResourceClaim completed")
@@ -263,15 +257,14 @@ class ClaimBinder:
         return None
 
     def _can_be_freed(self, claim: Object, pod: PodInfo) -> bool:
-        """Returns whether nobody else uses the claim: only the pod, or its group while no other pod of it
-        runs."""
+        """Only the pod itself may use the claim, or its group while no other pod of the group runs."""
         users = reserved_for(claim)
         if len(users) != 1:
             return not users
         if users[0].get("uid") == pod.uid:
             return True
         own = self._users.reservation(claim, pod.pod)
-        return own is not None and not self._group_has_pods(pod, beside=0)
+        return own is not None and not self._group_has_pods(pod, more_than=0)
 
 
 def _pod_as_consumer(pod: PodInfo) -> Object:

@@ -38,7 +38,7 @@ def _revision(claim: Mapping[str, Any]) -> int:
 
 
 class ClaimObserver(Protocol):
-    """Follows claims, to keep what they have besides devices."""
+    """Follows claims, to keep their resources other than devices."""
 
     def set_claim(self, claim: Object) -> None: ...
     def remove_claim(self, claim: Object) -> None: ...
@@ -57,7 +57,7 @@ class ClaimTracker:
         self.listener: Listener = lambda *_: None
 
     def copy(self, observer: ClaimObserver | None = None) -> "ClaimTracker":
-        """Returns a tracker of the same claims and allocations; it follows nothing and tells `observer`."""
+        """The copy has the same claims and allocations, follows no informer and notifies `observer`."""
         copy = ClaimTracker(shares=self._shares, observer=observer)
         for key, claim in self._claims.items():
             copy._store(key, claim)
@@ -72,11 +72,11 @@ class ClaimTracker:
         return self._claims.get((namespace, name))
 
     def all(self) -> Iterable[Object]:
-        """Returns the claims; a live view."""
+        """The view is live."""
         return self._claims.values()
 
     def extended_resource_claim(self, pod: Object) -> Object | None:
-        """Returns the pod's claim for extended resources, if there is one."""
+        """The claim's owner must have the pod's uid and name."""
         metadata = pod["metadata"]
         key = self._extended_claims.get(metadata.get("uid", ""))
         claim = self._claims.get(key) if key is not None else None
@@ -85,17 +85,16 @@ class ClaimTracker:
 
     @property
     def allocated(self) -> AllocatedState:
-        """Returns the devices in use; a live view."""
+        """The view is live."""
         return self._allocated.state
 
     def count_written(self, found: AllocatedDevices) -> None:
-        """Adds the devices that claims have, as far as the server is known to know of it."""
+        """Only devices count of which the server is known to know."""
         for claim in self._claims.values():
             for device in self._devices(allocation(claim)):
                 found.add(*device)
 
     def count_pending(self, found: AllocatedDevices) -> None:
-        """Adds the devices of allocations in flight."""
         for devices in self._pending.values():
             for device in devices:
                 found.add(*device)
@@ -105,7 +104,7 @@ class ClaimTracker:
 
     @property
     def pending_uids(self) -> Set[str]:
-        """Returns the claims whose allocation is in flight; a live view."""
+        """Uids of claims whose allocation is in flight; the view is live."""
         return self._pending.keys()
 
     # -- news from the informer
@@ -128,18 +127,17 @@ class ClaimTracker:
     # -- what is assumed without any server, in a copy
 
     def put(self, claim: Object) -> None:
-        """Adds or replaces a claim, whatever its revision."""
+        """Replaces a known claim regardless of the order of revisions."""
         self._store(_key(claim), claim)
 
     def drop(self, claim: Object) -> None:
-        """Removes a claim."""
         self._drop(_key(claim))
 
     # -- our own decisions
 
     def assume(self, claim: Object) -> bool:
-        """Takes the answer to a write without waiting for the informer; returns False if that does not know
-        the claim.
+        """Takes the answer to a write without waiting for the informer; False means that the informer does
+        not know the claim.
 
         A claim that the informer never had would stay for ever: it may be deleted while the watch is broken,
         or have been deleted before the answer came (scheduler/util/assumecache, 1.36).
@@ -151,7 +149,7 @@ class ClaimTracker:
         return True
 
     def forget(self, claim: Object) -> None:
-        """Forgets a claim that the scheduler deleted."""
+        """Called for claims that the scheduler itself deleted."""
         self.remove_claim(claim)
 
     def add_pending(self, uid: str, result: Mapping[str, Any]) -> None:
@@ -160,7 +158,7 @@ class ClaimTracker:
         self._take(self._pending[uid])
 
     def remove_pending(self, uid: str) -> bool:
-        """Removes an allocation that is written or given up; returns whether it was there."""
+        """False means that no allocation was in flight. Called when it is written or given up."""
         devices = self._pending.pop(uid, None)
         self._release(devices or [])
         return devices is not None
@@ -209,7 +207,6 @@ class SimulatedClaims(UndoLog):
         self._detected: set[str] = set()
 
     def write(self, claim: Object) -> None:
-        """Adds or replaces a claim."""
         metadata = claim["metadata"]
         before = self._claims.get(metadata.get("namespace", ""), metadata["name"])
         self._claims.put(claim)
@@ -223,7 +220,8 @@ class SimulatedClaims(UndoLog):
         self.undo_by(lambda: self._claims.put(claim))
 
     def origin_of_new(self, node: NodeInfo) -> str:
-        """Returns whose slices a node uses that has not been seen before; "" for others and real nodes."""
+        """Name of the node whose slices the node uses, if it has not been seen before; "" for others and real
+        nodes."""
         name = node.name
         if name in self._detected:
             return ""
@@ -234,7 +232,7 @@ class SimulatedClaims(UndoLog):
 
 
 def driver_allocates(claim: Object) -> str:
-    """Returns the reason against pods whose claims no simulation can allocate."""
+    """Reason against pods whose claims no simulation can allocate."""
     return (
         f"resourceclaim {display(claim)} is allocated by the controller of its driver, "
         "which cannot be simulated"

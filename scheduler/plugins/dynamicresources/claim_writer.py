@@ -27,21 +27,18 @@ _RETRY_SECONDS = 0.01
 
 
 class VersionConverter:
-    """Converts received and sent objects."""
-
     def __init__(self, version: Version) -> None:
         self.refs = dra_refs(version)
         self._same = self.refs.version == INTERNAL
 
     def incoming(self, ref: Ref, obj: Object) -> Object:
-        """Returns the object in the v1 shape; not a copy if it is in that already."""
+        """An object that has the v1 shape already is not copied."""
         if self._same:
             return obj
-        said = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
-        return convert(said, GroupVersionKind(ref.group, INTERNAL, ref.kind))
+        typed = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
+        return convert(typed, GroupVersionKind(ref.group, INTERNAL, ref.kind))
 
     def outgoing(self, ref: Ref, obj: Object) -> Object:
-        """Returns the object as the server of `ref` accepts it."""
         internal = {"apiVersion": f"{ref.group}/{INTERNAL}", "kind": ref.kind}
         if self._same:
             return {**obj, **internal}
@@ -86,7 +83,7 @@ class ClaimWriter:
         self._stamps = stamps
 
     async def create(self, claim: Object) -> Object:
-        """Creates the extended-resource claim, which the server names, and returns it."""
+        """The server names the extended-resource claim; the result is its answer."""
         metadata = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
         new = {"metadata": metadata, "spec": claim["spec"]}
         created = await self._client.create(
@@ -101,12 +98,12 @@ class ClaimWriter:
         consumer: Object,
         seen: Callable[[Object], None],
         *,
-        beside: Mapping[str, Any] = MappingProxyType({}),
+        extra_status: Mapping[str, Any] = MappingProxyType({}),
     ) -> Object:
         """Writes the allocation (if there is one to write) and the reservation for `consumer`.
 
-        `seen` is called with every version of the claim that the server has accepted on the way; `beside`
-        is written to the status with an allocation.
+        `seen` is called with every version of the claim that the server has accepted on the way;
+        `extra_status` is written to the status with an allocation.
         """
 
         async def attempt(current: Object) -> Object:
@@ -118,7 +115,7 @@ class ClaimWriter:
                 if self._finalizer not in (current["metadata"].get("finalizers") or []):
                     current = await self._add_finalizer(current)
                     seen(current)
-            return await self._reserve(current, None if result is None else (result, beside), consumer)
+            return await self._reserve(current, None if result is None else (result, extra_status), consumer)
 
         return await self._retrying(claim, attempt, f"get updated claim {display(claim)} after conflict")
 
@@ -190,7 +187,10 @@ class ClaimWriter:
         )
 
     async def announce(self, pod: PodInfo, claim: Object, mappings: Sequence[Object]) -> None:
-        """Writes to the pod's status which claim and requests its resources come from, for the kubelet."""
+        """The kubelet reads from the pod's status which claim and requests the pod's resources come from.
+
+        Raises ClaimError without mappings.
+        """
         where = f"pod {pod.key} ExtendedResourceClaimStatus"
         if not mappings:
             raise ClaimError(f"nil or empty request mappings, no update of {where}")
@@ -202,7 +202,7 @@ class ClaimWriter:
             raise _explained(f"update {where}", error) from error
 
     def _answer(self, claim: Object) -> Object:
-        """Returns the answer as informers have it, without managedFields."""
+        """Answers lack managedFields, as informers' objects do."""
         claim["metadata"].pop("managedFields", None)
         return self._edge.incoming(self._ref, claim)
 
@@ -235,7 +235,7 @@ class ClaimWriter:
 
 
 def _with_finalizers(claim: Object, finalizers: list[str]) -> Object:
-    """Returns a changed claim; the given one is shared with others and stays as it is."""
+    """Copies the claim, for the given one is shared with others."""
     return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
 
 

@@ -60,12 +60,12 @@ class RejectionLog:
         self._named = named
 
     @property
-    def heard(self) -> bool:
-        """Returns whether anybody hears: what a line says need not be made otherwise."""
+    def enabled(self) -> bool:
+        """A line is composed only if it is going to be written."""
         return log.isEnabledFor(level_of(_VERBOSITY))
 
     def rejected(self, point: str, status: Status, **values: Value) -> None:
-        """Logs what became of a pod at an extension point; klog writes an error before all values."""
+        """Messages differ between rejections and failures; klog writes an error before all values."""
         if status.is_rejected:
             tell(log, _VERBOSITY, "pod unschedulable", **self._name(point), **values, reason=status.message)
         else:
@@ -81,7 +81,6 @@ class RejectionLog:
 
 
 def keys_of(claims: Iterable[Object]) -> list[str]:
-    """Returns the namespaces and names of claims."""
     return [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in claims]
 
 
@@ -93,14 +92,14 @@ class DeviceChooser:
     """
 
     def __init__(self, features: DynamicResourcesFeatures, taken: Set[DeviceID], clock: Clock) -> None:
-        """`taken` is a live view of the devices that somebody has."""
+        """`taken` is a live view of the devices in use."""
         self._features = features
         self._taken = taken
         self._clock = clock
         self._signatures = PodSignatures()
 
     def signature(self, own: PodState) -> object | None:
-        """Returns the signature of a pod that wants one such device and nothing else; None for other pods."""
+        """None for pods that want anything but one plain device."""
         usual = own.usual_extended_plan
         plans = own.plans if usual is None else [usual.plan]
         single = plans[0].single if len(plans) == 1 else None
@@ -111,7 +110,7 @@ class DeviceChooser:
         )
 
     def known(self, own: PodState, node: NodeInfo) -> Status | None:
-        """Returns what the node answered the last such pod, if that still holds."""
+        """Status of the node for the last pod of the signature, or None if that no longer holds."""
         known: _Known | None = node.memo.get(own.signature)
         if known is None or known[0] is not own.allocation_epoch:
             return None
@@ -120,7 +119,6 @@ class DeviceChooser:
         return None if known[1] in self._taken else SUCCESS
 
     def choose(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
-        """Returns, for Filter, whether there are devices for all claims together."""
         status = self._search(own, extended_plan, node)
         if own.signature is not None and extended_plan is own.usual_extended_plan:
             self._remember(own, node, status)
@@ -137,7 +135,7 @@ class DeviceChooser:
                 node.memo[own.signature] = (own.allocation_epoch, device.id)
 
     def chosen(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
-        """Chooses, for Reserve, as `choose` did, and keeps the choice in the state."""
+        """For Reserve: chooses as `choose` did, and keeps the choice in the state."""
         return SUCCESS if node.name in own.choices else self._search(own, extended_plan, node)
 
     def _search(self, own: PodState, extended_plan: ExtendedResourcePlan | None, node: NodeInfo) -> Status:
@@ -174,11 +172,8 @@ class DeviceChooser:
 
 
 class ClaimDecisions(NamedTuple):
-    """Holds what decisions are made from.
-
-    `extended_claims` is None with DRAExtendedResource off. `gather` makes the allocator of one attempt, for
-    releases that gather the devices in use for each; None is for those that never overlook one.
-    """
+    """`extended_claims` is None with DRAExtendedResource off. `gather` makes the allocator of one attempt,
+    for releases that gather the devices in use for each; None is for those that never overlook one."""
 
     claims: ClaimTracker
     pod_claims: PodClaims
@@ -192,7 +187,7 @@ class ClaimDecisions(NamedTuple):
     # -- PreFilter
 
     def pre_filter(self, pod: PodInfo) -> PodState | PreFilterResult:
-        """Returns what Filter needs of the pod; or the result, if it fits nowhere or has no claims."""
+        """The state that Filter needs; or the result, if the pod fits nowhere or has no claims."""
         try:
             claims = self.pod_claims.to_schedule(pod.pod)
         except ClaimNotUsable as error:
@@ -226,17 +221,16 @@ class ClaimDecisions(NamedTuple):
     # -- Filter
 
     def filter(self, own: PodState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Returns whether the node has devices for the claims, and the claims that have some are usable."""
         status = self.chooser.known(own, node)
         if status is None:
             extended_plan = self._on_node(own, pod, node)
             if isinstance(extended_plan, Status):
-                if self.log.heard:
+                if self.log.enabled:
                     self._log_extended(own, extended_plan, pod, node)
                 return extended_plan
             status = self.chooser.choose(own, extended_plan, node)
         if not status.is_success:
-            if self.log.heard:
+            if self.log.enabled:
                 claims = [claim.claim for claim in own.to_allocate]
                 if own.extended_claim is not None:
                     claims.append(own.extended_claim.claim)
@@ -247,7 +241,6 @@ class ClaimDecisions(NamedTuple):
         return status
 
     def _log_extended(self, own: PodState, status: Status, pod: PodInfo, node: NodeInfo) -> None:
-        """Logs why the extended resources alone keep a pod from a node."""
         extended_claim = own.extended_claim
         if extended_claim is None or self.extended_claims is None:
             return
@@ -264,11 +257,11 @@ class ClaimDecisions(NamedTuple):
         return self.extended_claims.on_node(own, own.extended_claim, pod, node)
 
     def _check_allocated(self, own: PodState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Returns whether the claims that are allocated can be used on the node."""
+        """Notes those allocated claims that cannot be used on the node, for PostFilter."""
         unavailable = {
             index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
         }
-        if self.log.heard:
+        if self.log.enabled:
             for key in keys_of(own.claims[index].claim for index in sorted(unavailable)):
                 self.log.elsewhere(pod=pod.key, node=node.name, resourceclaim=key)
         unavailable.update(own.lost)
@@ -282,7 +275,6 @@ class ClaimDecisions(NamedTuple):
     # -- Reserve
 
     def reserve(self, own: PodState, pod: PodInfo, where: NodeInfo) -> Status:
-        """Chooses devices on the node; they are in use from then on."""
         extended_plan = self._on_node(own, pod, where)
         if isinstance(extended_plan, Status):
             return extended_plan

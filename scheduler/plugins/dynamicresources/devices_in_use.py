@@ -13,18 +13,15 @@ from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, Alloc
 from kubeskew.scheduler.cooperative import pause
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 
-_ATTEMPTS = 64  # one of so many is interrupted between the looks: a guess
+_ATTEMPTS = 64  # one attempt of 64 is interrupted between the looks: a guess
 
 
 class TwoLooks:
-    """Reads which devices are in use, with a gap."""
-
     def __init__(self, claims: ClaimTracker, entropy: Entropy) -> None:
         self._claims = claims
         self._entropy = entropy
 
     def devices(self) -> AllocatedState:
-        """Returns the devices that were in use at either look."""
         found = AllocatedDevices()
         self._claims.count_written(found)
         if self._entropy.random() * _ATTEMPTS < 1:

@@ -1,4 +1,4 @@
-"""Keeps what the DynamicResources plugin needs, by informers: claims, classes and slices."""
+"""Keeps claims, classes and slices for the DynamicResources plugin, by informers."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -73,7 +73,7 @@ class DynamicState:
         )
 
     def _device_totals(self) -> DeviceTotals | None:
-        """Makes the counts of devices that NodeResources plugins use for their scores, from 1.35 on."""
+        """NodeResources plugins use the counts for their scores, from 1.35 on."""
         if self.extended is None or not self._features.extended_resource_index:
             return None
         features = self._allocator_features
@@ -86,7 +86,7 @@ class DynamicState:
         )
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
-        """Returns the plugin of one profile; raises ConfigurationError for invalid arguments."""
+        """Raises ConfigurationError for invalid arguments."""
         features = self._features.dynamic.with_arguments(args)
         services = self._claim_services(handle)
         decide = partial(self._decisions, features, services, handle, profile)
@@ -113,7 +113,7 @@ class DynamicState:
         claims: ClaimTracker,
         slices: SliceIndex,
     ) -> ClaimDecisions:
-        """Returns what decides from these claims and slices."""
+        """Claims and slices are those of the informers, or copies for a simulation."""
 
         def allocator(allocated: AllocatedState) -> Allocator:
             return Allocator(self._allocator_features, self.classes, slices, allocated, handle.entropy.uid)
@@ -163,7 +163,6 @@ class DynamicState:
         )
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
-        """Follows claims, classes and slices; reports changes to the queue."""
         self._queue = queue
         self.claims.listener = queue.move_all_to_active_or_backoff_queue
         refs = self._edge.refs
@@ -225,7 +224,6 @@ class DynamicState:
         self._report(self._taints.set_rule(rule))
 
     def _report(self, changed: Sequence[tuple[Object, Object]]) -> None:
-        """Reports slices that a rule changed to the queue, as updates."""
         for old, new in changed:
             self._queue.move_all_to_active_or_backoff_queue(_SLICE_UPDATED, old, new)
 
@@ -239,7 +237,6 @@ def _extended_resources(features: SchedulerFeatures) -> ExtendedResources | None
 
 
 def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:
-    """Counts how many pods of the group are on a node, or about to be."""
     return sum(
         pod.namespace == namespace and pod_group_of(pod.pod) == group
         for node in cache.nodes()

@@ -1,5 +1,5 @@
 """DynamicResources of 1.25+kep3063: waits until drivers have allocated a pod's claims of cdi.k8s.io, and
-reserves them. What is negotiated about a claim stands in its status.
+reserves them. The negotiation about a claim happens in its status.
 
 Sources: KEP-3063 as drafted, section API; KEP-3063 as drafted, sections Pre-score, Reserve, Unreserve and
 Post-filter; KEP-3063 as drafted, section kube-scheduler. Texts are those of the plugin as it shipped in 1.26.
@@ -63,7 +63,6 @@ class DraftedClaim:
 
     @property
     def is_pending(self) -> bool:
-        """Returns whether the driver is to allocate it."""
         return self.status.get("phase") not in (ALLOCATED, REALLOCATE)
 
     @property
@@ -80,13 +79,12 @@ class DraftedClaim:
 
     @property
     def available_on(self) -> Mapping[str, Any] | None:
-        """Returns the selector of nodes where the claim can be used, or had; None is everywhere."""
+        """Limits the nodes where the claim can be used, or could; None allows all."""
         found: Mapping[str, Any] | None = (self._scheduling.get("driver") or {}).get("availableOnNodes")
         return found
 
     @property
     def unsuitable_nodes(self) -> Sequence[str]:
-        """Returns the nodes for which the driver cannot allocate it, as far as it has said so."""
         return (self._scheduling.get("driver") or {}).get("unsuitableNodes") or ()
 
     @property
@@ -102,7 +100,6 @@ class DraftedClaim:
 
     @property
     def can_be_reserved(self) -> bool:
-        """Returns whether it may have one more user."""
         limit: int = self.status.get("userLimit", 1)
         return limit == _UNLIMITED or len(reserved_for(self.claim)) < limit
 
@@ -112,13 +109,13 @@ class DraftedClaim:
 
 @dataclass(slots=True)
 class DraftedClaims:
-    """The claims of a pod, in the order of its spec."""
+    """Claims stand in the order of the pod's spec."""
 
     claims: list[DraftedClaim]
     nodes: list[str] | None = (
         None  # that fit the pod; None before PreScore, which one node alone does not need
     )
-    told: bool = False  # whether Reserve has told the drivers
+    nodes_written: bool = False  # by Reserve, for the drivers
     unavailable: dict[int, None] = field(default_factory=dict)  # claims that kept the pod from some node
 
     @property
@@ -129,7 +126,7 @@ class DraftedClaims:
 class DraftedWriter:
     """Every write is of the claim as it was read: of several schedulers that write, one succeeds.
 
-    Methods raise StatusError or a connection error. Answers are told to the tracker at once.
+    Methods raise StatusError or a connection error. The tracker receives answers at once.
     """
 
     def __init__(self, client: APIClient, ref: Ref, claims: ClaimTracker) -> None:
@@ -138,40 +135,39 @@ class DraftedWriter:
         self._claims = claims
 
     async def select(self, own: DraftedClaims, node: str) -> None:
-        """Tell the drivers of pending claims for which node to allocate, and which others fit.
+        """Writes to pending claims for which node drivers are to allocate them, and which others fit.
 
-        A node that was selected before and still fits stays: a driver may be at work for it, and a pod
-        whose nodes are all alike would otherwise wake itself by selecting another one each time.
+        A node that was selected before and still fits stays: a driver may be at work for it, and a pod whose
+        nodes are all alike would otherwise wake itself by selecting another one each time.
         """
         fitting = own.nodes or [node]
         selected = {claim.selected_node for claim in own.pending}
         if len(selected) == 1 and selected <= set(fitting):
             node = min(selected)
         for claim in own.pending:
-            await self._tell(claim, node, fitting)
-        own.told = True
+            await self._write_nodes(claim, node, fitting)
+        own.nodes_written = True
 
     async def inform(self, own: DraftedClaims) -> None:
-        """Tell the drivers which nodes fit, without selecting another one. What fails is logged."""
-        if own.told or own.nodes is None:
+        """Writes for drivers which nodes fit, without selecting another one. Failures are logged."""
+        if own.nodes_written or own.nodes is None:
             return
         try:
             for claim in own.pending:
-                await self._tell(claim, claim.selected_node, own.nodes)
+                await self._write_nodes(claim, claim.selected_node, own.nodes)
         except (StatusError, *CONNECTION_ERRORS) as error:
             log.error("update potential nodes: %s", error)
 
-    async def _tell(self, claim: DraftedClaim, node: str, fitting: Iterable[str]) -> None:
+    async def _write_nodes(self, claim: DraftedClaim, node: str, fitting: Iterable[str]) -> None:
         if claim.selected_node == node and set(claim.potential_nodes) == set(fitting):
             return
-        told: Object = {"potentialNodes": sorted(fitting)}
+        chosen: Object = {"potentialNodes": sorted(fitting)}
         if node:
-            told["selectedNode"] = node
-        scheduling = {**(claim.status.get("scheduling") or {}), "scheduler": told}
+            chosen["selectedNode"] = node
+        scheduling = {**(claim.status.get("scheduling") or {}), "scheduler": chosen}
         await self._update(claim, {**claim.status, "scheduling": scheduling})
 
     async def reserve(self, own: DraftedClaims, pod: PodInfo) -> None:
-        """Add the pod to the users of its claims."""
         user = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
         for claim in own.claims:
             if not claim.is_reserved_for(pod.uid):
@@ -179,7 +175,8 @@ class DraftedWriter:
                 await self._update(claim, {**claim.status, "reservedFor": users})
 
     async def unreserve(self, own: DraftedClaims, pod: PodInfo) -> None:
-        """Take the pod from the users of its claims. What fails is logged: the next attempt finds it."""
+        """Takes the pod from the users of its claims. Failures are logged: the next attempt finds the pod
+        there."""
         for claim in own.claims:
             if not claim.is_reserved_for(pod.uid):
                 continue
@@ -190,7 +187,7 @@ class DraftedWriter:
                 log.error("unreserve claim %s: %s", display(claim.claim), error)
 
     async def request_reallocation(self, claim: DraftedClaim) -> None:
-        """Have the driver free the claim; no node is selected for it any more."""
+        """The driver frees the claim later; no node is selected for it any more."""
         status = {**_with_users(claim.status, []), "phase": REALLOCATE}
         scheduling = {
             key: value for key, value in (status.get("scheduling") or {}).items() if key == "driver"
@@ -251,7 +248,7 @@ class DraftedDynamicResources:
     # -- simulating for the cluster autoscaler
 
     def start_simulation(self, state: CycleState) -> Status:
-        """Notes that nothing is negotiated: there is nothing that a scheduler of this release allocates."""
+        """Negotiations are not simulated: there is nothing that a scheduler of this release allocates."""
         state.write(_SIMULATION, True)
         return SUCCESS
 
@@ -259,11 +256,11 @@ class DraftedDynamicResources:
         return SUCCESS
 
     def simulate_evict_pod(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Leaves claims as they are: drivers deallocate them."""
+        """Claims stay as they are: drivers deallocate them."""
         return SUCCESS
 
     def _check(self, claim: DraftedClaim, pod: PodInfo) -> None:
-        """Raises ClaimNotUsable for a claim that somebody else has to change first."""
+        """Raises ClaimNotUsable for a claim that must change first."""
         if claim.is_being_freed:
             raise ClaimNotUsable("resourceclaim must be reallocated")
         if not claim.is_pending:
@@ -275,7 +272,7 @@ class DraftedDynamicResources:
             raise ClaimNotUsable(f"resource class {claim.class_name} does not exist")
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        """Returns the first reason against the node, of pending claims first.
+        """The first reason against the node decides, of pending claims first.
 
         An allocated claim is noted where it alone keeps the pod away: only there it helps to free it.
         """
@@ -340,7 +337,7 @@ class DraftedDynamicResources:
         return SUCCESS
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Also tells drivers which nodes fit if another plugin refused before Reserve came here."""
+        """Writes for drivers, too, which nodes fit if another plugin refused before Reserve came here."""
         own: DraftedClaims | None = state.read(NAME)
         if own is not None:
             await self._writer.inform(own)
@@ -348,8 +345,6 @@ class DraftedDynamicResources:
 
 
 class DraftedState:
-    """The inventory, and the plugin made from it."""
-
     extended = None  # no class backs extended resources
     totals = None
 
@@ -363,13 +358,12 @@ class DraftedState:
         self._pod_claims = ClassicPodClaims(classic, self.claims)
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DraftedDynamicResources:
-        """The plugin of one profile; raises ConfigurationError, for it takes no arguments."""
+        """Raises ConfigurationError, for the plugin takes no arguments."""
         self._features.dynamic.with_arguments(args)
         writer = DraftedWriter(handle.client, self._refs.claims, self.claims)
         return DraftedDynamicResources(self._pod_claims, self._classes, writer, handle.entropy)
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
-        """Follow claims and classes; tell the queue what changed."""
         self.claims.listener = queue.move_all_to_active_or_backoff_queue
         follow(factory, self._refs.claims, self.claims.set_claim, self.claims.remove_claim)
         follow_classes(factory, self._refs.device_classes, self._classes, queue)

@@ -18,7 +18,7 @@ IN_MEMORY_NAME = "<extended-resources>"
 
 
 def new_claim(pod: PodInfo, uid: str, *, blocks_deletion: bool) -> Object:
-    """Returns a claim that exists in memory only until its node is chosen; `uid` is a temporary one."""
+    """The claim exists in memory only until its node is chosen; `uid` is a temporary one."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "metadata": {
@@ -49,8 +49,7 @@ class _Container:
     brief: bool  # an init container that ends before the next one starts
 
     def request_name(self, resource: str) -> str:
-        """Returns a name numbered among all resources that the container requests, cpu and memory
-        included."""
+        """Numbers count all resources that the container requests, cpu and memory included."""
         return f"container-{self.index}-request-{sorted(self.requests).index(resource)}"
 
 
@@ -78,7 +77,7 @@ class _Draft:
         self.mappings.append(mapping)
 
     def finish(self) -> ClaimRequests:
-        """Returns the requests by name, as 1.35 and later sort them."""
+        """1.35 and later sort the requests by name."""
         return ClaimRequests(sorted(self.requests, key=lambda request: str(request["name"])), self.mappings)
 
 

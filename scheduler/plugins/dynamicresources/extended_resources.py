@@ -39,7 +39,7 @@ class ExtendedResourceClaims:
         )
 
     def of_pod(self, pod: PodInfo) -> ExtendedResourceClaim | None:
-        """Returns a leftover claim, or a new one in memory; None if no class backs any of the pod's
+        """Takes a leftover claim, or a new one in memory; None if no class backs any of the pod's
         resources."""
         resources = tuple(
             (name, self._extended.class_for(name) is not None)
@@ -59,9 +59,9 @@ class ExtendedResourceClaims:
     def on_node(
         self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo, node: NodeInfo
     ) -> ExtendedResourcePlan | Status | None:
-        """Returns the claim as the node needs it; None if device plugins there have all resources.
+        """Plans the claim for the node; None if device plugins there have all resources.
 
-        As upstream, a pod that has other claims too then gets one without requests, and cannot be bound.
+        As upstream, a pod that has other claims too then gets a plan without requests, and cannot be bound.
         """
         if extended_claim.exists:
             return unresolvable("cannot schedule extended resource claim")
@@ -77,20 +77,18 @@ class ExtendedResourceClaims:
     def usual(
         self, own: PodState, extended_claim: ExtendedResourceClaim, pod: PodInfo
     ) -> ExtendedResourcePlan:
-        """Returns the claim as nodes without device plugins need it."""
         return self._planned(
             own, extended_claim, pod, tuple(name for name, has_class in extended_claim.resources if has_class)
         )
 
     @staticmethod
     def unknown_to(extended_claim: ExtendedResourceClaim, node: NodeInfo) -> str | None:
-        """Returns the first resource that neither a class backs nor the node names; None if there is none."""
+        """Finds the first resource that neither a class backs nor the node names; None if there is none."""
         missing = (name for name, has_class in extended_claim.resources if not has_class)
         return next((name for name in missing if name not in node.extended_resources), None)
 
     def _backed(self, extended_claim: ExtendedResourceClaim, node: NodeInfo) -> tuple[str, ...] | Status:
-        """Returns the resources in the extended-resource claim for a node: those that it has from DRA
-        alone."""
+        """The claim has those resources that the node has from DRA alone."""
         if self.unknown_to(extended_claim, node) is not None:
             return unresolvable("cannot fit resource")
         backed = [

@@ -1,4 +1,4 @@
-"""Follows objects by informers, and tells the scheduling queue what changed."""
+"""Follows objects by informers, and reports changes to the scheduling queue."""
 
 from collections.abc import Callable
 
@@ -12,14 +12,13 @@ from kubeskew.scheduler.queue import SchedulingQueue
 def follow(
     factory: InformerFactory, ref: Ref, changed: Callable[[Object], None], removed: Callable[[Object], None]
 ) -> None:
-    """Calls `changed` with new and changed objects, `removed` with those that are gone."""
+    """`changed` receives new and changed objects, `removed` those that are gone."""
     factory.informer(ref).add_handler(changed, lambda _, new: changed(new), removed)
 
 
 def follow_classes(
     factory: InformerFactory, ref: Ref, classes: dict[str, Object], queue: SchedulingQueue
 ) -> None:
-    """Keeps the classes current, by name, and wakes the pods that wait for one."""
     moved = moves(queue, EventResource.RESOURCE_CLASS)
 
     def changed(new: Object) -> None:
@@ -34,7 +33,7 @@ def follow_classes(
 
 
 def moves(queue: SchedulingQueue, resource: EventResource) -> Callable[[Object | None, Object], None]:
-    """Returns what tells the queue of a new or changed object of the kind."""
+    """Makes a handler that reports new and changed objects of the kind to the queue."""
 
     def moved(old: Object | None, new: Object) -> None:
         action = Action.ADD if old is None else Action.UPDATE

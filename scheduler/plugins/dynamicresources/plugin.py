@@ -47,7 +47,7 @@ _MOST_ALTERNATIVES = 8  # FirstAvailableDeviceRequestMaxSize
 def queueing_hints(
     pod_claims: PodClaims, features: DynamicResourcesFeatures, *, with_hints: bool
 ) -> Sequence[EventHint]:
-    """`pod_claims` gives the claims of a pod or raises ClaimNotUsable; `with_hints` is the gate
+    """`pod_claims` returns the claims of a pod or raises ClaimNotUsable; `with_hints` is the gate
     SchedulerQueueingHints."""
     changed = Action.ADD | Action.UPDATE
     node = Action.ADD | Action.UPDATE_NODE_LABEL
@@ -102,7 +102,6 @@ def _after_claim_change(pod_claims: PodClaims) -> Hint:
 
 
 def _are_usable(pod: Object, pod_claims: PodClaims) -> bool:
-    """Returns whether the pod may lack nothing but free devices."""
     try:
         pod_claims(pod)
     except ClaimNotUsable:
@@ -115,7 +114,7 @@ def _frees_devices(old: Object | None, new: Object | None) -> bool:
 
 
 def _topics_of_claim(old: Object | None, new: Object | None) -> list[Hashable] | None:
-    """Returns the claim's name and its owner; None if it frees devices, which concerns every pod."""
+    """Topics are the claim and its owner; None if the change frees devices, which concerns every pod."""
     changed = new or old
     if changed is None or _frees_devices(old, new):
         return None
@@ -127,7 +126,6 @@ def _topics_of_claim(old: Object | None, new: Object | None) -> list[Hashable] |
 
 
 def _topics_of_pod(pod: Object) -> list[Hashable]:
-    """Returns the pod itself, and the claims that it names."""
     metadata, namespace = pod["metadata"], pod["metadata"].get("namespace", "")
     topics: list[Hashable] = [("pod", metadata.get("uid"))]
     try:
@@ -154,7 +152,6 @@ def has_alternatives(own: PodState) -> bool:
 
 
 def has_allocated(own: PodState) -> bool:
-    """Returns whether a claim of the pod was allocated before this attempt."""
     return any(allocation(claim.claim) is not None for claim in own.claims)
 
 
@@ -171,7 +168,7 @@ def refuse(own: PodState, choice: NodeChoice | None) -> None:
 
 
 def score(own: PodState, choice: NodeChoice) -> int:
-    """Returns the sum over all requests with alternatives, of claims allocated before and now."""
+    """Adds up the scores of all requests with alternatives, of claims allocated before and now."""
     total = sum(
         _of_claim(claim.claim, _chosen_before(allocation(claim.claim)))
         for claim in own.claims
@@ -202,7 +199,7 @@ _SIMULATION = f"{NAME}/simulation"  # key of the cycle state
 
 
 class ClaimServices(NamedTuple):
-    """Holds what all profiles of a scheduler know about claims and classes, and how they write claims."""
+    """All profiles of a scheduler share these."""
 
     claims: ClaimTracker
     classes: DeviceClasses
@@ -223,8 +220,7 @@ class DynamicResources:
         drivers: DriverAllocation | None,
         handle: Handle,
     ) -> None:
-        """`simulate` begins a simulation; `drivers` is None where no controllers of drivers allocate
-        claims."""
+        """`drivers` is None where no controllers of drivers allocate claims."""
         self._drivers = drivers
         self._features = features
         self._decisions = decisions

@@ -37,12 +37,11 @@ class PodClaim:
 
     @property
     def is_driven(self) -> bool:
-        """Returns whether a driver's controller allocates it (1.31)."""
         return bool(self.claim["spec"].get("controller"))
 
     @property
     def node_selector(self) -> Mapping[str, Any] | None:
-        """Returns the selector of nodes where an allocated claim can be used; None is everywhere."""
+        """Limits the nodes where an allocated claim can be used; None allows all."""
         found: Mapping[str, Any] | None = (allocation(self.claim) or {}).get("nodeSelector")
         return found
 
@@ -77,7 +76,7 @@ class NodeChoice(NamedTuple):
 
 @dataclass(slots=True)
 class PodState:
-    """Written by PreFilter, used by all later extension points."""
+    """PreFilter writes it, all later extension points use it."""
 
     claims: list[PodClaim]
     extended_claim: ExtendedResourceClaim | None
@@ -101,15 +100,14 @@ class PodState:
 
 
 class ClaimUsers:
-    """Answers for which pods claims are made and reserved."""
-
     def __init__(self, get_group: GetGroup | None, *, capitalized: bool) -> None:
-        """`get_group` is None with DRAWorkloadResourceClaims off; `capitalized` says how errors name pods."""
+        """`get_group` is None with DRAWorkloadResourceClaims off; with `capitalized`, errors say "Pod" for a
+        pod."""
         self._get_group = get_group
         self._kind = "Pod" if capitalized else "pod"
 
     def check_owner(self, claim: Mapping[str, Any], pod: Object) -> None:
-        """Raises ClaimNotUsable for a claim that was made for somebody else."""
+        """Raises ClaimNotUsable for a claim that was made for another pod or group."""
         groups = self._get_group is not None
         if is_for_pod(claim, pod, groups=groups):
             return
@@ -121,14 +119,12 @@ class ClaimUsers:
         )
 
     def reservation(self, claim: Mapping[str, Any], pod: Object) -> Object | None:
-        """Returns the consumer that lets the pod use the claim: itself, or its group."""
         return reservation(claim, pod, groups=self._get_group is not None)
 
     def consumer(self, claim: Mapping[str, Any], pod: Object) -> Object:
-        """Returns the consumer to write for the pod.
+        """A claim that the pod's group names, too, is reserved for the group; otherwise for the pod.
 
-        A claim that the pod's group names, too, is reserved for the group; raises ClaimNotUsable if there is
-        no such group.
+        Raises ClaimNotUsable if there is no group of the name.
         """
         metadata = pod["metadata"]
         group = self._group(pod)
@@ -149,7 +145,7 @@ class ClaimUsers:
 
     @staticmethod
     def _is_shared(claim: Mapping[str, Any], pod: Object, group: Object) -> bool:
-        """Returns whether the group has the same claim under the same name as the pod."""
+        """Group and pod must have the same claim under the same name."""
         keys = ("name", "resourceClaimName", "resourceClaimTemplateName")
         of_group = [
             tuple(entry.get(key) for key in keys)
@@ -167,8 +163,6 @@ class ClaimUsers:
 
 
 class PodClaims:
-    """The claims of pods, as their specs and statuses name them."""
-
     def __init__(
         self,
         features: DynamicResourcesFeatures,
@@ -182,7 +176,7 @@ class PodClaims:
         self._users = users
 
     def of(self, pod: Object) -> list[Object]:
-        """Returns the pod's claims; raises ClaimNotUsable."""
+        """Raises ClaimNotUsable for a claim that is missing, being deleted, or made for another pod."""
         namespace = pod["metadata"].get("namespace", "")
         found = []
         for name, must_be_owned in claim_names(pod):
@@ -197,17 +191,16 @@ class PodClaims:
         return found
 
     def to_schedule(self, pod: Object) -> list[PodClaim]:
-        """Returns the pod's claims for one attempt; raises ClaimNotUsable."""
+        """The result is for one attempt; raises ClaimNotUsable."""
         return [PodClaim(claim, self._users.consumer(claim, pod)) for claim in self.of(pod)]
 
     def usable(self, claim: Object) -> Status:
-        """Returns whether a claim can be used or allocated at all."""
         if self._features.refuses_controllers and claim["spec"].get("controller"):
             return unresolvable("resourceclaim depends on disabled DRAControlPlaneController feature")
         if (claim.get("status") or {}).get("deallocationRequested"):
             return unresolvable("resourceclaim must be reallocated")
         if allocation(claim) is not None:
-            return SUCCESS  # whoever uses it: how many may is what the API server limits
+            return SUCCESS  # in use or not: the API server limits the number of users
         if self._claims.is_pending(claim["metadata"]["uid"]):
             return unresolvable(f"resource claim {display(claim)} is in the process of being allocated")
         for status in self._judged_requests(claim):

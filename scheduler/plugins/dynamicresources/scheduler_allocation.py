@@ -27,56 +27,46 @@ class AllocationError(Exception):
 
 
 class HandledClaim(Protocol):
-    """A claim that the scheduler is to allocate, with its parameters."""
-
     @property
     def driver(self) -> str: ...
 
 
 class Resources(Protocol):
-    """Knows what can be had during one attempt at a pod, whose `claims` are as `claim` made them."""
+    """Allocates during one attempt at a pod, whose `claims` are as `claim` made them."""
 
-    def check(self, node: NodeInfo, claims: Sequence[Any]) -> Status:
-        """Returns success if the node has what the claims need, else why not."""
+    def check(self, node: NodeInfo, claims: Sequence[Any]) -> Status: ...
 
     def allocate(self, node: str, claims: Sequence[Any]) -> Sequence[Object]:
-        """Returns an allocation for each claim. Raises AllocationError, or ClaimNotUsable where the node
-        does not have it any more."""
+        """One allocation per claim. Raises AllocationError, or ClaimNotUsable where the node does not have it
+        any more."""
 
 
 class SchedulerAllocation(Protocol):
     """Allocates claims of some classes; all profiles of a scheduler share it."""
 
-    def handles(self, resource_class: Object) -> bool:
-        """Returns whether claims of the class are the scheduler's to allocate."""
+    def handles(self, resource_class: Object) -> bool: ...
 
     def claim(self, claim: Object, resource_class: Object) -> HandledClaim:
         """Raises ClaimNotUsable if the parameters are not there yet, or AllocationError."""
 
-    def resources(self) -> Resources:
-        """Returns what can be had now."""
+    def resources(self) -> Resources: ...
 
-    def is_in_flight(self, uid: str) -> bool:
-        """Returns whether an allocation of the claim is decided and not written."""
+    def is_in_flight(self, uid: str) -> bool: ...
 
-    def decide(self, claim: Object, result: Object) -> None:
-        """Takes the allocation that a claim will get."""
+    def decide(self, claim: Object, result: Object) -> None: ...
 
     def land(self, claim: Object, *, written: bool) -> None:
         """Ends what `decide` began, after the write or without."""
 
     def simulated(self, claims: ClaimTracker) -> tuple[ClaimTracker, "SimulatedAllocation"]:
-        """Returns a copy of the claims, and what allocates from it without anybody else's knowledge."""
+        """Copies the claims, for allocations that the original does not see."""
 
 
 class SimulatedAllocation(SchedulerAllocation, Protocol):
-    """Allocates in a simulation."""
-
     def add_node(self, name: str, origin: str) -> None:
-        """Adds a node that has what drivers published about another one."""
+        """Gives the node copies of what drivers published about `origin`."""
 
-    def remove_node(self, name: str) -> None:
-        """Removes a node that was added."""
+    def remove_node(self, name: str) -> None: ...
 
 
 class ParametersError(AllocationError):
@@ -84,7 +74,7 @@ class ParametersError(AllocationError):
 
 
 def refers_to(reference: Mapping[str, Any] | None, parameters: Object, kind: str) -> bool:
-    """Returns whether a reference means these parameters, directly or as what they were generated from."""
+    """A reference means parameters directly, or by the object from which they were generated."""
     if reference is None:
         return False
     if reference.get("apiGroup") == GROUP and reference.get("kind") == kind:
@@ -95,12 +85,11 @@ def refers_to(reference: Mapping[str, Any] | None, parameters: Object, kind: str
 
 
 class GeneratedParameters:
-    """Finds parameters by the object that they were generated from."""
-
-    def __init__(self, informer: Informer, *, beside: bool = True) -> None:
-        """`beside`: they stand in the namespace of what they were generated from."""
+    def __init__(self, informer: Informer, *, same_namespace: bool = True) -> None:
+        """Without `same_namespace`, the object from which parameters were generated has a namespace in
+        `generatedFrom`; otherwise it has theirs."""
         self.informer = informer
-        informer.add_index(_INDEX, partial(_generated_from, beside=beside))
+        informer.add_index(_INDEX, partial(_generated_from, same_namespace=same_namespace))
 
     def only(
         self,
@@ -110,10 +99,10 @@ class GeneratedParameters:
         suits: Callable[[Object], bool] = lambda _: True,
         wanted: str = "",
     ) -> Object:
-        """Returns those whose `generatedFrom` suits.
+        """Finds the parameters whose `generatedFrom` suits.
 
-        Raises ClaimNotUsable if there are none, ParametersError if there are several. `wanted` is told
-        beside the object's name then.
+        Raises ClaimNotUsable if there are none, ParametersError if there are several. Errors have `wanted`
+        after the object's name.
         """
         kind, group, name = reference["kind"], reference.get("apiGroup") or "", reference["name"]
         shown = f"{kind}.{group} " + (f"{namespace}/{name}" if namespace else name) + wanted
@@ -127,11 +116,11 @@ class GeneratedParameters:
         return found[0]
 
 
-def _generated_from(parameters: Object, *, beside: bool) -> list[str]:
+def _generated_from(parameters: Object, *, same_namespace: bool) -> list[str]:
     origin = parameters.get("generatedFrom")
     if not origin:
         return []
-    namespace = parameters["metadata"]["namespace"] if beside else origin.get("namespace") or ""
+    namespace = parameters["metadata"]["namespace"] if same_namespace else origin.get("namespace") or ""
     return [_key(origin, namespace)]
 
 

@@ -22,8 +22,6 @@ from kubeskew.scheduler.plugins.dynamicresources.pod_claims import ClaimUsers, P
 
 
 class ClaimSimulation(SimulatedClaims):
-    """Simulates the claims of one scheduler."""
-
     def __init__(self, decisions: ClaimDecisions, slices: SliceIndex, users: ClaimUsers) -> None:
         """`decisions` are made from copies of claims and slices; `slices` is that copy."""
         super().__init__(decisions.claims)
@@ -54,7 +52,6 @@ class ClaimSimulation(SimulatedClaims):
         return self._decisions.filter(own, pod, node)
 
     def bind(self, pod: PodInfo, node: NodeInfo) -> Status:
-        """Allocates the pod's claims on the node and reserves them for it."""
         own = self.pre_filter(pod)
         if isinstance(own, PreFilterResult):
             return SUCCESS if own.status.is_skip else own.status
@@ -68,7 +65,7 @@ class ClaimSimulation(SimulatedClaims):
         return status
 
     def evict(self, pod: PodInfo) -> Status:
-        """Removes the pod's reservations, and the allocations of claims that nobody else uses."""
+        """Removes the pod's reservations, and the allocations of claims that no other pod uses."""
         try:
             claims = self._decisions.pod_claims.of(pod.pod)
         except ClaimNotUsable:
@@ -135,5 +132,4 @@ Simulate = Callable[[], ClaimSimulation]
 
 
 def without_allocation(status: Object) -> Object:
-    """Returns the status of a claim without what an allocation brought."""
     return {name: value for name, value in status.items() if name not in ("allocation", "devices")}

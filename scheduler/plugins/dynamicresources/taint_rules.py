@@ -1,6 +1,6 @@
 """The device classes of the cluster by name, and DeviceTaintRules, which add taints to devices of slices.
 
-As upstream before 1.37.1, a rule without a selector may taint every device, whatever the API says of it
+As upstream before 1.37.1, a rule without a selector may taint every device, against the API's description
 (141620); one whose selector is empty does.
 
 Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.37.
@@ -32,7 +32,7 @@ class DeviceClasses:
         return self._classes.get(name)
 
     def device_class(self, name: str) -> Object:
-        """Returns the class; raises LookupError with the text that users see."""
+        """Raises LookupError with the text that users see."""
         found = self._classes.get(name)
         if found is None:
             raise LookupError(f'deviceclass.resource.k8s.io "{name}" not found')
@@ -62,13 +62,12 @@ class TaintRules:
         return bool(self._rules)
 
     def concerns(self, rule: Object, obj: Object) -> bool:
-        """Returns whether the rule may taint devices of the slice."""
         if not self._taints_all_unselected and rule["spec"].get("deviceSelector") is None:
             return False
         return _names_pool(_selector(rule), obj["spec"])
 
     def patched(self, obj: Object) -> Object:
-        """Returns the slice with the taints of all rules; the slice itself if none concerns it."""
+        """Copies the slice with the taints of all rules; the slice itself if none concerns it."""
         rules = [self._rules[name] for name in sorted(self._rules) if self.concerns(self._rules[name], obj)]
         if not rules:
             return obj
@@ -93,7 +92,7 @@ class TaintRules:
         return all(self._matches(selector, driver, device) for selector in selectors)
 
     def _matches(self, selector: Object, driver: str, device: Object) -> bool:
-        """Returns whether the selector selects the device; one that fails selects nothing."""
+        """A selector that fails selects nothing."""
         from kubeskew.apimachinery.cel.devices import compile_selector, device_value
 
         try:
@@ -121,7 +120,7 @@ class TaintedSlices:
         self._index.remove_slice(obj)
 
     def set_rule(self, rule: Object) -> Sequence[tuple[Object, Object]]:
-        """Returns the slices that a new rule changes: (before, after)."""
+        """Pairs the slices that a new rule changes, before and after."""
         self._rules.set_rule(rule)
         return self.refresh(always=True)
 

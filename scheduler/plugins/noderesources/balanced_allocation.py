@@ -41,7 +41,7 @@ class NodeResourcesBalancedAllocation:
 def balance(
     pod: PodInfo, node: NodeInfo, resources: Sequence[str] = _SIZE, totals: DeviceTotals | None = None
 ) -> int:
-    """Returns a score, higher for more even use: 1 minus the standard deviation of the shares in use."""
+    """Even use scores high: 1 minus the standard deviation of the shares in use."""
     shares = []
     for name in resources:
         asked = pod.requests.get(name, 0)

@@ -81,7 +81,7 @@ class NodeResourcesFit:
         return self._extended is not None and self._extended.is_lacking(allocatable, name)
 
     def _missing(self, wanted: _Amounts, node: NodeInfo) -> tuple[tuple[str, ...], bool]:
-        """Returns all that is missing, and whether an empty node would have it."""
+        """Lists all that is missing; the second part is False if even an empty node would lack it."""
         reasons: list[str] = []
         resolvable = True
         if len(node.pods) + 1 > node.max_pods:
@@ -106,7 +106,7 @@ class NodeResourcesFit:
         return pod.scored_size if self._scores_only_size else None
 
     def _node_may_fit(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        """Returns whether the empty node would take the pod, and is new or has more of its resources than
+        """A change helps if the empty node would take the pod, and is new or has more of its resources than
         before."""
         if new is None:
             return False

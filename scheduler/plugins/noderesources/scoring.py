@@ -20,15 +20,12 @@ _SHAPE_SCALE = MAX_NODE_SCORE // 10  # scores of a shape go from 0 to 10
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Type, resources with weights, and the points of a shape."""
-
     kind: str = "LeastAllocated"
     resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
     shape: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, args: Mapping[str, Any]) -> "Strategy":
-        """Reads `scoringStrategy` of NodeResourcesFitArgs."""
         found = args.get("scoringStrategy") or {}
         shape = (found.get("requestedToCapacityRatio") or {}).get("shape") or ()
         return cls(
@@ -68,8 +65,7 @@ class Strategy:
 def supply(
     node: NodeInfo, name: str, used: Mapping[str, int], totals: DeviceTotals | None
 ) -> tuple[int, int]:
-    """Returns what the node has of a resource, by itself or in devices of DRA drivers, and how much is in
-    use."""
+    """Pairs what the node has of a resource, by itself or in devices of DRA drivers, with what is in use."""
     has = node.allocatable.get(name, 0)
     if has == 0 and totals is not None and name not in _BASIC:
         return totals.of(name, node)
@@ -77,14 +73,14 @@ def supply(
 
 
 def weighted(resources: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, int], ...]:
-    """Returns names with weights of a configuration's `resources`."""
+    """Without `resources`, cpu and memory count alike."""
     return tuple(
         (resource["name"], resource.get("weight") or 1) for resource in resources or _DEFAULT_RESOURCES
     )
 
 
 def _on(shape: Sequence[tuple[int, int]], at: int) -> int:
-    """Returns the value at a point of the shape's broken line, flat at both ends; divisions truncate."""
+    """Value at a point of the shape's broken line, flat at both ends; divisions truncate."""
     for index, (x, y) in enumerate(shape):
         if at <= x:
             if index == 0:

@@ -25,8 +25,6 @@ log = logging.getLogger(__name__)
 
 
 class NamedClaim(NamedTuple):
-    """A claim of a pod, and its entry in the pod's spec."""
-
     entry: str
     claim: Object
 
@@ -62,7 +60,7 @@ def is_reserved_for(pod: Object, claim: Object) -> bool:
 
 
 def check_owner(pod: Object, claim: Object) -> None:
-    """Raises ClaimNotUsable for a claim that was made for somebody else."""
+    """Raises ClaimNotUsable for a claim that was made for another pod."""
     metadata = pod["metadata"]
     if (controller_of(claim) or {}).get("uid") != metadata.get("uid"):
         name = f"{metadata.get('namespace', '')}/{metadata['name']}"
@@ -71,8 +69,6 @@ def check_owner(pod: Object, claim: Object) -> None:
 
 
 class ClassicPodClaims:
-    """The claims of pods, as their specs and statuses name them."""
-
     def __init__(self, features: ClassicFeatures, claims: ClaimTracker) -> None:
         self._features = features
         self._claims = claims
@@ -100,7 +96,7 @@ class ClassicPodClaims:
         return f'resourceclaim.{self._features.group} "{name}" not found'
 
     def check(self, pod: Object, claim: Object) -> None:
-        """Raises ClaimNotUsable for a claim that somebody else has to change first."""
+        """Raises ClaimNotUsable for a claim that must change first: a driver's, or one in use."""
         is_allocated = allocation(claim) is not None
         if not self._features.finalizer:
             self.check_driver(claim)
@@ -116,14 +112,15 @@ class ClassicPodClaims:
             raise ClaimNotUsable("unallocated immediate resourceclaim")
 
     def _can_be_reserved(self, claim: Object) -> bool:
-        """Returns whether one more user may have it; the server alone counts those of a shared one."""
+        """The server alone counts the users of a shared claim."""
         if not self._features.shareable_flag:
             return True
         return not reserved_for(claim) or bool((allocation(claim) or {}).get("shareable"))
 
 
 class ClassicWriter:
-    """Writes are told to the tracker at once. Methods raise StatusError, ClaimError or a connection error."""
+    """The tracker receives each write at once. Methods raise StatusError, ClaimError or a connection
+    error."""
 
     def __init__(
         self,
@@ -143,7 +140,7 @@ class ClassicWriter:
         self._entropy = entropy
 
     async def reserve(self, own: DriverClaims, pod: PodInfo) -> None:
-        """Reserve what drivers allocated for the pod: until 1.29 in Reserve, without a second try."""
+        """Until 1.29 Reserve reserves what drivers allocated, without a second try."""
         consumer = _consumer(pod)
         for claim in own.claims:
             if claim.is_pending or self._is_ours(claim):
@@ -153,7 +150,7 @@ class ClassicWriter:
                 await self._update(claim, {**claim.claim["status"], "reservedFor": users})
 
     async def bind(self, own: DriverClaims, pod: PodInfo) -> None:
-        """Write what the scheduler itself allocated, and all reservations: since 1.30 in PreBind."""
+        """Since 1.30 PreBind writes what the scheduler itself allocated, and all reservations."""
         for claim in own.claims:
             if not is_reserved_for(pod.pod, claim.claim):
                 await self._bind(claim, pod)
@@ -163,16 +160,16 @@ class ClassicWriter:
             claim.claim = written
             self._claims.assume(written)
 
-        beside = {} if claim.handled is None else {"driverName": claim.handled.driver}
+        extra_status = {} if claim.handled is None else {"driverName": claim.handled.driver}
         result, consumer, written = claim.result, _consumer(pod), False
         try:
-            seen(await self._binder.bind(claim.claim, result, consumer, seen, beside=beside))
+            seen(await self._binder.bind(claim.claim, result, consumer, seen, extra_status=extra_status))
             written = True
         finally:
             self._land(claim, written=written)
 
     def give_up(self, own: DriverClaims) -> None:
-        """Forget allocations that are not written."""
+        """Only allocations that are not written are forgotten."""
         for claim in own.claims:
             self._land(claim, written=False)
 
@@ -182,7 +179,7 @@ class ClassicWriter:
             claim.handler.land(claim.claim, written=written)
 
     async def unreserve(self, own: DriverClaims, pod: PodInfo) -> None:
-        """Take back what is reserved for the pod; allocations stay. What fails is tried again next time."""
+        """Removes the reservations for the pod; allocations stay. Failures are tried again next time."""
         for claim in own.claims:
             if claim.is_pending or not is_reserved_for(pod.pod, claim.claim):
                 continue
@@ -207,7 +204,7 @@ class ClassicWriter:
         self._learn(claim, answer)
 
     def freeable(self, own: DriverClaims, pod: PodInfo) -> DriverClaim | None:
-        """Returns a random one of the claims that are noted, and that nobody else has."""
+        """Chooses at random among the noted claims that no other pod has."""
         indices = list(own.unavailable)
         while indices:
             claim = own.claims[indices.pop(int(self._entropy.random() * len(indices)))]
@@ -218,12 +215,11 @@ class ClassicWriter:
         return None
 
     def _is_ours(self, claim: DriverClaim) -> bool:
-        """Returns whether the scheduler has allocated the claim."""
         finalizers = claim.claim["metadata"].get("finalizers") or ()
         return bool(self._features.finalizer) and self._features.finalizer in finalizers
 
     async def clear(self, claim: DriverClaim) -> bool:
-        """Take the allocation of the scheduler's own back; returns whether it was that."""
+        """Takes an allocation of the scheduler's own back; False means that a driver made it."""
         if not self._is_ours(claim):
             return False
         gone = ("reservedFor", "allocation", "driverName")
@@ -232,7 +228,6 @@ class ClassicWriter:
         return True
 
     async def request_deallocation(self, claim: DriverClaim) -> None:
-        """Have the driver give the claim back."""
         status = {key: value for key, value in claim.claim["status"].items() if key != "reservedFor"}
         await self._update(claim, {**status, "deallocationRequested": True})
 

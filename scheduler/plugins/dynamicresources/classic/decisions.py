@@ -49,14 +49,14 @@ class ClassicInventory:
         return self.classes.get(name)
 
     def handler_of(self, resource_class: Object) -> SchedulerAllocation | None:
-        """Returns what allocates the claims of the class in the scheduler; None if a driver does."""
+        """None means that a driver allocates the claims of the class, not the scheduler."""
         if self.allocation is not None and self.allocation.handles(resource_class):
             return self.allocation
         return None
 
 
 class ClaimFilter:
-    """`get_class` gives a ResourceClass by its name."""
+    """`get_class` finds a ResourceClass by its name."""
 
     def __init__(self, features: ClassicFeatures, get_class: Callable[[str], Object | None]) -> None:
         self._features = features
@@ -64,10 +64,10 @@ class ClaimFilter:
         self._excluded = unresolvable(features.node_filter_reason)
 
     def check(self, own: DriverClaims, node: NodeInfo) -> Status:
-        """Returns the first reason against the node.
+        """The first reason against the node decides.
 
-        Claims that are allocated elsewhere are noted if they are the only one. With the bug all of them are,
-        if a claim in one of as many first places is one that waits for a pod (pull request 122415).
+        Claims that are allocated elsewhere are noted if they are the only reason. With the bug all of them
+        are, if a claim in one of as many first places is one that waits for a pod (pull request 122415).
         """
         unavailable = []
         for index, claim in enumerate(own.claims):
@@ -101,13 +101,10 @@ class ClaimFilter:
 
 
 def _is_delayed(own: DriverClaims, index: int) -> bool:
-    """Returns whether the claim waits for a pod before it is allocated."""
     return bool(own.claims[index].claim["spec"].get("allocationMode") != "Immediate")
 
 
 class ClassicDecisions:
-    """Decides from one inventory."""
-
     def __init__(self, features: ClassicFeatures, inventory: ClassicInventory) -> None:
         self._features = features
         self._inventory = inventory
@@ -115,7 +112,7 @@ class ClassicDecisions:
         self._filter = ClaimFilter(features, inventory.get_class)
 
     def pre_filter(self, pod: PodInfo) -> DriverClaims | PreFilterResult:
-        """Returns what Filter needs of the pod; or the result, if it fits nowhere or has no claims."""
+        """The state that Filter needs; or the result, if the pod fits nowhere or has no claims."""
         try:
             named = self.pod_claims.of(pod.pod)
             if not named:
@@ -131,7 +128,7 @@ class ClassicDecisions:
         return own
 
     def _judged(self, pod: Object, named: NamedClaim, context: PodContext) -> DriverClaim:
-        """Raises ClaimNotUsable for a claim that cannot be used or allocated now, and others' errors."""
+        """Raises ClaimNotUsable for a claim that cannot be used or allocated now; other errors pass."""
         entry, claim = named
         self.pod_claims.check(pod, claim)
         found = DriverClaim(entry, claim)
@@ -156,7 +153,6 @@ class ClassicDecisions:
         return found
 
     def filter(self, own: DriverClaims, node: NodeInfo) -> Status:
-        """Returns whether the node has what the claims need, and those that are allocated are usable."""
         status = self._filter.check(own, node)
         if status is not SUCCESS or own.resources is None:
             return status

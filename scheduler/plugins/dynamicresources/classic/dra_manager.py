@@ -49,7 +49,7 @@ class ClassicState:
         self._inventory = ClassicInventory(self.claims, SchedulingContexts(self._contexts_ref, classic))
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> ClassicDynamicResources:
-        """The plugin of one profile; raises ConfigurationError, for it takes no arguments."""
+        """Raises ConfigurationError, for the plugin takes no arguments."""
         self._features.dynamic.with_arguments(args)
         inventory = self._inventory
         negotiation = Negotiation(self._classic, inventory.contexts, handle.client, handle.entropy)
@@ -61,7 +61,6 @@ class ClassicState:
         return ClassicDynamicResources(self._classic, inventory, negotiation, writer, self._simulate)
 
     def _simulate(self) -> ClassicSimulation:
-        """Begins a simulation with copies of what is known."""
         inventory, allocated = self._inventory, None
         if inventory.allocation is not None:
             claims, allocated = inventory.allocation.simulated(self.claims)
@@ -71,7 +70,6 @@ class ClassicState:
         return ClassicSimulation(ClassicDecisions(self._classic, copy), claims, allocated)
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
-        """Follow claims, classes and contexts; tell the queue what changed."""
         inventory, refs = self._inventory, self._edge.refs
         self.claims.listener = queue.move_all_to_active_or_backoff_queue
         inventory.contexts.listener = queue.move_all_to_active_or_backoff_queue

@@ -1,4 +1,4 @@
-"""Claims that a driver's controller allocates, beside those that the scheduler gives devices: 1.31.
+"""Claims that a driver's controller allocates, next to those that the scheduler gives devices: 1.31.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources, 1.31 (gate DRAControlPlaneController).
 """
@@ -48,7 +48,7 @@ class DriverAllocation:
         return context_hint(self._pod_claims.of)
 
     def of_pod(self, pod: PodInfo, claims: Sequence[Object]) -> DriverClaims:
-        """Returns those of the pod's claims that name a controller. Raises ForeignContextError."""
+        """Only claims that name a controller are included. Raises ForeignContextError."""
         entries = {name: entry for entry, name, _ in names(pod.pod, self._features)}
         context = self._contexts.of_pod(pod)
         own = DriverClaims([], context)
@@ -62,7 +62,6 @@ class DriverAllocation:
         return own
 
     def _selectors(self, claim: Object) -> Sequence[Object]:
-        """The nodes that the classes of a claim's requests allow."""
         requests = (claim["spec"].get("devices") or {}).get("requests") or ()
         classes = [
             self._get_class((request.get("exactly") or {}).get("deviceClassName", "")) for request in requests
@@ -74,7 +73,7 @@ class DriverAllocation:
         return self._filter.check(own, node)
 
     async def free_one(self, own: DriverClaims, pod: PodInfo) -> Status | None:
-        """Have a driver give back one claim that keeps the pod from nodes; None if there is none."""
+        """Asks a driver to give back one claim that keeps the pod from nodes; None if there is none."""
         claim = self._writer.freeable(own, pod)
         if claim is None:
             return None
@@ -84,5 +83,4 @@ class DriverAllocation:
 
 
 def is_driven(claim: Object) -> bool:
-    """Returns whether a driver's controller allocates the claim."""
     return bool(claim["spec"].get("controller"))

@@ -1,4 +1,4 @@
-"""The events that may help a pod whose claims drivers allocate, and what they are looked at for.
+"""Events that may help a pod whose claims drivers allocate, with their hints.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources, 1.26 to 1.31 (EventsToRegister). Hints exist since
 1.28, and are asked only with the gate SchedulerQueueingHints.
@@ -25,11 +25,11 @@ _CHANGED = Action.ADD | Action.UPDATE
 
 
 def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures) -> Sequence[EventHint]:
-    """`claims_of` gives the claims of a pod or raises ClaimNotUsable."""
+    """`claims_of` returns the claims of a pod or raises ClaimNotUsable."""
     node = Action.ADD | Action.UPDATE_NODE_LABEL
     if features.taint_events:
         node |= Action.UPDATE_NODE_TAINT
-    # Whoever deletes a claim by force leaves its resources to others.
+    # A claim that is deleted by force leaves its resources to others.
     claim = _CHANGED | Action.DELETE if features.semantic else _CHANGED
     events = [
         EventHint(ClusterEvent(EventResource.RESOURCE_CLAIM, claim), _after_claim(claims_of, features)),
@@ -52,7 +52,7 @@ def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures
 
 
 def context_hint(claims_of: NamedClaims, awaits: AwaitsDriver | None = None) -> EventHint:
-    """Returns the interest in what drivers answer; `awaits` tells for which claims they do."""
+    """Drivers answer in these objects; `awaits` decides for which claims they do."""
     event = ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, _CHANGED)
     return EventHint(event, _after_context(claims_of, awaits or _is_delayed))
 
@@ -69,7 +69,7 @@ def _after_claim(claims_of: NamedClaims, features: ClassicFeatures) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
         freed = old is not None and allocation(old) and (new is None or not allocation(new))
         if old is not None and freed and _is_allocated_here(old, features):
-            return True  # its resources are free for anybody
+            return True  # its resources are free for all pods
         if new is None:
             return False
         used = _claims(claims_of, pod) or []
@@ -81,7 +81,7 @@ def _after_claim(claims_of: NamedClaims, features: ClassicFeatures) -> Hint:
 
 
 def _is_allocated_here(claim: Object, features: ClassicFeatures) -> bool:
-    """Returns whether the scheduler allocated the claim; force may have taken its finalizer before."""
+    """Force may have taken the scheduler's finalizer from a claim that it allocated."""
     if features.semantic and semantic_handles(claim):
         return True
     return bool(features.finalizer) and features.finalizer in (claim["metadata"].get("finalizers") or ())
@@ -115,10 +115,7 @@ def _is_delayed(claim: Object) -> bool:
 
 
 def _awaits_driver(get_class: GetClass, claim: Object) -> bool:
-    """Returns whether a driver answers for the claim.
-
-    None does for those that the scheduler allocates itself; 1.30 waits for them in vain.
-    """
+    """No driver answers for claims that the scheduler allocates itself; 1.30 waits for them in vain."""
     resource_class = get_class(claim["spec"].get("resourceClassName") or "")
     return _is_delayed(claim) and not claim_types(resource_class or {})
 
@@ -129,7 +126,7 @@ def _is_of(pod: Object, context: Object) -> bool:
 
 
 def _claims(claims_of: NamedClaims, pod: Object) -> Sequence[NamedClaim] | None:
-    """The claims of a pod if they are all there."""
+    """None if one of the pod's claims is missing or unusable."""
     try:
         return claims_of(pod)
     except ClaimNotUsable:

@@ -46,7 +46,7 @@ class ForeignContextError(Exception):
 
 @dataclass(slots=True)
 class PodContext:
-    """The context of one pod during one attempt: as it is stored, and what is to be changed."""
+    """The context of one pod during one attempt: as it is stored, and the changes to write."""
 
     stored: Object | None
     selected_node: str | None = None  # to be written; empty withdraws what was selected
@@ -70,19 +70,18 @@ class PodContext:
         return {} if self.stored is None else self.stored.get("spec") or {}
 
     def unsuitable_nodes(self, entry: str) -> frozenset[str] | None:
-        """Returns what the driver said of a claim of the pod; None before it said anything."""
+        """Nodes that the driver named for a claim of the pod; None before it named any."""
         for status in entries(self.stored):
             if status["name"] == entry:
                 return frozenset(status.get("unsuitableNodes") or ())
         return None
 
     def select(self, node: str) -> None:
-        """Note that the node is to be selected, unless it is already."""
+        """Nothing is to be written if the node is selected already."""
         if self.stored is None or self.stored_node != node:
             self.selected_node = node
 
     def spec(self) -> Object:
-        """Returns the spec as it is to be written."""
         spec = dict(self._spec)
         if self.selected_node is not None:
             spec["selectedNode"] = self.selected_node
@@ -94,7 +93,6 @@ class PodContext:
 
 
 def entries(context: Object | None) -> list[Object]:
-    """Returns what drivers said of the pod's claims."""
     found: list[Object] = ((context or {}).get("status") or {}).get("resourceClaims") or []
     return found
 
@@ -137,7 +135,7 @@ class SchedulingContexts:
     # -- writing
 
     async def publish(self, client: APIClient, own: PodContext, pod: PodInfo) -> None:
-        """Write what is to be changed. Raises StatusError or a connection error."""
+        """Raises StatusError or a connection error."""
         if own.stored is None:
             answer = await client.create(self._ref, self._new(own, pod))
         else:
@@ -166,7 +164,7 @@ class SchedulingContexts:
         return await client.apply(self._ref, body, field_manager=_FIELD_MANAGER, force=True)
 
     async def delete(self, client: APIClient, pod: PodInfo) -> None:
-        """Delete the context of a pod that is bound; what fails is left to the garbage collector."""
+        """Called once the pod is bound; a context that cannot be deleted is left to the garbage collector."""
         known = (pod.namespace, pod.name) in self._contexts
         if not known and not self._features.deletes_unseen_contexts:
             return
@@ -205,7 +203,7 @@ class DriverClaim:
 
     @property
     def available_on(self) -> Selector | None:
-        """Returns the selector of nodes where the allocated claim can be used; None is everywhere."""
+        """Limits the nodes where the allocated claim can be used; None allows all."""
         result = allocation(self.claim) or {}
         found: Selector | None = result.get("availableOnNodes") or result.get("nodeSelector")
         return found
@@ -223,12 +221,10 @@ class DriverClaims:
 
     @property
     def pending(self) -> list[DriverClaim]:
-        """Returns the claims that drivers are to allocate."""
         return [claim for claim in self.claims if claim.is_pending and claim.handled is None]
 
     @property
     def handled(self) -> list[DriverClaim]:
-        """Returns the claims that the scheduler is to allocate."""
         return [claim for claim in self.claims if claim.is_pending and claim.handled is not None]
 
 
@@ -245,7 +241,7 @@ class Negotiation:
         self._waiting = Code.PENDING if features.waits_as_pending else Code.UNRESOLVABLE
 
     def pre_score(self, own: DriverClaims, nodes: Sequence[str]) -> None:
-        """Choose the potential nodes; names too many do no harm, only missing ones are written."""
+        """Too many names do no harm: only missing ones are written."""
         if not own.pending or set(nodes) <= set(own.context.stored_nodes):
             return
         own.scored = True
@@ -258,7 +254,7 @@ class Negotiation:
         return chosen
 
     async def reserve(self, own: DriverClaims, pod: PodInfo, node: str, *, handled: int = 0) -> Status:
-        """Decide what drivers are to be told; `handled` claims are allocated by the scheduler itself.
+        """Decides what drivers are to know; `handled` claims are allocated by the scheduler itself.
 
         Until 1.29 this is written here, and the pod waits for the answer; later PreBind does.
         """
@@ -288,14 +284,14 @@ class Negotiation:
         return self._wait(f"waiting for resource driver to {what}")
 
     async def pre_bind(self, own: DriverClaims, pod: PodInfo) -> Status:
-        """Write what Reserve decided; the pod cannot be bound then. Raises StatusError."""
+        """Writes what Reserve decided; the pod cannot be bound then. Raises StatusError."""
         if not own.context.is_dirty:
             return SUCCESS
         await self._contexts.publish(self._client, own.context, pod)
         return self._wait("waiting for resource driver")
 
     async def unreserve(self, own: DriverClaims, pod: PodInfo) -> None:
-        """Write the potential nodes even if another plugin failed: the drivers' answer helps next time."""
+        """Writes the potential nodes even if another plugin failed: the drivers' answer helps next time."""
         if self._features.writes_in_reserve or not own.context.is_dirty:
             return
         try:
@@ -304,7 +300,8 @@ class Negotiation:
             log.error("publish %s of pod %s: %s", self._features.context_kind, pod.key, error)
 
     async def withdraw_node(self, own: DriverClaims, pod: PodInfo) -> None:
-        """Select no node, so that a claim that is given back is not had again for it. Raises StatusError."""
+        """Selects no node, so that a claim that is given back is not allocated again for it. Raises
+        StatusError."""
         if self._features.withdraws_node and own.context.stored_node:
             own.context.selected_node = ""
             await self._contexts.publish(self._client, own.context, pod)

@@ -41,8 +41,6 @@ _SIMULATION = f"{NAME}/simulation"  # key of the cycle state
 
 
 class ClassicSimulation(SimulatedClaims):
-    """Simulates the claims of one scheduler of a classic release."""
-
     def __init__(
         self, decisions: ClassicDecisions, claims: ClaimTracker, allocated: SimulatedAllocation | None
     ) -> None:
@@ -64,7 +62,6 @@ class ClassicSimulation(SimulatedClaims):
         return self._decisions.filter(own, node)
 
     def bind(self, pod: PodInfo, node: NodeInfo) -> Status:
-        """Allocates the pod's claims on the node and reserves them for it."""
         own = self.pre_filter(pod)
         if isinstance(own, PreFilterResult):
             return SUCCESS if own.status.is_skip else own.status
@@ -92,7 +89,8 @@ class ClassicSimulation(SimulatedClaims):
         self.write({**claim, "status": status})
 
     def evict(self, pod: PodInfo) -> Status:
-        """Removes the pod's reservations, and what claims had that nobody else uses, unless they keep it."""
+        """Removes the pod's reservations, and the allocations that no other pod uses, unless the claims keep
+        them."""
         try:
             named = self._decisions.pod_claims.of(pod.pod)
         except ClaimNotUsable:
@@ -103,7 +101,7 @@ class ClassicSimulation(SimulatedClaims):
         return SUCCESS
 
     def _detect(self, node: NodeInfo) -> bool:
-        """Copies slices for a node that is fictional and not known yet; returns whether there may be some."""
+        """Copies slices for a node that is fictional and not known yet; False means that there are none."""
         origin, allocated = self.origin_of_new(node), self._allocated
         if not origin or allocated is None:
             return False
@@ -121,7 +119,7 @@ def _allocate(own: DriverClaims, node: str) -> None:
 
 
 def _released(claim: Object, pod: PodInfo) -> Object:
-    """Returns the claim's status without the pod; claims that are allocated at once keep what they have."""
+    """Removes the pod from the status; claims that are allocated at once keep their allocation."""
     users = [user for user in reserved_for(claim) if user.get("uid") != pod.uid]
     status = {**claim["status"], "reservedFor": users}
     if users or claim["spec"].get("allocationMode") == "Immediate":
@@ -140,7 +138,6 @@ class ClassicDynamicResources:
         writer: ClassicWriter,
         simulate: Callable[[], ClassicSimulation],
     ) -> None:
-        """`simulate` begins a simulation."""
         self._features = features
         self._inventory = inventory
         self._decisions = ClassicDecisions(features, inventory)

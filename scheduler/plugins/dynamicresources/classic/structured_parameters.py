@@ -29,21 +29,21 @@ Slices = Callable[[], Sequence[Object]]
 
 
 class Parameters:
-    """Finds what the parameters of vendors were translated to."""
+    """Finds the objects to which vendors' parameters were translated."""
 
     def __init__(self, of_classes: Informer, of_claims: Informer) -> None:
-        self._of_classes = GeneratedParameters(of_classes, beside=False)
+        self._of_classes = GeneratedParameters(of_classes, same_namespace=False)
         self._of_claims = GeneratedParameters(of_claims)
 
     def of_class(self, resource_class: Object) -> Object:
-        """Raises ClaimNotUsable if they are not there, ParametersError."""
+        """Raises ClaimNotUsable if there are none, ParametersError if they are ambiguous."""
         reference = resource_class.get("parametersRef")
         if reference is None:
             return {}
         return _find(self._of_classes, "class", reference, reference.get("namespace") or "")
 
     def of_claim(self, claim: Object, resource_class: Object) -> Object:
-        """Raises ClaimNotUsable if they are not there, ParametersError."""
+        """Raises ClaimNotUsable if there are none, ParametersError if they are ambiguous."""
         reference = claim["spec"].get("parametersRef")
         if reference is None:
             request = {"namedResources": {"selector": "true"}}
@@ -68,10 +68,10 @@ class NamedResourcesError(AllocationError):
 
 
 class ResourceModel:
-    """The instances of all nodes' slices, without those that some claim has."""
+    """Instances of all nodes' slices, without those that claims have."""
 
     def __init__(self, slices: Iterable[Object], claims: Iterable[Object]) -> None:
-        """`claims` with the allocations that are in flight."""
+        """`claims` include the allocations that are in flight."""
         taken = {taken for claim in claims for taken in _taken(claim)}
         self._free: dict[tuple[str, str], list[Object]] = {}
         for slice_ in slices:
@@ -102,8 +102,6 @@ class _DriverRequests:
 
 
 class StructuredClaim:
-    """A claim that the scheduler is to allocate."""
-
     def __init__(
         self,
         resource_class: Object,
@@ -123,7 +121,7 @@ class StructuredClaim:
         ]
 
     def suits(self, node: str, model: ResourceModel) -> bool:
-        """Returns whether the node has instances for every request. Raises NamedResourcesError."""
+        """Every request must find an instance on the node. Raises NamedResourcesError."""
         for driver in self._requests:
             try:
                 if self._chosen(driver, node, model) is None:
@@ -134,9 +132,9 @@ class StructuredClaim:
         return True
 
     def allocate(self, node: str, model: ResourceModel) -> Object:
-        """Returns the claim's allocation. Raises NamedResourcesError.
+        """Claims of one pod know nothing of each other, and may get the same instance, as upstream.
 
-        Claims of one pod know nothing of each other, and may get the same instance, as upstream.
+        Raises NamedResourcesError.
         """
         expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
         handles = [self._handle(driver, node, model) for driver in self._requests]
@@ -171,7 +169,8 @@ class StructuredClaim:
 
     @staticmethod
     def _chosen(driver: _DriverRequests, node: str, model: ResourceModel) -> list[Object] | None:
-        """An instance per request, or None. Raises EvaluationError with what was evaluated."""
+        """One instance per request, or None if a request finds none. Raises EvaluationError with what was
+        evaluated."""
         instances = model.free(node, driver.driver)
         chosen: dict[int, Object] = {}
         for selector, _ in driver.requests:
@@ -189,7 +188,7 @@ class StructuredClaim:
 
 
 def _supported(claim_parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Returns the requests by driver. Raises NamedResourcesError where one has no model that is known."""
+    """Raises NamedResourcesError if a request has no model that is known."""
     entries = claim_parameters.get("driverRequests") or ()
     for position, entry in enumerate(entries):
         for place, request in enumerate(entry.get("requests") or ()):
@@ -229,8 +228,6 @@ def _evaluate(program: Program, instance: Object, what: str) -> bool:
 
 
 class FreeInstances:
-    """The instances that are free at the beginning of an attempt."""
-
     def __init__(self, model: ResourceModel) -> None:
         self._model = model
 
@@ -246,7 +243,7 @@ class FreeInstances:
 
 
 class StructuredAllocation:
-    """The claims of classes with `structuredParameters`."""
+    """Allocates the claims of classes with `structuredParameters`."""
 
     def __init__(self, claims: ClaimTracker, parameters: Parameters, slices: Slices) -> None:
         self._claims = claims

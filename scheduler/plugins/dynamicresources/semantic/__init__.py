@@ -1,1 +1,1 @@
-"""Semantic parameters as KEP-4381 drafted them: the scheduler allocates what parameters say of resources."""
+"""Semantic parameters as KEP-4381 drafted them: the scheduler allocates resources that satisfy parameters."""

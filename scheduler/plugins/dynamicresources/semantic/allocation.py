@@ -35,7 +35,7 @@ _MAX_CHOICES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ParameterRequest:
-    """A parameter: what is asked of the attribute with its name."""
+    """Asks for an attribute with the parameter's name."""
 
     name: str
     model: Model
@@ -53,7 +53,7 @@ class SemanticClaim:
     claim_parameters: Object | None = None
 
     def suits(self, place: Place, resource: Resource, taken: Callable[[Part], Hashable]) -> bool:
-        """Returns whether the resource satisfies all parameters. Raises SemanticError."""
+        """Raises SemanticError."""
         for request in self.requests:
             attribute = resource.attributes.get(request.name)
             if attribute is None:
@@ -80,7 +80,7 @@ class SemanticClaim:
                 )
 
     def parts(self, place: Place, resource: Resource) -> list[tuple[Part, Model, Mapping[str, Any]]]:
-        """Returns what the claim takes of a resource."""
+        """Lists the parts of the resource that the claim takes, each with its model and allocation result."""
         found = []
         for request in self.requests:
             result = request.requirement.allocate()
@@ -90,7 +90,7 @@ class SemanticClaim:
         return found
 
     def allocation(self, place: Place, resource: Resource) -> Object:
-        """Returns the claim's allocation, with the parameters that led to it."""
+        """The allocation keeps the parameters that led to it."""
         data: Object = {"nodeName": place.node, "resourceID": resource.id}
         snapshots = {"classParameters": self.class_parameters, "claimParameters": self.claim_parameters}
         data |= {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
@@ -111,7 +111,7 @@ class SemanticClaim:
 
 
 def parameter_requests(models: Mapping[str, Model], parameters: Object) -> list[ParameterRequest]:
-    """Returns what the parameters ask for. Raises SemanticError."""
+    """Raises SemanticError for a parameter that its model cannot read."""
     found = []
     for given in parameters.get("parameters") or ():
         what = f'parameter "{given.get("name", "")}"'
@@ -136,7 +136,7 @@ class NodeSearch:
     _errors: dict[str, None] = field(default_factory=dict)
 
     def find(self, claims: Sequence[SemanticClaim]) -> list[Resource] | None:
-        """Returns a resource for each claim; None if there are none.
+        """One resource for each claim; None if there are none.
 
         Raises SemanticError if that could not be found out: a resource is of another model than the
         parameters, or what is taken is not known, or nothing fits and some of it could not be judged.
@@ -157,7 +157,6 @@ class NodeSearch:
         return Place(self.node, claim.driver)
 
     def _offers(self, claim: SemanticClaim) -> list[Resource]:
-        """Returns the resources that would suit the claim if it was the only one."""
         unreadable = self.resources.unreadable(self.place(claim))
         if unreadable:
             raise SemanticError(unreadable)
@@ -177,7 +176,6 @@ class NodeSearch:
         return self._more[part] if part in self._more else self.resources.taken(part)
 
     def _are_alike(self, place: Place, one: Resource, other: Resource) -> bool:
-        """Returns whether it makes no difference which of two resources a claim gets."""
         return one.attributes == other.attributes and all(
             self._taken(Part(place, one.id, name, attribute.model.name))
             == self._taken(Part(place, other.id, name, attribute.model.name))
@@ -214,7 +212,7 @@ class NodeSearch:
 
 
 class NodeResources:
-    """Knows what nodes have for the claims of a pod, at any moment of an attempt."""
+    """Reads and allocates resources of nodes for the claims of one pod, during an attempt."""
 
     def __init__(self, resources: SemanticResources) -> None:
         self._resources = resources
@@ -242,7 +240,7 @@ class NodeResources:
 
 
 class SemanticAllocation:
-    """The claims of classes with `parameterTypes`."""
+    """Allocates the claims of classes with `parameterTypes`."""
 
     def __init__(
         self,
@@ -290,7 +288,7 @@ class SemanticAllocation:
         self._resources.decide(decided)
 
     def land(self, claim: Object, *, written: bool) -> None:
-        """Tells of what is given up as of a claim that is deallocated: others may wait for it."""
+        """An allocation that is given up is reported like a deallocated claim: others may wait for it."""
         decided = self._in_flight.pop(claim["metadata"]["uid"], None)
         self._resources.land(claim["metadata"]["uid"])
         if decided is not None and not written:

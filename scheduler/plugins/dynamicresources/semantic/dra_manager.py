@@ -24,7 +24,7 @@ from kubeskew.scheduler.queue import SchedulingQueue
 
 
 class SemanticState:
-    """One per scheduler. `resources` must be told of claims."""
+    """One per scheduler. The caller notifies `resources` of changes to claims."""
 
     def __init__(self, environment: Environment, finalizer: str) -> None:
         self._environment = environment
@@ -36,14 +36,14 @@ class SemanticState:
     def connect(
         self, factory: InformerFactory, queue: SchedulingQueue, classes: dict[str, Object]
     ) -> SemanticAllocation:
-        """Follows slices, parameters and definitions of custom resources; tells the queue what changed.
+        """Follows slices, parameters and definitions of custom resources; reports changes to the queue.
 
         `classes` are followed already, by name.
         """
         self._classes = classes
         refs = dra_refs(self._environment.version)
         _, of_claims = parameters_refs(self._environment.version)
-        types = self._types = ParameterTypes(self._builtin, factory, partial(_tell, queue))
+        types = self._types = ParameterTypes(self._builtin, factory, partial(_notify, queue))
         self._follow_slices(factory, refs.slices, queue)
         parameters = factory.informer(of_claims)
         moved = moves(queue, EventResource.RESOURCE_CLAIM_PARAMETERS)
@@ -71,7 +71,7 @@ class SemanticState:
             self._types.want(wanted for types in followed for wanted in types)
 
     def _builtin(self, wanted: ParameterType) -> Ref | None:
-        """Finds a kind of the release itself, such as a ConfigMap."""
+        """Finds a kind of the release itself, for instance ConfigMap."""
         table = catalogue_for(self._environment.version, self._environment.gates)
         for group, versions in table.groups():
             for version in versions if group == wanted.group else ():
@@ -100,8 +100,8 @@ class SemanticState:
         return self.resources.allocated
 
 
-def _tell(queue: SchedulingQueue, about: ParameterType, old: Object | None, new: Object | None) -> None:
-    """Tells of an object of a vendor's type, or of the type itself by an object without a name."""
+def _notify(queue: SchedulingQueue, about: ParameterType, old: Object | None, new: Object | None) -> None:
+    """An object without a name reports a change of the type itself."""
     api_version = f"{about.group}/v1" if about.group else "v1"
-    said = {"apiVersion": api_version, "kind": about.kind}
-    moves(queue, EventResource.VENDOR_PARAMETERS)(old, {"metadata": {}, **(new or {}), **said})
+    type_fields = {"apiVersion": api_version, "kind": about.kind}
+    moves(queue, EventResource.VENDOR_PARAMETERS)(old, {"metadata": {}, **(new or {}), **type_fields})

@@ -23,16 +23,16 @@ class SemanticError(Exception):
 
 
 class Requirement(Protocol):
-    """Says what one parameter asks of the attribute with its name."""
+    """The requirement of one parameter for the attribute with its name."""
 
     def match(self, attribute: Any, taken: Hashable) -> bool:
-        """Returns whether an attribute, as the model read it, satisfies it beside what is taken of it.
+        """Compares the attribute, as the model read it, with the requirement and what is taken of it already.
 
-        Raises SemanticError where that cannot be said: then it does not.
+        Raises SemanticError if they cannot be compared, which counts as no match.
         """
 
     def allocate(self) -> Mapping[str, Any] | None:
-        """Returns what a claim takes of the attribute; None if it takes nothing."""
+        """None if a claim takes nothing of the attribute."""
 
 
 class Model(Protocol):
@@ -45,23 +45,21 @@ class Model(Protocol):
     nothing: Hashable  # what is taken of an attribute that no claim uses
 
     def attribute(self, given: Mapping[str, Any]) -> Any:
-        """Returns the attribute as `match` wants it. Raises SemanticError."""
+        """Converts the attribute to the form that `match` expects. Raises SemanticError."""
 
     def requirement(self, parameter: Mapping[str, Any]) -> Requirement:
-        """Returns what a parameter asks for. Raises SemanticError."""
+        """Raises SemanticError."""
 
-    def take(self, taken: Any, result: Mapping[str, Any]) -> Hashable:
-        """Returns what is taken together with one more allocation result."""
+    def take(self, taken: Any, result: Mapping[str, Any]) -> Hashable: ...
 
-    def free(self, taken: Any, result: Mapping[str, Any]) -> Hashable:
-        """Returns what is taken without an allocation result."""
+    def free(self, taken: Any, result: Mapping[str, Any]) -> Hashable: ...
 
 
 def model_of(models: Mapping[str, Model], entry: Mapping[str, Any], what: str) -> Model:
-    """Returns the model of an attribute, parameter or result; `what` is how errors name it.
+    """`what` names the attribute, parameter or result in errors.
 
-    Raises SemanticError unless it is exactly one: an entry without any was written by somebody who knows
-    more models.
+    Raises SemanticError unless it has exactly one model: an entry without any was written for later
+    models.
     """
     found = [name for name in models if entry.get(name) is not None]
     if not found:
@@ -73,12 +71,10 @@ def model_of(models: Mapping[str, Model], entry: Mapping[str, Any], what: str) -
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The part that a claim requires."""
-
     required: int
 
     def match(self, attribute: int, taken: Hashable) -> bool:
-        """Returns whether enough is left; less than nothing is left after the driver reduced the amount."""
+        """Enough must be left; less than nothing is left after the driver reduced the amount."""
         return isinstance(taken, int) and attribute - taken >= self.required
 
     def allocate(self) -> Mapping[str, Any]:
@@ -86,7 +82,7 @@ class Amount:
 
 
 class CounterModel:
-    """Adds up the parts of all claims: that is what is taken."""
+    """The sum of all claims' parts is taken."""
 
     name = "counter"
     nothing: Hashable = 0
@@ -106,7 +102,7 @@ class CounterModel:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """An attribute, with what selectors said of it: it never changes."""
+    """Keeps the results of selectors, since an attribute never changes."""
 
     given: Mapping[str, Any]
     answers: dict[str, bool | SemanticError] = field(default_factory=dict, compare=False)

@@ -29,7 +29,7 @@ _CHANGED = Action.ADD | Action.UPDATE
 
 
 class ParameterType(NamedTuple):
-    """A kind in a group; how it reads is how messages name it."""
+    """Messages name it as `str` writes it."""
 
     group: str
     kind: str
@@ -75,7 +75,7 @@ class ParameterTypes:
         return self._resource(wanted) is not None
 
     def get(self, wanted: ParameterType, namespace: str, name: str) -> Object:
-        """Returns an object with its kind. Raises ClaimNotUsable that says what it waits for."""
+        """Adds the object's kind. Raises ClaimNotUsable with the reason to wait."""
         informer = self._informers.get(wanted)
         if informer is None:
             raise ClaimNotUsable(f"no resource of kind {wanted} is known")
@@ -117,7 +117,6 @@ class ParameterTypes:
     # -- informers
 
     def _begin(self, wanted: ParameterType) -> None:
-        """Follows the type by the resource that it is now."""
         ref = self._resource(wanted)
         known = self._informers.get(wanted)
         if known is not None and known.ref == ref:
@@ -143,7 +142,7 @@ def _is_established(definition: Object) -> bool:
 
 
 def _ref(definition: Object) -> Ref | None:
-    """Returns the resource in the version that clients prefer; None if none is served."""
+    """Takes the version that clients prefer; None if none is served."""
     spec = definition["spec"]
     names = (definition.get("status") or {}).get("acceptedNames") or spec["names"]
     served = [version["name"] for version in spec.get("versions") or () if version.get("served")]
@@ -158,29 +157,29 @@ IN_TREE = ParameterType("resource.k8s.io", "ResourceClaimParameters")
 
 
 class ClaimParameters(NamedTuple):
-    """Holds what the scheduler reads, and the object that the user wrote, as it is kept in the allocation."""
+    """`parameters` is what the scheduler reads, `snapshot` the object that the user wrote, as it is kept in
+    the allocation."""
 
     parameters: Object
     snapshot: Object | None
 
 
 class SemanticParameters:
-    """The parameters as they are now."""
-
     def __init__(self, of_claims: Informer, types: ParameterTypes) -> None:
         self._of_claims = of_claims
         self._generated = GeneratedParameters(of_claims)
         self._types = types
 
     def of_class(self, resource_class: Object) -> Object | None:
-        """Returns the object that the class refers to. Raises ClaimNotUsable if it is not there."""
+        """Raises ClaimNotUsable if the object is not there."""
         reference = resource_class.get("parametersRef")
         if reference is None:
             return None
         return self._get(reference, reference.get("namespace") or "")
 
     def of_claim(self, claim: Object, resource_class: Object) -> ClaimParameters:
-        """Raises ClaimNotUsable if they are not there, or not for what the user wants now.
+        """Raises ClaimNotUsable if the parameters are not there, or were made for an older version of the
+        user's.
 
         A claim without parameters asks for any resource, which it shares: so it is in 1.30.
         """
@@ -208,7 +207,7 @@ class SemanticParameters:
     def _translated(
         self, vendors: Object, wanted: ParameterType, reference: Mapping[str, Any], namespace: str
     ) -> Object:
-        """Returns what the driver has made of the vendor's object as it is now."""
+        """Finds the driver's translation of the vendor's object in its present generation."""
         uid, generation = vendors["metadata"]["uid"], vendors["metadata"].get("generation") or 0
         found = self._generated.only(
             "claim",
@@ -221,12 +220,11 @@ class SemanticParameters:
 
 
 def claim_types(resource_class: Object) -> list[ParameterType]:
-    """Returns the types of claim parameters that the class allows."""
     return [type_of(given) for given in resource_class.get("parameterTypes") or ()]
 
 
 def followed_types(resource_class: Object) -> list[ParameterType]:
-    """Returns the types whose objects the class needs, without those that are always followed."""
+    """Types whose objects the class needs, without those that are always followed."""
     found = claim_types(resource_class)
     reference = resource_class.get("parametersRef")
     if found and reference is not None:
@@ -262,8 +260,8 @@ class _Waiting:
         return any(found["driverName"] == new.get("driverName") for _, found in self._of(pod))
 
     def after_parameters(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        told = ("parameters", "shareable", "generatedFrom")
-        if new is None or (old is not None and all(old.get(name) == new.get(name) for name in told)):
+        compared = ("parameters", "shareable", "generatedFrom")
+        if new is None or (old is not None and all(old.get(name) == new.get(name) for name in compared)):
             return False
         return any(
             namespace == new["metadata"].get("namespace") and refers_to(reference, new, IN_TREE.kind)
@@ -285,7 +283,6 @@ class _Waiting:
         return False
 
     def _references(self, pod: Object) -> Iterator[tuple[Object, str | None]]:
-        """Yields the references to parameters, with the namespaces that they mean."""
         for claim, found in self._of(pod):
             of_claim, of_class = claim["spec"].get("parametersRef"), found.get("parametersRef")
             if of_claim is not None:

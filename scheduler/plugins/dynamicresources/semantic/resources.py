@@ -1,4 +1,4 @@
-"""Keeps what drivers publish about nodes, and what claims have of it.
+"""Keeps the resources that drivers publish for nodes, and the parts of them that claims have.
 
 Source: KEP-4381 as drafted, sections NodeResourceSlice and ResourceHandle extension.
 """
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
-    """The node and the driver that resources belong to."""
+    """Resources belong to one node and one driver."""
 
     node: str
     driver: str
@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """An attribute of a resource, as its model has read it."""
+    """`value` is as the model has read it."""
 
     model: Model
     value: Any
@@ -41,22 +41,20 @@ class Attribute(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource of a slice."""
-
     id: str
     attributes: Mapping[str, Attribute]
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Holds what a slice publishes; without resources, and with the reason, if it cannot be understood."""
+    """Without resources, and with the reason, if the slice cannot be understood."""
 
     resources: Sequence[Resource] = ()
     error: str = ""
 
 
 class SemanticResources:
-    """The resources of all nodes, and who has what of them. It does no I/O and needs no clock."""
+    """Resources of all nodes, and the claims that have them; without I/O or clock."""
 
     def __init__(self, models: Mapping[str, Model]) -> None:
         self._models = models
@@ -70,7 +68,7 @@ class SemanticResources:
         self._unreadable: dict[str, dict[Place, str]] = {}  # by uid: claims with a result of an unknown model
 
     def copy(self) -> "SemanticResources":
-        """Returns the same resources, of which no claim has anything yet."""
+        """No claim has anything of the copied resources yet."""
         copy = SemanticResources(self._models)
         copy._slices = {place: {**slices} for place, slices in self._slices.items()}
         copy._places = {**self._places}
@@ -79,7 +77,7 @@ class SemanticResources:
     # -- what there is
 
     def copy_node(self, name: str, origin: str) -> None:
-        """Adds a node that has what drivers published about another one."""
+        """Gives the node copies of what drivers published about `origin`."""
         published = [
             (slice_name, place.driver, read)
             for place, slices in self._slices.items()
@@ -90,7 +88,6 @@ class SemanticResources:
             self._put(copied_name(slice_name, name), Place(name, driver), read)
 
     def drop_node(self, name: str) -> None:
-        """Removes everything that was published about a node."""
         for slice_name, place in [*self._places.items()]:
             if place.node == name:
                 self.remove_slice({"metadata": {"name": slice_name}})
@@ -134,7 +131,7 @@ class SemanticResources:
             yield Resource(named, attributes)
 
     def resources(self, place: Place) -> Sequence[Resource]:
-        """Returns the resources in the order of their slices' names."""
+        """Resources come in the order of their slices' names."""
         found = self._listed.get(place)
         if found is None:
             slices = self._slices.get(place, {})
@@ -143,14 +140,12 @@ class SemanticResources:
         return found
 
     def errors(self, place: Place) -> list[str]:
-        """Returns why some of the resources cannot be judged."""
         slices = self._slices.get(place, {})
         return [slices[name].error for name in sorted(slices) if slices[name].error]
 
     # -- what claims have of it
 
     def set_claim(self, claim: Object) -> None:
-        """Takes a claim as the API server has it."""
         uid = claim["metadata"]["uid"]
         if semantic_handles(claim):
             self._written[uid] = claim
@@ -163,26 +158,24 @@ class SemanticResources:
         self._count(claim["metadata"]["uid"])
 
     def decide(self, claim: Object) -> None:
-        """Takes a claim with the allocation that it will get; it counts instead of what is written."""
+        """The allocation that the claim will get counts instead of the one that is written."""
         self._decided[claim["metadata"]["uid"]] = claim
         self._count(claim["metadata"]["uid"])
 
     def land(self, uid: str) -> None:
-        """Has what is written count again."""
+        """The written allocation counts again."""
         self._decided.pop(uid, None)
         self._count(uid)
 
     @property
     def allocated(self) -> int:
-        """Counts the claims that have resources, as written."""
         return len(self._written)
 
     def taken(self, part: Part) -> Hashable:
-        """Returns what claims have of an attribute, as its model counts it."""
         return self._taken.get(part, self._models[part.model].nothing)
 
     def unreadable(self, place: Place) -> str:
-        """Returns why it is not known what is taken there; empty if it is."""
+        """Reason why the taken resources are not known there; empty if they are."""
         return next((places[place] for places in self._unreadable.values() if place in places), "")
 
     def _count(self, uid: str) -> None:
@@ -217,7 +210,7 @@ class SemanticResources:
 
 
 def semantic_handles(claim: Mapping[str, Any]) -> list[tuple[str, Object]]:
-    """Returns driver and semantic data of what the claim has; drivers' own allocations have none."""
+    """Pairs driver and semantic data of what the claim has; drivers' own allocations have none."""
     handles: Iterable[Object] = (allocation(claim) or {}).get("resourceHandles") or ()
     return [
         (handle.get("driverName") or "", handle["semanticData"])
