@@ -1,1 +1,1 @@
-"""Holds the rules by which resources are written: the generic registry and the strategies of kinds."""
+"""Resources are written by these rules: the generic registry's, and the strategies of kinds."""

@@ -48,12 +48,12 @@ _BYTES_MAX = 16 << 20  # of values, in each generation of either memory
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 
 # What an object is served as: built-in versions stay as they are, custom ones change with their definition.
-# They are told apart by number: a cache would keep every schema that a definition ever had.
+# They are distinguished by number: a cache would keep every schema that a definition ever had.
 Form = str | int
 
 
 def without_foreign_fields(value: Any, schema: Schema) -> Any:
-    """Returns a stored value without the fields of other designs; `value` itself stays as it is."""
+    """Fields of other designs are left out; `value` itself stays as it is."""
     if isinstance(value, list):
         items = schema.items
         return value if items is None else [without_foreign_fields(item, items) for item in value]
@@ -74,7 +74,6 @@ def without_foreign_fields(value: Any, schema: Schema) -> Any:
 
 
 def form_of(resource: Resource) -> Form:
-    """Returns the form in which objects of a resource are served."""
     return resource.number if isinstance(resource, CustomResource) else resource.api_version
 
 
@@ -98,7 +97,7 @@ class Codec:
         self._converters = conversion.converters(zero_metric_values=zeros)
 
     def hub(self, resource: Resource) -> Resource:
-        """Returns the resource in the version that this server stores.
+        """Objects are worked with in the version that this server stores.
 
         Versions of a custom resource have schemas of their own: each is worked with in itself.
         """
@@ -107,14 +106,14 @@ class Codec:
         return self.table.by_kind(*resource.storage) or resource
 
     def storage(self, resource: Resource) -> Resource:
-        """Returns the resource in the version that is written, of a custom resource too."""
+        """Objects are written in the version of this resource, those of custom resources too."""
         if resource.gvk == resource.storage:
             return resource
         return self._known(resource.storage, resource) or resource
 
     async def stored(self, resource: Resource, obj: Object) -> tuple[bytes, Resource | None]:
-        """Returns `obj`, in the version of `resource`, as bytes to store, and the resource in whose version
-        they are served as they are, None if reading them changes them.
+        """Bytes to store come with the resource in whose version they are served as they are, None if reading
+        them changes them. `obj` is in the version of `resource`.
 
         A custom resource is stored as it was converted: what reading adds and drops is not written.
         """
@@ -129,9 +128,8 @@ class Codec:
     async def returned(
         self, resource: Resource, obj: Object, value: bytes, served_as: Resource | None
     ) -> Object:
-        """Returns the answer to the writer of `obj`: what was stored as `value`, read again
-        (etcd3/store.go). `served_as` is what `stored` said.
-        """
+        """The writer of `obj` gets what was stored as `value`, read again (etcd3/store.go). `served_as` is
+        the second result of `stored`."""
         if not resource.custom:
             return obj
         if served_as is resource:
@@ -140,15 +138,13 @@ class Codec:
         return await self.by_webhook(resource, known)
 
     def holds(self, value: bytes, other: bytes) -> bool:
-        """Decides whether two values of a custom resource are the same but for the order of keys."""
+        """The order of keys does not count for values of a custom resource."""
         if len(value) != len(other):
             return False
         return value == other or sorted_bytes(value) == sorted_bytes(other)
 
     async def by_webhook(self, resource: Resource, obj: Object) -> Object:
-        """Returns a custom resource of any version in that of `resource`; by name only if no webhook does
-        it.
-        """
+        """`obj` may have any version; without a webhook only its apiVersion changes."""
         if obj.get("apiVersion") == resource.api_version:
             return obj
         webhook = webhook_of(resource)
@@ -160,11 +156,10 @@ class Codec:
         return pruned(converted, resource)
 
     def needs_webhook(self, resource: Resource) -> bool:
-        """Decides whether `fetch_conversions` has anything to do for a resource."""
         return webhook_of(resource) is not None
 
     async def fetch_conversions(self, resource: Resource, found: Iterable[tuple[bytes, int]]) -> None:
-        """Has a webhook convert those (value, revision) that `served` needs converted; mostly none."""
+        """A webhook converts those (value, revision) that `served` needs converted; mostly none."""
         webhook = webhook_of(resource)
         if webhook is None:
             return
@@ -181,7 +176,7 @@ class Codec:
                 self._served.put((revision, form_of(resource)), encode(pruned(obj, resource)))
 
     def is_stored(self, resource: Resource, value: bytes, revision: int) -> bool:
-        """Decides whether `value` is what this server would write of the object that it is."""
+        """True means that this server would write the same bytes for the object."""
         if self.served(self.storage(resource), value, revision) is value:
             return True
         raw = raw_fields(resource.schema)
@@ -191,15 +186,15 @@ class Codec:
         return self.convert(self._read(obj, resource, value), resource) == obj
 
     def expect(self, value: bytes, resource: Resource) -> None:
-        """Takes note that this server is about to write `value`, in the version of `resource`."""
+        """This server is about to write `value`, in the version of `resource`."""
         self._own.put(value, form_of(resource))
 
     def remember(self, revision: int, resource: Resource) -> None:
-        """Takes note that this server wrote the value at `revision`, in the version of `resource`."""
+        """This server wrote the value at `revision`, in the version of `resource`."""
         self._served.put((revision, form_of(resource)), True)
 
     def served(self, resource: Resource, value: bytes, revision: int) -> bytes:
-        """Returns the stored `value` in the version of `resource`, without resourceVersion."""
+        """The result has no resourceVersion."""
         key = revision, form_of(resource)
         found = self._served.get(key)
         if found is None:
@@ -211,7 +206,7 @@ class Codec:
     form_of = staticmethod(form_of)
 
     def served_all(self, resource: Resource, entries: Iterable[Entry]) -> list[tuple[bytes, int]]:
-        """Returns `served` of many, each with its revision; nearly all are served as they are stored."""
+        """Each value of `served` comes with its revision; nearly all are served as they are stored."""
         known, form, served = self._served.get, form_of(resource), self.served
         return [
             (value if known((revision, form)) is True else served(resource, value, revision), revision)
@@ -219,7 +214,7 @@ class Codec:
         ]
 
     def object(self, resource: Resource, value: bytes, revision: int) -> Object:
-        """Returns the same as a fresh object, with its resourceVersion."""
+        """The object is a fresh one, with its resourceVersion."""
         served = self.served(resource, value, revision)
         raw = None if resource.custom else raw_fields(resource.schema)
         if raw is None or not raw.may_be_in(value):
@@ -233,8 +228,7 @@ class Codec:
         return obj
 
     def current(self, value: bytes, revision: int) -> Object:
-        """Returns a stored object of whatever kind in the version that this server stores, with its
-        resourceVersion.
+        """A stored object of any kind comes in the version that this server stores, with its resourceVersion.
 
         It may be of another server's version. Raises StatusError (500) for what cannot be decoded.
         """
@@ -247,17 +241,15 @@ class Codec:
         return obj
 
     def convert(self, obj: Object, resource: Resource) -> Object:
-        """Returns `obj`, of any registered version, in the version of `resource`."""
+        """`obj` may be of any registered version."""
         if obj["apiVersion"] == resource.api_version:
             return obj
         return self.convert_to(obj, resource.gvk)
 
     def convert_to(self, obj: Object, gvk: GroupVersionKind) -> Object:
-        """Returns `obj`, of any registered version, in the version of `gvk`."""
         return conversion.convert(obj, gvk, self.table, self._converters)
 
     def default(self, obj: Object, resource: Resource) -> Object:
-        """Returns `obj` with the defaults of its version."""
         structural = structural_of(resource)
         if structural is not None:
             structuralschema.default(obj, structural)
@@ -281,9 +273,8 @@ class Codec:
         return True if served == obj else _encoded(served, resource)[0]
 
     def _read(self, obj: Object, resource: Resource, text: bytes = b"") -> Object:
-        """Returns a stored object as this server decodes it, with defaults, in the version it is
-        stored in. Its raw fields keep their bytes if it comes with its `text`.
-        """
+        """A stored object is decoded in the version it is stored in, with defaults. Its raw fields keep their
+        bytes if it comes with its `text`."""
         stored = self._stored_as(obj, resource)
         raw = raw_fields(stored.schema) if text and not stored.custom else None
         if raw is not None and raw.may_be_in(text):
@@ -297,7 +288,7 @@ class Codec:
         return self.default(known, stored)
 
     def _stored_as(self, obj: Object, resource: Resource | None = None) -> Resource:
-        """Returns what a stored object is of: of the definition that made `resource`, if one did."""
+        """The definition that made `resource` comes first, if one did."""
         group, _, version = obj["apiVersion"].rpartition("/")
         gvk = GroupVersionKind(group, version, obj["kind"])
         found = self._known(gvk, resource)
@@ -309,7 +300,7 @@ class Codec:
         return found
 
     def _known(self, gvk: GroupVersionKind, resource: Resource | None) -> Resource | None:
-        """Returns the resource of a kind; a custom one is what it was when `resource` was made.
+        """A custom resource is what it was when `resource` was made.
 
         So nothing that a request or watch reads is of two definitions (getOrCreateServingInfoFor).
         """
@@ -319,7 +310,7 @@ class Codec:
 
 
 def _encoded(obj: Object, resource: Resource) -> tuple[bytes, Resource | None]:
-    """Returns a built-in object as bytes, and its resource if these are served as they are."""
+    """The second result is None if the bytes are not served as they are."""
     if raw_fields(resource.schema) is None:
         return encode(obj), resource
     value, tidy = raw_extensions.dumps(arranged(obj))
@@ -327,7 +318,7 @@ def _encoded(obj: Object, resource: Resource) -> tuple[bytes, Resource | None]:
 
 
 def _normalised(obj: Object, schema: Schema) -> Object:
-    """Returns a stored object as its Go type reads it, without what another design left in it."""
+    """Objects are read as their Go type reads them, without what another design left in them."""
     known: Object
     try:
         known = normalise(obj, schema)
@@ -337,6 +328,5 @@ def _normalised(obj: Object, schema: Schema) -> Object:
 
 
 def undecodable(gvk: GroupVersionKind) -> UnreadableError:
-    """Returns the answer to reading what is stored in a version that this server does not know."""
     text = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{_SCHEME}"'
     return UnreadableError(text)

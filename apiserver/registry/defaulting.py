@@ -1,4 +1,4 @@
-"""Applies the defaults of a schema, then those of the kind, and holds what functions of kinds use.
+"""Defaults of the schema come first, then those of the kind, whose functions share these helpers.
 
 The schema's come from markers (`+default=`) and, for custom resources, from their definition.
 """
@@ -22,7 +22,7 @@ _TYPE_PREFIX = r"^io\.k8s\.(api\.|.*\.pkg\.apis\.)"  # before the group in OpenA
 
 
 class DefaultingContext(NamedTuple):
-    """Holds what the server's version and gates decide, and the time of the request."""
+    """Defaults depend on the server's version and gates, and on the time of the request."""
 
     features: Features
     now: datetime
@@ -36,21 +36,21 @@ Defaulter = Callable[[Object, DefaultingContext], None]
 
 
 def fill(obj: Object, **values: Any) -> None:
-    """Sets each field that is unset or empty (Go's zero value of a non-pointer)."""
+    """Fields are set if they are unset or empty (Go's zero value of a non-pointer)."""
     for name, value in values.items():
         if not obj.get(name):
             obj[name] = value
 
 
 def fill_null(obj: Object, **values: Any) -> None:
-    """Sets each field that is absent (a nil pointer in Go): an explicit zero stays."""
+    """Fields are set if they are absent (a nil pointer in Go): an explicit zero stays."""
     for name, value in values.items():
         if obj.get(name) is None:
             obj[name] = value
 
 
 def struct(obj: Object, name: str) -> Object:
-    """Returns a field that is a struct, made if it is absent."""
+    """The field is made if it is absent."""
     found: Object | None = obj.get(name)
     if found is None:
         found = obj[name] = {}
@@ -58,12 +58,11 @@ def struct(obj: Object, name: str) -> Object:
 
 
 def each(obj: Object, *names: str) -> list[Object]:
-    """Returns the items of the list fields `names`, in order."""
     return [item for name in names for item in obj.get(name) or ()]
 
 
 def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> Object:
-    """Sets defaults in `obj`, which is normalised and in its schema's version; returns it."""
+    """`obj` is normalised and in its schema's version; it is changed and returned."""
     walk = schema_defaults(schema)
     if walk is not None:
         walk(obj)
@@ -75,7 +74,7 @@ def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> O
 
 @cache
 def defaulter_of(type_name: str) -> Defaulter | None:
-    """Returns what sets the defaults of a type, by its OpenAPI name (`io.k8s.api.core.v1.Pod`)."""
+    """`type_name` is an OpenAPI name (`io.k8s.api.core.v1.Pod`)."""
     room, _, name = re.sub(_TYPE_PREFIX, "", type_name).partition(".")
     defaulter: Defaulter | None = (
         registered_in(room, "DEFAULTS", name) if room in GROUP_PACKAGES.values() else None
@@ -85,7 +84,7 @@ def defaulter_of(type_name: str) -> Defaulter | None:
 
 @lru_cache(maxsize=4096)
 def schema_defaults(schema: Schema) -> Walk | None:
-    """Returns the function that sets the defaults in the schema itself; None if there are none."""
+    """None means that the schema itself sets no defaults."""
     return _walk(schema) if _has_defaults(schema, set()) else None
 
 
@@ -101,7 +100,7 @@ def _has_defaults(schema: Schema | None, seen: set[int]) -> bool:
 
 
 def _writes(default: Any, *, pointer: bool) -> bool:
-    """Decides whether a default shows: an empty one of a field that is no pointer does not."""
+    """An empty default of a field that is no pointer does not show."""
     return pointer or default not in ("", 0, False, None)
 
 

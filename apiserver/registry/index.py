@@ -1,13 +1,14 @@
-"""Imports what is particular to a built-in kind: its strategy, the cells of its table rows, its defaults.
+"""Imports the particulars of a built-in kind: its strategy, the cells of its table rows, its defaults.
 
-Each group has a room of its own, whose `__init__.py` registers its kinds by name; a module is imported with
-the first use of what it holds, since all of them together take longer to import than the rest of the server.
+Each group has a package of its own, whose `__init__.py` registers its kinds by name; a module is imported
+with the first use of its contents, since all of them together take longer to import than the rest of the
+server.
 """
 
 from importlib import import_module
 from typing import Any
 
-# The room of each API group, named as upstream's folder below pkg/registry.
+# The package of each API group, named as upstream's folder below pkg/registry.
 GROUP_PACKAGES = {
     "": "core",
     "admissionregistration.k8s.io": "admissionregistration",
@@ -35,7 +36,7 @@ GROUP_PACKAGES = {
 
 
 def registered(group: str, table: str, name: str) -> Any:
-    """Returns what the room of an API group registers in a table under a name; None if it registers nothing.
+    """None means that the group registers nothing under that name.
 
     Tables are `STRATEGIES` (by resource), `CELLS` and `ROW_CONDITIONS` (by kind), `DEFAULTS` (by version and
     kind).
@@ -45,7 +46,6 @@ def registered(group: str, table: str, name: str) -> Any:
 
 
 def registered_in(room: str, table: str, name: str) -> Any:
-    """Returns the same by the name of the room."""
     package = import_module(f"{__package__}.{room}")
     reference: str | None = getattr(package, table, {}).get(name)
     if reference is None:

@@ -30,7 +30,7 @@ _ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace
 
 @dataclass(frozen=True, slots=True)
 class Reviewer:
-    """Holds the authenticator and the authorizer of reviews. `user` is the one who asks."""
+    """`user` is the one who asks."""
 
     user: User
     tokens: UnionAuthenticator
@@ -39,14 +39,13 @@ class Reviewer:
 
 
 def self_subject(review: Object, reviewer: Reviewer) -> Object:
-    """Answers a SelfSubjectReview: the user who asks."""
     about = {name: review[name] for name in ("apiVersion", "kind")}
     created = {"creationTimestamp": timestamp(reviewer.clock.now())}
     return {**about, "metadata": created, "status": {"userInfo": _info(reviewer.user)}}
 
 
 def token(review: Object, reviewer: Reviewer) -> Object:
-    """Answers a TokenReview: the user of a token, and those of the audiences that it is for."""
+    """Audiences are those that the token is for."""
     spec = review.get("spec") or {}
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
@@ -61,27 +60,23 @@ def token(review: Object, reviewer: Reviewer) -> Object:
 
 
 def subject_access(review: Object, reviewer: Reviewer) -> Object:
-    """Answers a SubjectAccessReview: the rights of another user."""
     spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
     _check([*spec, *_metadata_errors(review)])
     return _decided(review, _subject(review["spec"]), reviewer)
 
 
 def local_subject_access(review: Object, reviewer: Reviewer) -> Object:
-    """Answers a LocalSubjectAccessReview: the rights of another user in one namespace."""
     spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
     _check([*spec, *_local_errors(review)])
     return _decided(review, _subject(review["spec"]), reviewer)
 
 
 def self_subject_access(review: Object, reviewer: Reviewer) -> Object:
-    """Answers a SelfSubjectAccessReview: the rights of the user who asks."""
     _check([*_spec_errors(review), *_attribute_errors(review), *_metadata_errors(review)])
     return _decided(review, reviewer.user, reviewer)
 
 
 def self_subject_rules(review: Object, reviewer: Reviewer) -> Object:
-    """Answers a SelfSubjectRulesReview: the rules of the user who asks, in a namespace."""
     namespace = (review.get("spec") or {}).get("namespace") or ""
     if not namespace:
         raise bad_request("no namespace on request")
@@ -126,7 +121,6 @@ def _decided(review: Object, user: User, reviewer: Reviewer) -> Object:
 
 
 def _question(spec: Object) -> RequestInfo:
-    """Returns the request that a review is about."""
     plain = spec.get("nonResourceAttributes")
     if plain is not None:
         return RequestInfo(False, plain.get("path") or "", plain.get("verb") or "")
@@ -138,9 +132,7 @@ def _question(spec: Object) -> RequestInfo:
 
 
 def _selector(selector: Object) -> str:
-    """Returns a selector of resource attributes as a client would write it; what it cannot say there is left
-    out.
-    """
+    """Clients would write the selector in this form; what cannot be said in it is left out."""
     if selector.get("rawSelector"):
         return str(selector["rawSelector"])
     signs = {"In": "=", "NotIn": "!="}
@@ -186,7 +178,7 @@ def _attribute_errors(review: Object) -> Iterator[FieldError]:
 
 
 def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
-    """Checks requirements, but not unknown operators: newer clients may know more."""
+    """Unknown operators are let through: newer clients may know more."""
     operator, values = requirement.get("operator"), requirement.get("values") or []
     if not requirement.get("key"):
         yield FieldError(ErrorType.REQUIRED, f"{path}.key", OMITTED, "must be specified")
@@ -199,7 +191,7 @@ def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
 
 
 def _internal(plain: Object) -> Object:
-    """Returns NonResourceAttributes as Go prints the internal type, whose fields have no JSON names."""
+    """Go prints the internal type, whose fields have no JSON names."""
     return {"Path": plain.get("path") or "", "Verb": plain.get("verb") or ""}
 
 
@@ -231,7 +223,7 @@ def _local_errors(review: Object) -> Iterator[FieldError]:
 
 
 async def post_review(request: Request, scope: Scope) -> Response:
-    """Answers 201 with the review, its status filled in."""
+    """The review comes back with 201, its status filled in."""
     form = responses.form_of(request, WITHOUT_TABLES)
     options = parameters.write_options(request, "CreateOptions")
     question = await bodies.read_object(request, scope, options.field_validation)

@@ -1,4 +1,4 @@
-"""Deletes an object that cannot be read, whatever keeps it: no finalizer, precondition or grace counts.
+"""Deletes an object that cannot be read: no finalizer, precondition or grace keeps it.
 
 Source: k8s.io/apiserver/pkg/registry/generic/registry/corrupt_obj_deleter.go and
 pkg/endpoints/handlers/delete.go, 1.36; what 1.37 does otherwise is from its corrupt_obj_deleter.go.
@@ -21,7 +21,7 @@ _DECODABLE = "unsafe deletion is not allowed because the object is decodable fro
 
 
 async def delete(registry: Registry, name: str, options: Object, write: WriteRequest) -> WriteResult:
-    """Deletes an object that cannot be read; raises 403, 404, 409 and 422."""
+    """Raises 403, 404, 409 and 422."""
     check_permission(registry, name, options, write)
 
     async def attempt(entry: Entry | None) -> WriteResult:

@@ -208,9 +208,9 @@ def read_by(
         _, files = restored(node.config, after, left)
     key = Key("nodes", "", node.config.name)
     findings = [
-        AuditFinding(key, revision, *each)
-        for each in _told({each.file: each for each in known}, found, KubeletFeatures.of(after))
-        if each[0] in node.found
+        AuditFinding(key, revision, *finding)
+        for finding in _file_findings({file.file: file for file in known}, found, KubeletFeatures.of(after))
+        if finding[0] in node.found
     ]
     return findings, replace(node, files=files)
 

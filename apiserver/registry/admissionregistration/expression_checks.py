@@ -1,4 +1,4 @@
-"""Compiles the expressions of webhooks and policies when they are written, to report their errors.
+"""Expressions of webhooks and policies are compiled when they are written, to report their errors.
 
 An expression that the old object has too was accepted before: it may use what is newer.
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.
@@ -22,14 +22,13 @@ from kubeskew.apiserver.registry.admissionregistration.validation import (
 
 
 def compile_errors(expression: Expression, path: str) -> Iterator[FieldError]:
-    """Yields the compiler's error of an expression that does not compile."""
     if expression.compiled() is None:
         why = expression.compile_error.removeprefix("compilation error: ")
         yield invalid(path, expression.source, why)
 
 
 def condition_check(release: Release, known: frozenset[str], *, params: bool = False) -> ExpressionCheck:
-    """Returns the check of matchConditions; `known` expressions were there before."""
+    """`known` expressions were there before, and may use what is newer."""
 
     def check(source: str, path: str) -> Iterator[FieldError]:
         from kubeskew.apimachinery.cel import types
@@ -41,7 +40,7 @@ def condition_check(release: Release, known: frozenset[str], *, params: bool = F
 
 
 def policy_checks(release: Release, spec: Object, old: Object | None, *, mutating: bool) -> Checks:
-    """Returns the checks of a policy's expressions; `old` is the spec it had, None for a new one.
+    """`old` is the spec that the policy had, None for a new one.
 
     The expressions of a validating policy without variables do not know `variables` at all.
     """
@@ -86,7 +85,6 @@ def _variable_check(compiler: Compiler, known: frozenset[str]) -> VariableCheck:
 
 
 def webhook_expressions(obj: Object) -> frozenset[str]:
-    """Returns the match conditions of a webhook configuration."""
     return frozenset(
         (condition.get("expression") or "").strip()
         for hook in obj.get("webhooks") or ()

@@ -85,7 +85,6 @@ def default_admission_binding_alpha(obj: Object, ctx: DefaultingContext) -> None
 
 
 def param_kind_errors(obj: Object, ctx: StrategyContext) -> Iterator[FieldError]:
-    """Checks a policy: its user may get every object of the paramKind."""
     kind = (obj.get("spec") or {}).get("paramKind")
     if kind is None or _is_allowed(ctx, kind, "get", "*", "*"):
         return
@@ -95,9 +94,8 @@ def param_kind_errors(obj: Object, ctx: StrategyContext) -> Iterator[FieldError]
 
 
 def param_ref_errors(obj: Object, policies: str, ctx: StrategyContext) -> Iterator[FieldError]:
-    """Checks a binding: its user may get, or list, what the paramRef points to. `policies` is
-    their plural.
-    """
+    """The writer of a binding must be allowed to get, or list, what the paramRef points to. `policies` is
+    their plural."""
     spec = obj.get("spec") or {}
     reference = spec.get("paramRef")
     if reference is None:
@@ -123,14 +121,11 @@ def _is_allowed(ctx: StrategyContext, kind: Object | None, verb: str, namespace:
 
 
 def _shown(user: User) -> str:
-    """Returns a user as Go prints it."""
     extra = " ".join(f"{name}:[{' '.join(values)}]" for name, values in sorted(user.extra.items()))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
 
 
 class ValidatingWebhooksStrategy(WithGenerationConditionalUpdate):
-    """ValidatingWebhookConfiguration."""
-
     update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
     core_metadata = False
     mutating = False
@@ -150,20 +145,17 @@ class ValidatingWebhooksStrategy(WithGenerationConditionalUpdate):
 
 
 class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
-    """MutatingWebhookConfiguration."""
-
     mutating = True
 
 
 class _PolicyStrategy(WithGenerationConditionalUpdate, ABC):
-    """Either kind of policy; its writer must be allowed to read its parameters."""
+    """Writers of a policy must be allowed to read its parameters."""
 
     weight = 16
     mutating: ClassVar[bool] = False
 
     @abstractmethod
-    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
-        """Checks the kind's own rules."""
+    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]: ...
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         checks = self._checks(obj.get("spec") or {}, None, ctx)
@@ -183,8 +175,6 @@ class _PolicyStrategy(WithGenerationConditionalUpdate, ABC):
 
 
 class ValidatingPolicyStrategy(_PolicyStrategy):
-    """ValidatingAdmissionPolicy."""
-
     status: ClassVar[type[Strategy]] = MetadataKeptStatus
 
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
@@ -192,8 +182,6 @@ class ValidatingPolicyStrategy(_PolicyStrategy):
 
 
 class MutatingPolicyStrategy(_PolicyStrategy):
-    """MutatingAdmissionPolicy."""
-
     mutating = True
 
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
@@ -201,8 +189,6 @@ class MutatingPolicyStrategy(_PolicyStrategy):
 
 
 class ValidatingBindingStrategy(WithGenerationConditionalUpdate):
-    """ValidatingAdmissionPolicyBinding."""
-
     validating: ClassVar[bool] = True
     policies: ClassVar[str] = "validatingadmissionpolicies"
 
@@ -218,8 +204,6 @@ class ValidatingBindingStrategy(WithGenerationConditionalUpdate):
 
 
 class MutatingBindingStrategy(ValidatingBindingStrategy):
-    """MutatingAdmissionPolicyBinding."""
-
     validating = False
     policies = "mutatingadmissionpolicies"
 
@@ -248,7 +232,7 @@ def admission_policy_binding_cells(subject: Subject) -> Cells:
 
 
 def _selector_as_go(selector: Object) -> str:
-    """Returns a selector as the Go type prints itself (from memory of the generated stringer)."""
+    """The form is that of the Go type's generated stringer, from memory."""
     pairs = sorted((selector.get("matchLabels") or {}).items())
     labels = "".join(f"{key}: {value}," for key, value in pairs)
     expressions = "".join(

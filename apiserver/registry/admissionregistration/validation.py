@@ -1,4 +1,4 @@
-"""Holds the rules of webhook configurations, of admission policies and of their bindings.
+"""Webhook configurations, admission policies and their bindings follow these rules.
 
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.
 """
@@ -53,7 +53,6 @@ _RESERVED = frozenset(
 
 
 def one_of(value: str | None, known: Sequence[str], path: str) -> Iterator[FieldError]:
-    """Checks that a value is given, and one of some names."""
     if value is None:
         yield required(path)
     elif value not in known:
@@ -61,7 +60,7 @@ def one_of(value: str | None, known: Sequence[str], path: str) -> Iterator[Field
 
 
 def operation_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
-    """Checks a RuleWithOperations."""
+    """`rule` is a RuleWithOperations."""
     operations = rule.get("operations") or []
     at = child(path, "operations")
     if not operations:
@@ -95,7 +94,7 @@ def _wildcard_errors(values: list[str], path: str, what: str) -> Iterator[FieldE
 
 
 def resources_errors(resources: list[str], path: str) -> Iterator[FieldError]:
-    """Checks resources with subresources: what a wildcard covers may not be named beside it, or after it."""
+    """Names may have subresources; one that a wildcard covers may stand neither next to it nor after it."""
     if not resources:
         yield required(path)
     whole: set[str] = set()  # x of x/*
@@ -126,7 +125,6 @@ def resources_errors(resources: list[str], path: str) -> Iterator[FieldError]:
 
 
 def match_resources_errors(match: Object, path: str) -> Iterator[FieldError]:
-    """Checks the MatchResources of a policy or a binding."""
     yield from one_of(match.get("matchPolicy"), MATCH_POLICIES, child(path, "matchPolicy"))
     for name in ("namespaceSelector", "objectSelector"):
         if match.get(name) is None:
@@ -150,7 +148,6 @@ def _named_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
 
 
 def conditions_errors(conditions: list[Object], path: str, check: ExpressionCheck) -> Iterator[FieldError]:
-    """Checks matchConditions."""
     if len(conditions) > _MAX_CONDITIONS:
         yield too_many(path, len(conditions), _MAX_CONDITIONS)
     seen: set[str] = set()
@@ -172,7 +169,7 @@ def conditions_errors(conditions: list[Object], path: str, check: ExpressionChec
 
 @dataclass(frozen=True, slots=True)
 class WebhookValidationOptions:
-    """Holds the errors that an update may have because the old object had them too."""
+    """An update may have these errors because the old object had them too."""
 
     side_effects: bool = False
     unknown_reviews: bool = False
@@ -192,7 +189,6 @@ class WebhookValidationOptions:
 def webhooks_errors(
     obj: Object, check: ExpressionCheck, *, mutating: bool, lenient: WebhookValidationOptions | None = None
 ) -> Iterator[FieldError]:
-    """Checks the webhooks of a configuration."""
     allowed = lenient or WebhookValidationOptions()
     seen: set[str] = set()
     for position, hook in enumerate(obj.get("webhooks") or []):
@@ -239,7 +235,6 @@ def _known(hook: Object, name: str, known: tuple[str, ...], path: str) -> Iterat
 
 
 def client_config_errors(config: Object, path: str) -> Iterator[FieldError]:
-    """Checks a WebhookClientConfig: by url or by service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         yield required(path, "exactly one of url or service is required")
@@ -250,7 +245,7 @@ def client_config_errors(config: Object, path: str) -> Iterator[FieldError]:
 
 
 def fully_qualified_errors(name: str, path: str) -> Iterator[FieldError]:
-    """Checks a name with at least three parts (IsFullyQualifiedName)."""
+    """The name must have at least three parts (IsFullyQualifiedName)."""
     wrong = names.dns1123_subdomain(name) if name else []
     if not name:
         yield required(path)
@@ -278,7 +273,7 @@ def _reviews_errors(
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Holds the compilers of a policy's expressions: one check per sort of result."""
+    """Expressions of a policy are compiled by one check per sort of result."""
 
     condition: ExpressionCheck
     validation: ExpressionCheck
@@ -290,7 +285,6 @@ class Checks:
 
 
 def validating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
-    """Checks a ValidatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     yield from _matching_errors(spec, checks)
     for position, variable in enumerate(spec.get("variables") or []):
@@ -417,7 +411,6 @@ def _value_errors(expression: str, path: str, checks: Checks) -> Iterator[FieldE
 
 
 def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
-    """Checks a MutatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     yield from _matching_errors(spec, checks)
     yield from _mutable_errors(spec.get("matchConstraints") or {}, "spec.matchConstraints")
@@ -433,9 +426,7 @@ def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
 
 
 def _mutable_errors(match: Object, path: str) -> Iterator[FieldError]:
-    """Refuses rules for operations that cannot be mutated (deletions); upstream's path does not name the
-    rule.
-    """
+    """Operations that cannot be mutated (deletions) are refused; upstream's path does not name the rule."""
     for rule in match.get("resourceRules") or []:
         for operation in rule.get("operations") or []:
             if operation not in _MUTATING_OPERATIONS:
@@ -469,9 +460,7 @@ def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[Fi
 
 
 def binding_errors(obj: Object, features: AdmissionFeatures, *, validating: bool) -> Iterator[FieldError]:
-    """Checks a binding of either kind of policy; for one of them older releases misspell the path of
-    matchResources.
-    """
+    """Older releases misspell the path of matchResources for one of the two kinds of policy."""
     spec = obj.get("spec") or {}
     policy = spec.get("policyName") or ""
     if not policy:

@@ -25,9 +25,7 @@ _MAX_REPLICAS = 2**31 - 1
 
 
 class InstanceStrategy(Strategy):
-    """Holds the rules for the objects of one version; each resource has a strategy, as each has its own
-    schema.
-    """
+    """Each resource has a strategy of its own, as each version has its own schema."""
 
     allow_unconditional_update = False
     core_metadata = False
@@ -77,7 +75,7 @@ class InstanceStrategy(Strategy):
         ctx: StrategyContext,
         others: Sequence[list[FieldError]],
     ) -> list[FieldError]:
-        """Returns the errors by `validate`, which puts `others` in their places; warns of forgiven ones."""
+        """`validate` puts the errors `others` in their places; forgiven errors become warnings."""
         wrong = self._wrong_kind(new)
         if wrong:
             return wrong
@@ -122,7 +120,7 @@ class InstanceStrategy(Strategy):
         return errors
 
     def _scale_errors(self, obj: Object) -> list[FieldError]:
-        """Returns the errors of a new or changed object that the scale subresource could not show."""
+        """An object that the scale subresource could not show is refused."""
         if self.scale is None:
             return []
         return [*_replicas(obj, self.scale.spec_replicas), *self._scale_status_errors(obj)]
@@ -139,8 +137,6 @@ class InstanceStrategy(Strategy):
 
 
 class InstanceStatusStrategy(InstanceStrategy):
-    """The status subresource: it changes only `status`."""
-
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         status, managed = new.get("status"), new["metadata"].get("managedFields")
         had = "status" in new
@@ -172,7 +168,7 @@ class InstanceStatusStrategy(InstanceStrategy):
 
 
 def _of_finalizers(names: Iterable[str]) -> list[str]:
-    """Returns warnings about finalizers with names that others might use too."""
+    """Names that others might use too are warned of."""
     found = []
     for name in sorted(set(names)):
         problems = qualified_name(name)
@@ -196,7 +192,7 @@ def _replicas(obj: Object, path: str) -> list[FieldError]:
 
 
 def _nested(obj: Object, path: str, wanted: type, name: str) -> tuple[Any, str]:
-    """Returns the value at a path and why it is not of the type that is wanted there."""
+    """An empty text means that the value is of the type `wanted`, or that the path ends early."""
     value: Any = obj
     walked = ""
     for part in path.split("."):
@@ -214,14 +210,12 @@ def _nested(obj: Object, path: str, wanted: type, name: str) -> tuple[Any, str]:
 
 
 def _accessor_error(path: str, value: Any, wanted: str) -> str:
-    """Returns the error of an accessor, worded as
-    k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go does.
-    """
+    """The wording is that of k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go."""
     return f"{path} accessor error: {_go(value)} is of the type {_go_type(value)}, expected {wanted}"
 
 
 def _go(value: Any) -> str:
-    """Returns a JSON value as Go's %v prints it."""
+    """JSON values are printed as Go's %v prints them."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

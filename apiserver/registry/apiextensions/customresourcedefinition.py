@@ -36,9 +36,8 @@ def default_definition(obj: Object, _: DefaultingContext) -> None:
 
 
 class DefinitionStatusStrategy(StatusStrategy):
-    """Keeps the spec on a write of the status; metadata changes, as upstream (its own controllers
-    need that).
-    """
+    """The spec stays on a write of the status; metadata changes, as upstream (its own controllers need
+    that)."""
 
     core_metadata = False
     kept_metadata = ()
@@ -58,7 +57,7 @@ class DefinitionStatusStrategy(StatusStrategy):
 
 
 class DefinitionStrategy(HandwrittenValidation):
-    """Definitions: the server writes the status, including the versions that may be stored."""
+    """The server writes the status, including the versions that may be stored."""
 
     allow_unconditional_update = False
     core_metadata = False
@@ -92,7 +91,7 @@ class DefinitionStrategy(HandwrittenValidation):
         return structuralschema.warnings(obj, ctx.features.schemas)
 
     def stays_after_delete(self, obj: Object) -> bool:
-        """Returns whether the definition stays for now; its finalizers keep it after the first delete."""
+        """Finalizers keep a definition after its first delete."""
         return not obj["metadata"].get("deletionTimestamp")
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
@@ -105,7 +104,7 @@ class DefinitionStrategy(HandwrittenValidation):
 
 
 def _drop_disabled(new: Object, old: Object | None, ctx: StrategyContext) -> None:
-    """Removes the fields whose gate is off; they stay if the definition had some."""
+    """Fields whose gate is off go, unless the definition had some before."""
     schemas = ctx.features.schemas
     if not (schemas.ratcheting or schemas.keeps_optional_old_self):
         rules = [rule for rule in _rules(old or {}) if rule.get("optionalOldSelf") is not None]
@@ -119,13 +118,11 @@ def _drop_disabled(new: Object, old: Object | None, ctx: StrategyContext) -> Non
 
 
 def _rules(obj: Object) -> Iterator[Object]:
-    """Yields the validation rules of all versions' schemas."""
     for version in _versions(obj):
         yield from _rules_below((version.get("schema") or {}).get("openAPIV3Schema"))
 
 
 def _rules_below(schema: object) -> Iterator[Object]:
-    """Yields the rules of a schema and of those of its properties and items."""
     if not isinstance(schema, dict):
         return
     yield from schema.get("x-kubernetes-validations") or ()
@@ -140,7 +137,7 @@ def _versions(obj: Object) -> list[Object]:
 
 
 def _remember_storage(obj: Object) -> None:
-    """Adds the version that is stored now to those that may be stored."""
+    """The version that is stored now is added to those that may be stored."""
     for version in _versions(obj):
         if version.get("storage"):
             stored = obj["status"].setdefault("storedVersions", None) or []

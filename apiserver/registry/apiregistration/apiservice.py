@@ -27,11 +27,10 @@ def default_api_service(obj: Object, _: DefaultingContext) -> None:
 
 
 def api_service_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks an APIService."""
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
     group, version = spec.get("group") or "", spec.get("version") or ""
     wanted = f"{version}.{group}"
-    if name and name != wanted and not names.path_segment(name):  # else that is all that is told of it
+    if name and name != wanted and not names.path_segment(name):  # else that is its only error
         yield invalid("metadata.name", name, f'must be `spec.version+"."+spec.group`: "{wanted}"')
     if not group and version != "v1":
         yield required("spec.group", "only v1 may have an empty group and it better be legacy kube")
@@ -80,7 +79,6 @@ def _decoded_length(bundle: str) -> int:
 
 
 def status_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks the conditions of an APIService."""
     for position, condition in enumerate((obj.get("status") or {}).get("conditions") or []):
         if condition.get("status") not in _STATUSES:
             path = f"status.conditions[{position}].status"
@@ -88,8 +86,6 @@ def status_errors(obj: Object) -> Iterator[FieldError]:
 
 
 class APIServiceStatus(SpecKeptStatus):
-    """Writes of the status."""
-
     kept_metadata = ("labels", "annotations", "finalizers", "ownerReferences")
     core_metadata = False
 
@@ -101,7 +97,7 @@ class APIServiceStatus(SpecKeptStatus):
 
 
 class APIServiceStrategy(BuiltIn):
-    """APIServices: a local one is available from the start."""
+    """Local APIServices are available from the start."""
 
     allow_unconditional_update = False
     update_checks = (Check.METADATA, *UPDATE)

@@ -21,7 +21,6 @@ from kubeskew.apiserver.registry.tables.cells import UNSET, Cells, Subject, shor
 
 
 def name_texts(name: str) -> list[str]:
-    """Checks a group and a resource."""
     group, dot, resource = name.rpartition(".")
     if not dot:
         return ["name must be in the form of <group>.<resource>"]
@@ -32,7 +31,6 @@ def name_texts(name: str) -> list[str]:
 
 
 def status_errors(status: Object) -> Iterator[FieldError]:
-    """Checks a StorageVersion."""
     servers = status.get("storageVersions") or []
     for position, server in enumerate(servers):
         yield from _server(server, index("status.storageVersions", position))
@@ -75,22 +73,22 @@ def _version_texts(version: str) -> list[str]:
     return [*texts, *(f"version part: {text}" for text in found)]
 
 
-def _common(actual: str | None, told: str | None) -> Iterator[FieldError]:
+def _common(actual: str | None, reported: str | None) -> Iterator[FieldError]:
     path = "status.commonEncodingVersion"
-    if actual is None and told is not None:
+    if actual is None and reported is not None:
         text = (
             "should be nil if servers do not agree on the same encoding version, or if there is no server "
             "reporting the supported versions yet"
         )
-        yield invalid(path, told, text)
-    elif actual is not None and told is None:
+        yield invalid(path, reported, text)
+    elif actual is not None and reported is None:
         yield invalid(path, None, f"the common encoding version is {actual}")
-    elif actual != told:
-        yield invalid(path, told, f"the actual common encoding version is {actual}")
+    elif actual != reported:
+        yield invalid(path, reported, f"the actual common encoding version is {actual}")
 
 
 def _conditions(conditions: list[Object], path: str) -> Iterator[FieldError]:
-    """Checks conditions. As upstream, the path lacks the list's name, and the status shows the type."""
+    """The path lacks the list's name, and the status shows the type, as upstream has it."""
     first: dict[str, int] = {}
     for position, condition in enumerate(conditions):
         at, kind = index(path, position), condition.get("type") or ""
@@ -111,7 +109,7 @@ class StorageVersionStatus(WithoutMetadata, SpecKeptStatus):
 
 
 class StorageVersionStrategy(HandwrittenValidation, BuiltIn):
-    """StorageVersions: the spec is empty, so a change of it needs no check."""
+    """The spec is empty, so a change of it needs no check."""
 
     update_checks = ()
     status: ClassVar[type[Strategy]] = StorageVersionStatus

@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of apps: each by module and name."""
+"""Strategies, cells and defaults of apps stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "controllerrevisions": "controllerrevision:ControllerRevisionStrategy",

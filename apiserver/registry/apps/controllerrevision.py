@@ -13,7 +13,7 @@ from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, kind_
 
 
 class ControllerRevisionStrategy(BuiltIn):
-    """Keeps a revision as it was: the template of a set at some time never changes."""
+    """A revision never changes: it is the template that a set had at some time."""
 
     update_checks = (Check.METADATA, *UPDATE_AS_NEW)
 

@@ -36,7 +36,7 @@ class DaemonSetStatus(SpecKeptStatus):
 
 
 class DaemonSetStrategy(SelectingStrategy):
-    """Daemon sets: an annotation counts templates, since the field for that is gone."""
+    """Templates are counted in an annotation, since the field for that is gone."""
 
     status = DaemonSetStatus
     update_checks = (Check.METADATA_CHANGE, Check.CHANGE, Check.STRUCTURE, Check.OWN_RULES)

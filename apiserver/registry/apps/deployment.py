@@ -31,7 +31,7 @@ class DeploymentStatus(LabelsKeptStatus):
 
 
 class DeploymentStrategy(SelectingStrategy):
-    """Deployments: annotations count like the spec, because replica sets get copies of them."""
+    """Annotations count like the spec, because replica sets get copies of them."""
 
     status = DeploymentStatus
     spec_errors = staticmethod(workloads.deployment_errors)

@@ -45,7 +45,7 @@ def default_stateful_set(obj: Object, ctx: DefaultingContext) -> None:
     if ctx.features.workloads.claim_retention:
         fill(struct(spec, "persistentVolumeClaimRetentionPolicy"), whenDeleted="Retain", whenScaled="Retain")
     for claim in each(spec, "volumeClaimTemplates"):
-        claim.update(apiVersion="v1", kind="PersistentVolumeClaim")  # whatever was sent
+        claim.update(apiVersion="v1", kind="PersistentVolumeClaim")  # no matter what was sent
         default_volume_claim(claim, ctx)
     template(spec, ctx)
 
@@ -63,7 +63,7 @@ def _stateful_strategy(strategy: Object, ctx: DefaultingContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """Holds what is looked at of a set: what cannot change, and what was bad before, is not in an update."""
+    """An update is checked neither for what cannot change, nor for what was bad before."""
 
     service_name: bool
     claim_templates: bool
@@ -152,8 +152,8 @@ def _template_errors(spec: Object, options: PodOptions, of_set: SetOptions) -> I
 
 
 def _as_of_pods(template: Object, spec: Object) -> Object:
-    """Returns the template as the set's pods get it: with the volumes that its claims become, and without
-    the names of hosts and domains, which the controller sets."""
+    """Pods of the set get this template: with the volumes that its claims become, and without the names of
+    hosts and domains, which the controller sets."""
     inside = {
         name: value
         for name, value in (template.get("spec") or {}).items()
@@ -170,12 +170,11 @@ def _as_of_pods(template: Object, spec: Object) -> Object:
 
 
 def name_errors(name: str, prefix: bool) -> list[str]:
-    """Checks that the set's name makes valid labels, as names of its pods are labels."""
+    """Names of its pods are labels, so that the set's name must be one too."""
     return names.dns1123_label(name, prefix)
 
 
 def update_errors(new: Object, old: Object, features: WorkloadFeatures) -> list[FieldError]:
-    """Returns the errors of a change of the spec."""
     free = {*_UPDATABLE, "revisionHistoryLimit"} if features.history_limit_changes else set(_UPDATABLE)
     kept = [{name: value for name, value in spec.items() if name not in free} for spec in (new, old)]
     if kept[0] == kept[1]:
@@ -207,7 +206,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return stateful_set_errors(obj["spec"], template_options(ctx), checked)
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Leaves out the pod template of a set whose spec had errors before."""
+        """The pod template of a set whose spec had errors before is left out."""
         features, errors = ctx.features.workloads, stateful_set_errors
         options = template_options(ctx, new["spec"], old["spec"])
         checked = SetOptions.of(features, created=False)

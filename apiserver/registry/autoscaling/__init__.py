@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of autoscaling: each by module and name."""
+"""Strategies, cells and defaults of autoscaling stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "horizontalpodautoscalers": "horizontalpodautoscaler:AutoscalerStrategy",

@@ -79,7 +79,7 @@ def default_autoscaler_v1(obj: Object, _: DefaultingContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Holds the bounds that depend on release, gates and the old object."""
+    """Bounds depend on release, gates and the old object."""
 
     least: int = 1  # of minReplicas: 0 with gate HPAScaleToZero
     target_version: str = "any"  # of what is scaled: `any`, `group` (it must have one) or `plain`
@@ -88,7 +88,7 @@ class Bounds:
 
     @classmethod
     def of(cls, new: Object, old: Object | None, features: WorkloadFeatures) -> "Bounds":
-        """Returns the bounds for a new object (`old` None) or a change; `new` and `old` are specs."""
+        """`new` and `old` are specs; `old` is None for a new object."""
         least = 0 if features.scale_to_zero or (old is not None and old.get("minReplicas") == 0) else 1
         if not features.target_versions:
             return cls(least, most_required=features.most_replicas_required)
@@ -104,7 +104,6 @@ class Bounds:
 
 
 def version_text(reference: Object, check: str) -> str:
-    """Returns the error of the apiVersion of a reference, empty if there is none."""
     version = reference.get("apiVersion") or ""
     if check == "any":
         return ""
@@ -187,9 +186,7 @@ def status_errors(status: Object) -> Iterator[FieldError]:
 def metrics_errors(
     metrics: list[Object], path: str, described: References, *, to_zero: bool
 ) -> Iterator[FieldError]:
-    """Checks metrics; `described` checks what an object metric is about; `to_zero`: there may be no replicas
-    at all.
-    """
+    """`described` checks what an object metric is about; `to_zero`: there may be no replicas at all."""
     for position, metric in enumerate(metrics):
         yield from _metric(metric, index(path, position), described)
     outside = any(metric.get("type") in {"Object", "External"} for metric in metrics)
@@ -290,8 +287,6 @@ def _target(target: Object, path: str) -> Iterator[FieldError]:
 
 
 class AutoscalerStatus(SpecKeptStatus):
-    """Counts of replicas."""
-
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(status_errors(new.get("status") or {}))
 
@@ -318,7 +313,7 @@ class AutoscalerStrategy(HandwrittenBuiltIn):
 
 
 def _common_spec(obj: Object, *, zero_values: bool) -> Object:
-    """Returns the spec in the shape of v2, whatever version the server stores."""
+    """The spec has v2's form, in whichever version the server stores it."""
     if obj.get("apiVersion") == "autoscaling/v1":
         obj = copy.deepcopy(obj)
         to_v2(obj, zero_values=zero_values)
@@ -342,7 +337,7 @@ def horizontal_pod_autoscaler_cells(subject: Subject) -> Cells:
 def _targets(metrics: list[Object], currents: list[Object]) -> str:
     if not metrics:
         return NONE
-    # Upstream pairs them by position, whatever their names.
+    # Upstream pairs them by position and ignores their names.
     paired = [
         _shown_metric(metric, currents[position] if position < len(currents) else {})
         for position, metric in enumerate(metrics)
@@ -375,7 +370,7 @@ def _shown_resource(target: Object, current: Object | None) -> str:
 
 
 def _amount(current: Object | None, name: str) -> str:
-    """Returns the current amount; a metric that is known but lacks it counts as zero."""
+    """A metric that is known but lacks the amount counts as zero."""
     return UNKNOWN if current is None else quantity(current.get(name))
 
 

@@ -61,7 +61,6 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_schema(metadata: Schema) -> Schema:
-    """Returns the tree of a Scale; `metadata` is ObjectMeta's."""
     spec = Schema(Kind.OBJECT, name=f"{_NAME}Spec", fields={"replicas": Field(_INT32)})
     shown = {"replicas": Field(_INT32, omit_empty=False), "selector": Field(_TEXT)}
     status = Schema(Kind.OBJECT, name=f"{_NAME}Status", fields=shown)
@@ -91,7 +90,7 @@ async def get(request: Request, scope: Scope) -> Response:
 
 
 def scale_of(scope: Scope, obj: Object) -> Object:
-    """Returns the Scale of an object in the hub version."""
+    """`obj` is in the hub version."""
     paths = _paths(scope)
     metadata = {name: obj["metadata"][name] for name in _METADATA if name in obj["metadata"]}
     spec, status = {}, {"replicas": at_path(obj, paths.status_replicas) or 0}
@@ -120,7 +119,7 @@ def _paths(scope: Scope) -> ScalePaths:
 
 
 async def update(request: Request, scope: Scope) -> Response:
-    """Handles PUT of a Scale: sets the replicas, under the resourceVersion that it names."""
+    """PUT sets the replicas, under the resourceVersion that the Scale names."""
     form = responses.form_of(request)
     options = parameters.write_options(request, "UpdateOptions")
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
@@ -135,9 +134,7 @@ async def update(request: Request, scope: Scope) -> Response:
 
 
 async def _read(request: Request, scope: Scope, schema: Schema, validation: str) -> Object:
-    """Returns the Scale that was sent; what cannot be read is explained badly where the resource is a custom
-    one.
-    """
+    """A Scale that cannot be read is explained badly where the resource is a custom one."""
     target = scope.resource.subresources["scale"]
     try:
         return await bodies.read_other(request, scope, target, schema, validation)
@@ -148,7 +145,6 @@ async def _read(request: Request, scope: Scope, schema: Schema, validation: str)
 
 
 async def patch(request: Request, scope: Scope) -> Response:
-    """Handles PATCH of the present Scale."""
     content_type = patch_type(request, scope)
     form = responses.form_of(request)
     body = await bodies.read(request)
@@ -174,7 +170,7 @@ def _patched(
     whole: bool,
     live: Object,
 ) -> Object:
-    """Returns the live Scale with a patch that is no apply; `whole` as `patched_objects.patched` has it."""
+    """Applies go another way; `whole` is as in `patches.patched`."""
     if content_type == STRATEGIC_PATCH:
         found = patches.strategically_patched(live, body, GVK, schema, validation)
     else:
@@ -192,7 +188,6 @@ def _field_manager(schema: Schema) -> FieldManager:
 def _managed(
     request: Request, schema: Schema, manager: str, change: Callable[[Object], Object], live: Object, now: str
 ) -> Object:
-    """Returns the live Scale as `change` makes it, with its managers."""
     name = manager_name(manager, request.headers.get("user-agent", ""))
     return _field_manager(schema).update(live, change(live), name, "scale", now)
 
@@ -206,7 +201,6 @@ def _applied(
     live: Object,
     now: str,
 ) -> Object:
-    """Returns the live Scale with an applied configuration."""
     _check_owned(scope, live, config.value)
     merged = _field_manager(schema).apply(
         live, config.value, options.field_manager, bool(options.force), "scale", now, kind=GVK.kind
@@ -225,8 +219,7 @@ def _applied(
 
 
 def _check_owned(scope: Scope, live: Object, config: Object) -> None:
-    """Raises an error if nobody owns the replicas of a custom resource: no manager can be made up for
-    them."""
+    """Replicas of a custom resource that nobody owns are refused: no manager can be made up for them."""
     if scope.resource.custom and not live["metadata"].get("managedFields"):
         field_manager.check_kind(live, config)
         why = f"failed to convert live object (/; {field_manager.gvk(live)}) {_NO_SCALE}"
@@ -270,9 +263,7 @@ async def _write(
 
 
 def _live(scope: Scope, current: Object) -> Object:
-    """Returns the Scale that is changed: with its managers, and a value nobody can want where
-    there is none.
-    """
+    """The live Scale has its managers, and a value nobody can want where there is none."""
     shown = scale_of(scope, current)
     if scope.resource.custom and at_path(current, _paths(scope).spec_replicas) is None:
         shown["spec"]["replicas"] = _UNSET
@@ -283,7 +274,6 @@ def _live(scope: Scope, current: Object) -> Object:
 
 
 def _owned_at(scope: Scope) -> Mapping[str, Path | None]:
-    """Returns, per version of the kind, the path of the replicas."""
     path = replicas_path(_paths(scope).spec_replicas)
     resource, table = scope.resource, scope.services.table
     if resource.custom:
@@ -294,7 +284,7 @@ def _owned_at(scope: Scope) -> Mapping[str, Path | None]:
 
 
 def _check(scope: Scope, name: str, replicas: int) -> None:
-    """Raises an error for an invalid number; a custom resource's own rules check it themselves."""
+    """Invalid numbers are refused here; a custom resource's own rules check them themselves."""
     if scope.resource.custom:
         if replicas == _UNSET:
             path = _paths(scope).spec_replicas
@@ -305,7 +295,7 @@ def _check(scope: Scope, name: str, replicas: int) -> None:
 
 
 def _check_uid(scope: Scope, name: str, scale: Object, current: Object) -> None:
-    """Raises 409 if a patch set another uid than the object's; not for custom resources."""
+    """409 is raised if a patch set another uid than the object's; not for custom resources."""
     uid, found = scale["metadata"].get("uid"), current["metadata"]["uid"]
     if uid and uid != found and not scope.resource.custom:
         target = GroupResource(scope.resource.group, f"{scope.resource.plural}/scale")
@@ -314,7 +304,6 @@ def _check_uid(scope: Scope, name: str, scale: Object, current: Object) -> None:
 
 
 def _set(obj: Object, path: str, value: int) -> None:
-    """Sets the value at a dotted path, in copies of the objects on the way."""
     *parents, last = path.split(".")
     for name in parents:
         obj[name] = dict(obj.get(name) or {})

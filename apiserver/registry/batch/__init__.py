@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of batch: each by module and name."""
+"""Strategies, cells and defaults of batch stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "cronjobs": "cronjob:CronJobStrategy",

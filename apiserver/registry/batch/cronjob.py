@@ -60,7 +60,7 @@ def spec_errors(spec: Object, old: Object | None, options: PodOptions) -> list[F
 
 
 def _schedule(schedule: str, *, zoned: bool, allowed: bool) -> Iterator[FieldError]:
-    """Checks the schedule; `allowed`: the old schedule named a zone already."""
+    """`allowed`: the old schedule named a zone already."""
     at = "spec.schedule"
     try:
         cron.parse(schedule)

@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of cdi.k8s.io (KEP-3063 as drafted), by module and name."""
+"""Strategies, cells and defaults of cdi.k8s.io (KEP-3063 as drafted) stand here by module and name."""
 
 STRATEGIES = {
     "resourceclaims": "resourceclaim:ClaimStrategy",

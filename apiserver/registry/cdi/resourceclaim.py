@@ -49,7 +49,7 @@ def default_claim(obj: Object, _: DefaultingContext) -> None:
 
 
 def status_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks a new status against the claim it is of, and against the status before."""
+    """The status is checked against the claim it is of, and against the status before."""
     status, before = new.get("status") or {}, old.get("status") or {}
     yield from _phase(status.get("phase") or "", before.get("phase") or PENDING)
     yield from _driver(status, before)
@@ -64,7 +64,8 @@ def status_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _phase(phase: str, before: str) -> Iterator[FieldError]:
-    """Checks the phase: Pending → Allocated (by the driver) → Reallocate (the scheduler) → Pending."""
+    """Phases follow each other: Pending → Allocated (by the driver) → Reallocate (the scheduler) →
+    Pending."""
     if phase not in _PHASES:
         yield not_supported("status.phase", phase, _PHASES)
     elif (before, phase) == (PENDING, REALLOCATE):
@@ -74,7 +75,7 @@ def _phase(phase: str, before: str) -> Iterator[FieldError]:
 
 
 def _driver(status: Object, before: Object) -> Iterator[FieldError]:
-    """Checks that an allocated claim has and keeps its driver: the class may be gone when it is freed."""
+    """An allocated claim has and keeps its driver: the class may be gone when it is freed."""
     name, path, allocated = status.get("driverName") or "", "status.driverName", _is_allocated(status)
     if name:
         yield from csi_driver_name(name, path, required_alone=False)
@@ -126,7 +127,7 @@ def _users(users: list[Object]) -> Iterator[FieldError]:
 
 
 def _reservations(claim: Object, status: Object, before: Object) -> Iterator[FieldError]:
-    """Checks that only an allocated claim is used, and by no more users than the driver allows.
+    """Only an allocated claim is used, and by no more users than the driver allows.
 
     Each write is checked so, and made only if the claim has not changed meanwhile: of several schedulers that
     reserve at once, as many succeed as the limit allows.
@@ -147,14 +148,14 @@ def _reservations(claim: Object, status: Object, before: Object) -> Iterator[Fie
 
 
 class ClaimStatusStrategy(HandwrittenValidation, SpecKeptStatus):
-    """Checks what scheduler, driver and kubelet write for each other."""
+    """Scheduler, driver and kubelet write the status for each other."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(status_errors(new, old))
 
 
 class ClaimStrategy(ValidatedAsNew, ReturnsDeletedObject):
-    """Lets the spec be set once; does not look whether the class exists."""
+    """The spec is set once; whether the class exists is not looked at."""
 
     status = ClaimStatusStrategy
 
@@ -169,7 +170,7 @@ class ClaimStrategy(ValidatedAsNew, ReturnsDeletedObject):
 
 
 def resource_claim_cells(subject: Subject) -> Cells:
-    """Returns class, mode and phase; a claim that is deleted is Terminating, as a persistent volume's."""
+    """A claim that is deleted is Terminating, as a persistent volume is."""
     return {
         "ResourceClassName": subject.text("spec", "resourceClassName"),
         "AllocationMode": subject.text("spec", "allocationMode"),

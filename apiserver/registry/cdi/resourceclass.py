@@ -12,7 +12,7 @@ from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 
 class ResourceClassStrategy(ValidatedAsNew, ReturnsDeletedObject):
-    """Lets a class change: a claim keeps the name of the driver that allocated it."""
+    """Classes may change: a claim keeps the name of the driver that allocated it."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(csi_driver_name(obj.get("driverName") or "", "driverName", required_alone=False))

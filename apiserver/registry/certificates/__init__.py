@@ -1,4 +1,5 @@
-"""Registers what is particular to the kinds of certificates.k8s.io: each by module and name."""
+"""Strategies, cells and defaults of certificates.k8s.io stand here by module and name; `index` imports
+them."""
 
 STRATEGIES = {
     "certificatesigningrequests": "certificatesigningrequest:SigningRequestStrategy",

@@ -37,7 +37,7 @@ _CONDITION = "certificates.CertificateSigningRequestCondition"
 
 
 def signing_request(obj: Object, old: Object | None = None) -> list[FieldError]:
-    """Checks a CertificateSigningRequest; what was wrong in `old` already may stay wrong."""
+    """Errors that `old` had already may stay."""
     return [*_spec(obj, old), *_conditions(obj, old), *_certificate(obj, old)]
 
 
@@ -74,7 +74,7 @@ def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def signer_name(path: str, signer: str) -> Iterator[FieldError]:
-    """Checks the name of a signer: a domain and a path."""
+    """A signer's name is a domain and a path."""
     if not signer:
         yield field.required(path)
         return
@@ -125,7 +125,7 @@ def _certificate(obj: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def _certificate_problem(text: str) -> str:
-    """Returns the error of certificates in base64 PEM, empty if there is none."""
+    """Certificates are base64 of PEM; an empty text means that they are fine."""
     if not text:
         return ""
     from cryptography import x509
@@ -146,7 +146,7 @@ def _certificate_problem(text: str) -> str:
 def signing_request_update(
     new: Object, old: Object, types: InternalTypes, *, decides: bool = False, signs: bool = False
 ) -> list[FieldError]:
-    """Checks a change: only `approval` decides, only `status` signs."""
+    """Only `approval` decides, only `status` signs."""
     found = signing_request(new, old)
     for kind in _FINAL:
         if len(_of(new, kind)) < len(_of(old, kind)):
@@ -193,7 +193,7 @@ class _Signing(HandwrittenValidation):
 
 
 class SigningStatus(_Signing, SpecKeptStatus):
-    """The status: signers write certificate and conditions; a decision stays as it was."""
+    """Signers write certificate and conditions; a decision stays as it was."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         new["spec"] = copy.deepcopy(old.get("spec") or {})
@@ -206,7 +206,7 @@ class SigningStatus(_Signing, SpecKeptStatus):
 
 
 class SigningApproval(_Signing, SpecKeptStatus):
-    """The approval: approvers write conditions, and nothing else."""
+    """Approvers write conditions, and nothing else."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         _complete_times(new, old, ctx)
@@ -224,7 +224,7 @@ class SigningApproval(_Signing, SpecKeptStatus):
 
 
 class SigningRequestStrategy(_Signing, BuiltIn):
-    """Writes the requesting user into a new request."""
+    """The requesting user is written into a new request."""
 
     status = SigningStatus
     subresources: ClassVar[Mapping[str, type[Strategy]]] = {"approval": SigningApproval}
@@ -261,7 +261,7 @@ def _conditions_of(obj: Object) -> list[Object]:
 
 
 def _preserve(new: Object, old: Object, kind: str) -> None:
-    """Restores the conditions of a kind, if there are as many as before."""
+    """Conditions of a kind are restored if there are as many as before."""
     before = [condition for condition in _conditions_of(old) if condition.get("type") == kind]
     after = [
         position for position, condition in enumerate(_conditions_of(new)) if condition.get("type") == kind
@@ -272,7 +272,7 @@ def _preserve(new: Object, old: Object, kind: str) -> None:
 
 
 def _complete_times(new: Object, old: Object, ctx: StrategyContext) -> None:
-    """Sets missing times of conditions; a condition that was there keeps its transition time."""
+    """Missing times are set; a condition that was there keeps its transition time."""
     now = timestamp(ctx.now)
     known = {
         (condition.get("type"), condition.get("status")): condition["lastTransitionTime"]
@@ -298,7 +298,6 @@ def certificate_signing_request_cells(subject: Subject) -> Cells:
 
 
 def _request_state(subject: Subject) -> str:
-    """Returns the state by the types of conditions; a denial outweighs an approval."""
     kinds = {condition.get("type") for condition in subject.items("status", "conditions")}
     state = next((kind for kind in ("Denied", "Approved") if kind in kinds), "Pending")
     failed = ",Failed" if "Failed" in kinds else ""

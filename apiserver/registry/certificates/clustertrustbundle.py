@@ -23,7 +23,7 @@ _HIDDEN = "<value omitted>"
 
 
 def bundle_name_texts(name: str, signer: str, prefix: bool) -> list[str]:
-    """Checks the name of a bundle: with a signer, the signer's name before it, `:` for `/`."""
+    """With a signer, the name of a bundle has the signer's before it, `:` for `/`."""
     if not signer:
         if ":" in name:
             return ['ClusterTrustBundle without signer name must not have ":" in its name']
@@ -35,7 +35,7 @@ def bundle_name_texts(name: str, signer: str, prefix: bool) -> list[str]:
 
 
 def bundle_errors(spec: Object, *, parse: bool = True) -> Iterator[FieldError]:
-    """Checks a bundle; `parse`: the certificates are read: not if they did not change."""
+    """`parse`: the certificates are read, which is not done if they did not change."""
     if spec.get("signerName"):
         yield from signer_name("spec.signerName", spec["signerName"])
     if parse:
@@ -65,7 +65,7 @@ def _anchor_errors(text: str, path: str) -> Iterator[FieldError]:
 
 
 def _anchor_problem(block: Block) -> str:
-    """Returns the error of a PEM block as the certificate of an authority, empty if there is none."""
+    """An empty text means that the block is the certificate of an authority."""
     from cryptography import x509  # slow to import, rarely needed
 
     if block.kind != "CERTIFICATE":
@@ -89,8 +89,6 @@ def bundle_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 class TrustBundleStrategy(ValidatedAsNew):
-    """ClusterTrustBundle."""
-
     allow_unconditional_update = False
     field_labels = ("spec.signerName",)
 

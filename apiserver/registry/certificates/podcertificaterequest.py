@@ -35,7 +35,7 @@ def default_pod_certificate_request(obj: Object, _: DefaultingContext) -> None:
 
 
 def pod_request_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks a new PodCertificateRequest; key and proof of possession are only measured."""
+    """Key and proof of possession are only measured."""
     signer = spec.get("signerName") or ""
     yield from signer_name("spec.signerName", signer)
     for who in ("pod", "serviceAccount", "node"):
@@ -68,15 +68,13 @@ def pod_request_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 class PodCertificateStatus(HandwrittenValidation, StatusStrategy):
-    """Validates the status that a signer writes."""
-
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         found = (new.get("status") or {}).get("conditions") or []
         return list(conditions.condition_errors(found, "status.conditions"))
 
 
 class PodCertificateStrategy(HandwrittenBuiltIn):
-    """PodCertificateRequest: nothing of it changes but its metadata."""
+    """Nothing of a request changes but its metadata."""
 
     status: ClassVar[type[Strategy]] = PodCertificateStatus
     field_labels = ("spec.signerName", "spec.podName", "spec.nodeName")

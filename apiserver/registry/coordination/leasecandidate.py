@@ -72,7 +72,7 @@ def _less(one: Version, other: Version) -> bool:
 
 
 class LeaseCandidateStrategy(LeaseStrategy):
-    """Lease candidates: their names follow the rules for keys of config maps."""
+    """Names follow the rules for keys of config maps."""
 
     update_checks = (Check.METADATA_CHANGE, Check.OWN_RULES, Check.CHANGE)
 

@@ -1,4 +1,5 @@
-"""Registers what is particular to the kinds of the core group: each by module and name."""
+"""Strategies, cells, conditions of rows and defaults of the core group stand here by module and name; `index`
+imports them."""
 
 STRATEGIES = {
     "configmaps": "configmap:ConfigMapStrategy",

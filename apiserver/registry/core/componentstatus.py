@@ -29,7 +29,6 @@ _LEASES = {  # component → lease in kube-system, the port at which upstream as
 
 
 async def get(request: Request, scope: Scope) -> Response:
-    """Answers with one component."""
     form = responses.form_of(request)
     name = request.info.name
     if name not in {*_LEASES, _ETCD}:
@@ -41,7 +40,6 @@ async def get(request: Request, scope: Scope) -> Response:
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
-    """Lists the components that are selected."""
     form = responses.form_of(request)
     options = parameters.list_options(request, watch=False, watch_list=False)
     wanted = await selection(request, scope.registry, options)
@@ -66,7 +64,7 @@ def _component(scope: Scope, name: str) -> Object:
 
 
 def _problem(services: RequestServices, name: str, port: int) -> str:
-    """Returns the error of a probe, empty if the holder of the lease renews it."""
+    """An empty text means that the holder of the lease renews it."""
     leases = services.table.resource("coordination.k8s.io", "v1", "leases")
     entry = services.store.get(Key(leases.storage_resource, "kube-system", name)) if leases else None
     spec = object_of(entry).get("spec") or {} if entry is not None else {}

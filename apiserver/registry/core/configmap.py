@@ -30,7 +30,6 @@ def data_size(obj: Object, *fields: str) -> int:
 
 
 def immutable_errors(new: Object, old: Object, *fields: str) -> list[FieldError]:
-    """Returns an error for each field changed in an `immutable` object."""
     if not old.get("immutable"):
         return []
     errors = []

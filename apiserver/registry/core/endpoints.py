@@ -30,7 +30,7 @@ def default_endpoints(obj: Object, _: DefaultingContext) -> None:
 def endpoints_errors(
     new: Object, old: Object | None = None, *, strict: bool, local: bool = False
 ) -> Iterator[FieldError]:
-    """Checks endpoints; `strict`: addresses must be written the usual way, unless they were there before.
+    """`strict`: addresses must be written the usual way, unless they were there before.
 
     `local`: the server itself may name an address of this machine.
     """

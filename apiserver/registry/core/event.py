@@ -44,7 +44,7 @@ _CORE_EVENT = GroupVersionKind("", "v1", "Event")
 
 
 def event_errors(event: Object, *, reporting: str = "reportingController") -> Iterator[FieldError]:
-    """Yields the errors of an event in any group; `reporting`: the field of the one who reports it."""
+    """`reporting`: the field of the one who reports the event."""
     namespace = event["metadata"].get("namespace") or ""
     involved = (event.get("involvedObject") or {}).get("namespace") or ""
     if not event.get("eventTime"):
@@ -84,7 +84,7 @@ def _series(event: Object) -> Iterator[FieldError]:
 
 
 def new_event_errors(event: Object) -> Iterator[FieldError]:
-    """Yields the errors of a new event by the additional rules of events.k8s.io."""
+    """New events of events.k8s.io have these rules in addition."""
     yield from _series(event)
     if not event.get("eventTime"):
         yield required("eventTime")
@@ -99,7 +99,7 @@ def new_event_errors(event: Object) -> Iterator[FieldError]:
 
 
 def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks that only the series of an event changes, in events.k8s.io."""
+    """Only the series of an event changes, in events.k8s.io."""
     if new.get("series") != old.get("series"):
         yield from _series(new)
     for name in _KEPT:
@@ -109,7 +109,7 @@ def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """Returns a field as errors show upstream's internal type."""
+    """Errors show upstream's internal type."""
     if name == "involvedObject" or (name == "related" and value):
         return {shown: (value or {}).get(field) or "" for field, shown in _REFERENCE.items()}
     if name == "source":
@@ -120,7 +120,7 @@ def _shown(name: str, value: Any) -> Any:
 
 
 class EventStrategy(HandwrittenBuiltIn):
-    """Events: the newer group is strict and checks metadata; the older one checks little."""
+    """Events of the newer group are checked strictly, with their metadata; the older one checks little."""
 
     allow_create_on_update = True
     field_labels = (

@@ -75,7 +75,6 @@ def _name_errors(limit: Object, field: str, kind: str, path: str) -> Iterator[Fi
 
 
 def _relations(limit: Object, kind: str, path: str) -> Iterator[FieldError]:
-    """Checks the order of the amounts of one resource."""
     fields = ["max", "min", "maxLimitRequestRatio"]
     if kind != "Pod":
         fields += ["default", "defaultRequest"]
@@ -128,7 +127,6 @@ def _ratio_errors(values: Values, name: str, path: str) -> Iterator[FieldError]:
 
 
 def _fixed_errors(values: Values, name: str, path: str) -> Iterator[FieldError]:
-    """Checks that requests and limits of resources that cannot be overcommitted are equal."""
     default, request = values.get("default"), values.get("defaultRequest")
     overcommitted = is_native(name) and not name.startswith(amounts.HUGEPAGES)
     if overcommitted or default is None or request is None or default == request:
@@ -138,7 +136,7 @@ def _fixed_errors(values: Values, name: str, path: str) -> Iterator[FieldError]:
 
 
 class LimitRangeStrategy(CreatedByUpdate):
-    """Validates limit ranges; one without a name gets a uid for it."""
+    """Limit ranges without a name get a uid for it."""
 
     update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 

@@ -25,7 +25,6 @@ def default_namespace(obj: Object, _: DefaultingContext) -> None:
 
 
 def _finalizer_errors(obj: Object, *, numbered: bool) -> list[FieldError]:
-    """Checks a namespace's own finalizers; `numbered`: told which one it is."""
     errors: list[FieldError] = []
     at = "spec.finalizers"
     for position, name in enumerate((obj.get("spec") or {}).get("finalizers") or []):
@@ -35,7 +34,7 @@ def _finalizer_errors(obj: Object, *, numbered: bool) -> list[FieldError]:
 
 
 class NamespaceStatus(SpecKeptStatus):
-    """The status: the finalizer in the spec stays; the phase follows from the deletion."""
+    """The finalizer in the spec stays; the phase follows from the deletion."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         phase = (new.get("status") or {}).get("phase") or ""
@@ -48,7 +47,7 @@ class NamespaceStatus(SpecKeptStatus):
 
 
 class NamespaceFinalize(Strategy):
-    """The finalize subresource: spec.finalizers changes, the status does not."""
+    """`spec.finalizers` changes, the status does not."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         keep(new, old, "status")
@@ -94,8 +93,7 @@ class NamespaceStrategy(BuiltIn):
         obj.setdefault("status", {})["phase"] = "Terminating"
 
     def stays_after_delete(self, obj: Object) -> bool:
-        """Returns true for the first deletion, which only sets the time, even if nothing has to be waited
-        for."""
+        """The first deletion only sets the time, even if nothing has to be waited for."""
         return bool((obj.get("spec") or {}).get("finalizers")) or not obj["metadata"].get("deletionTimestamp")
 
 

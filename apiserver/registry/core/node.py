@@ -43,7 +43,7 @@ def default_node(obj: Object, _: DefaultingContext) -> None:
 
 
 def complete_cidrs(spec: Object, old: Object | None = None) -> None:
-    """Keeps `podCIDR` the first of `podCIDRs`, as conversion does upstream."""
+    """`podCIDR` is kept the first of `podCIDRs`, as conversion does upstream."""
     single = spec.get("podCIDR")
     if single and (not spec.get("podCIDRs") or (old or {}).get("podCIDR") != single):
         spec["podCIDRs"] = [single, *(spec.get("podCIDRs") or [])[1:]]
@@ -52,8 +52,8 @@ def complete_cidrs(spec: Object, old: Object | None = None) -> None:
 
 
 def node_errors(node: Object, *, strict: bool = True, unique: bool = False) -> list[FieldError]:
-    """Checks a node; `strict`: CIDRs must be written the usual way (gate StrictIPCIDRValidation); `unique`:
-    repeated ones are errors of their own."""
+    """`strict`: CIDRs must be written the usual way (gate StrictIPCIDRValidation); `unique`: repeated ones
+    are errors of their own."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     # Upstream gives taints the path of metadata.
     errors = list(taint_errors(spec.get("taints") or [], "metadata.taints"))
@@ -85,7 +85,7 @@ def _swap_errors(status: Object, path: str) -> Iterator[FieldError]:
 
 
 def _feature_errors(features: list[str], path: str) -> Iterator[FieldError]:
-    """Checks the features that a node declares: names in order, each once."""
+    """Names are in order, each once."""
     for position, feature in enumerate(features):
         if len(feature.encode()) > names.MAX_SUBDOMAIN:
             text = f"must be no more than {names.MAX_SUBDOMAIN} characters"
@@ -107,7 +107,7 @@ def _amounts(status: Object) -> Iterator[FieldError]:
 
 
 def node_update_errors(new: Object, old: Object) -> list[FieldError]:
-    """Checks a change of a node, of its status too: kubelets write both."""
+    """Changes of the status are checked too: kubelets write both."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     status = new.get("status") or {}
     errors = list(_amounts(status))
@@ -144,7 +144,7 @@ def _kept_errors(spec: Object, before: Object) -> Iterator[FieldError]:
 
 
 def _config_errors(source: Object, path: str, *, stored: bool) -> Iterator[FieldError]:
-    """Checks the source of a kubelet's configuration, as there once was; `stored`: the status has it."""
+    """A kubelet's configuration once had a source; `stored`: the status has it."""
     config, at = source.get("configMap"), child(path, "configMap")
     if config is None:
         yield invalid(path, {"ConfigMap": source.get("configMap")}, _ONE_SUBFIELD)

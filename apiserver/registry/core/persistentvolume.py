@@ -28,7 +28,7 @@ def default_persistent_volume(obj: Object, _: DefaultingContext) -> None:
 
 class VolumeStatus(SpecKeptStatus):
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        """Dates a change of phase, unless the client did."""
+        """A change of phase is dated, unless the client did that."""
         super().prepare_for_update(new, old, ctx)
         if not ctx.features.volumes.dates_phases:
             return
@@ -57,7 +57,7 @@ class VolumeStrategy(ReturnsDeletedObject):
         return _errors(new, ctx, any_value=_may_have_any_value(old, ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the volume's errors once more, as ValidatePersistentVolumeUpdate begins with them."""
+        """The volume's errors come again, as ValidatePersistentVolumeUpdate begins with them."""
         rules = _spec_errors(new, ctx, any_value=_may_have_any_value(old, ctx))
         types = ctx.features.internal
         return [*rules, *persistent_volumes.update_errors(new["spec"], old["spec"], types)]
@@ -77,7 +77,6 @@ def _spec_errors(volume: Object, ctx: StrategyContext, *, any_value: bool) -> li
 
 
 def _may_have_any_value(old: Object, ctx: StrategyContext) -> bool:
-    """Returns whether the node affinity may ask for values that no label can have, as it did before."""
     affinity = (old["spec"].get("nodeAffinity") or {}).get("required") or {}
     return ctx.features.volumes.any_affinity_values or selectors.has_impossible_values(affinity)
 

@@ -17,7 +17,7 @@ _SHARED = ("apiGroup", "kind", "name")
 
 
 def settle(spec: Object, old: Object, features: VolumeFeatures) -> None:
-    """Removes, in place, sources that old clients expect to be ignored, and gives both fields the same value.
+    """Sources that old clients expect to be ignored go, in place; both fields get the same value.
 
     `old` is the spec before the change, empty at a create.
     """

@@ -35,7 +35,7 @@ class ProxyTarget(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "ProxyTarget | None":
-        """Parses a text; returns None if it has another form (SplitSchemeNamePort)."""
+        """None means that the text has another form (SplitSchemeNamePort)."""
         parts = text.split(":")
         if len(parts) == 1:
             found = cls("", text, "")
@@ -49,7 +49,7 @@ class ProxyTarget(NamedTuple):
 
 
 async def proxy(request: Request, scope: Scope) -> Response:
-    """Answers with the backend's answer; 503 where there is no backend."""
+    """The backend's answer is passed on; 503 where there is no backend."""
     info, plural = request.info, scope.resource.storage_resource
     path = "/".join(info.parts[3:])
     if path and request.path.endswith("/"):
@@ -140,7 +140,7 @@ async def _service(services: RequestServices, namespace: str, wanted: ProxyTarge
 
 
 def _pod_behind(services: RequestServices, namespace: str, address: Object) -> Object | None:
-    """Returns the pod that an endpoint leads to, if it is one of the namespace and has that address.
+    """An endpoint leads to a pod if the pod is one of the namespace and has that address.
 
     Endpoints are written by users: without the check they could send the server anywhere.
     """
@@ -166,7 +166,7 @@ async def _node(services: RequestServices, _namespace: str, wanted: ProxyTarget)
 
 
 def _is_local(host: str) -> bool:
-    """Decides whether only the server's own machine, or link, has that address (IsProxyableIP)."""
+    """Addresses of the server's own machine, or link, are local (IsProxyableIP)."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:

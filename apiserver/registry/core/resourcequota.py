@@ -64,7 +64,6 @@ def default_resource_quota(obj: Object, _: DefaultingContext) -> None:
 
 
 def quota_errors(quota: Object) -> list[FieldError]:
-    """Checks a quota as a whole, its status included."""
     return [*spec_errors(quota.get("spec") or {}), *status_errors(quota.get("status") or {})]
 
 
@@ -84,7 +83,6 @@ def status_errors(status: Object) -> Iterator[FieldError]:
 
 
 def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks a change of the spec: the scopes stay."""
     spec = new.get("spec") or {}
     yield from spec_errors(spec)
     scopes = spec.get("scopes") or []
@@ -106,12 +104,10 @@ def _amounts(found: Mapping[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def is_standard(name: str) -> bool:
-    """Decides whether quotas know an unprefixed resource."""
     return name in _STANDARD or name.startswith(amounts.QUOTA_PAGES)
 
 
 def _applies(scope: str, name: str) -> bool:
-    """Decides whether a standard resource can be limited in a scope."""
     if scope in _POD_SCOPES:
         return name == "pods" or name in _POD_COMPUTE
     if scope == "BestEffort":
@@ -178,7 +174,7 @@ _MUST_EXIST = (
 
 
 async def write_used(services: RequestServices, quota: Object, used: dict[str, str]) -> None:
-    """Stores `used` if the quota is still at this revision; raises 404, 409, 422."""
+    """The quota must still be at this revision; raises 404, 409, 422."""
     resource = services.table.by_kind("", "v1", "ResourceQuota")
     if resource is None:
         raise errors.unknown_path()
@@ -203,7 +199,7 @@ async def write_used(services: RequestServices, quota: Object, used: dict[str, s
 
 
 class QuotaStatus(SpecKeptStatus):
-    """Validates the status of a quota, which the controller and admission write."""
+    """Controller and admission write the status of a quota."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(status_errors(new.get("status") or {}))

@@ -30,7 +30,7 @@ _SKIPPED = "in {} input after skipping PEM blocks of the following types: [{}]"
 
 
 def default_secret(obj: Object, _: DefaultingContext) -> None:
-    """Sets the type, and makes `stringData` what it stands for, as the conversion does that follows."""
+    """`stringData` becomes what it stands for, as in the conversion that follows."""
     fill(obj, type="Opaque")
     texts = obj.pop("stringData", None)
     if texts:
@@ -77,7 +77,7 @@ def _go_kind(content: bytes) -> str:
 
 
 def key_pair_problem(certificate: str, key: str) -> str:
-    """Returns the first error of a pair, both base64 of PEM; empty if they fit."""
+    """Both are base64 of PEM; an empty text means that they fit."""
     found = list(blocks(_text(certificate)))
     certificates = [block for block in found if block.kind == "CERTIFICATE"]
     if not certificates:
@@ -132,8 +132,6 @@ def _mismatch(certificate: bytes, key: bytes) -> str:
 
 
 class SecretStrategy(BuiltIn):
-    """Keeps the type of a secret."""
-
     field_labels = ("type",)
     update_checks = (
         Check.METADATA,

@@ -46,7 +46,7 @@ _ENFORCED = (
 
 
 async def request_token(request: Request, scope: Scope) -> Response:
-    """Answers 201 with the TokenRequest, its status filled in. Nothing is stored."""
+    """The TokenRequest comes back with 201, its status filled in. Nothing is stored."""
     form = responses.form_of(request, WITHOUT_TABLES)
     options = parameters.write_options(request, "CreateOptions")
     schema = scope.services.definition("io.k8s.api.authentication.v1.TokenRequest")
@@ -72,7 +72,6 @@ async def request_token(request: Request, scope: Scope) -> Response:
 
 
 def _managed(request: Request, asked: Object, schema: Schema, manager: str, now: datetime) -> Object:
-    """Returns the request with its managedFields, which it has like everything that is posted."""
     name = manager_name(manager, request.headers.get("user-agent", ""))
     return FieldManager(lambda _: schema, blank=True).update(None, asked, name, "token", timestamp(now))
 
@@ -84,7 +83,7 @@ def _account(scope: Scope, request: Request) -> Object:
 
 
 def _complete(scope: Scope, request: Request, asked: Object, uid: str, now: datetime) -> None:
-    """Sets what the request leaves out; raises 409 and 422. `uid` is that of the account."""
+    """Fields that the request leaves out are set; raises 409 and 422. `uid` is that of the account."""
     metadata, spec = asked["metadata"], asked["spec"]
     for name, value in (("name", request.info.name), ("namespace", request.info.namespace)):
         if metadata.get(name) and metadata[name] != value:
@@ -108,7 +107,7 @@ def _complete(scope: Scope, request: Request, asked: Object, uid: str, now: date
 
 
 def _check_uid(scope: Scope, request: Request, given: str, uid: str) -> None:
-    """Raises 409 for the uid of another account, or warns of it."""
+    """The uid of another account raises 409, or is warned of."""
     if given == uid:
         return
     why = f"the UID in the token request ({given}) does not match the UID of the service account ({uid})"
@@ -139,7 +138,7 @@ def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Objec
 
 
 def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> BoundObjects:
-    """Returns the objects that the token is bound to; raises 400, 404, 409."""
+    """Tokens are bound to these objects; raises 400, 404, 409."""
     if reference is None:
         return BoundObjects()
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
@@ -169,7 +168,7 @@ def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> B
 
 
 def _node_of(scope: Scope, pod: Object) -> Object | None:
-    """Returns the node a pod is on; only its name if there is no such object."""
+    """A node without an object has only its name; None if the pod has no node or the release names none."""
     name = pod["spec"].get("nodeName")
     if not name or not scope.services.features.accounts.pod_node_info:
         return None
@@ -182,12 +181,11 @@ def _get(scope: Scope, resource: str, namespace: str, name: str) -> Object | Non
 
 
 def _gvk(group: str, version: str, kind: str) -> str:
-    """Returns a GroupVersionKind as Go prints it."""
     return f"{group}/{version}, Kind={kind}"
 
 
 class ServiceAccountStrategy(BuiltIn):
-    """Of the secrets that it may mount, only names are kept."""
+    """Only the names of the secrets that it may mount are kept."""
 
     update_checks = (Check.METADATA, *UPDATE)
     returns_deleted_object = True

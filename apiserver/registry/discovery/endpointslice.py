@@ -48,9 +48,7 @@ def default_endpoint_slice(obj: Object, _: DefaultingContext) -> None:
 def slice_errors(
     obj: Object, old: Object | None = None, *, local: bool = False, typed: bool = False
 ) -> Iterator[FieldError]:
-    """Checks a slice; endpoints that did not change are skipped; `local`: addresses may be of
-    this machine.
-    """
+    """Endpoints that did not change are skipped; `local`: addresses may be of this machine."""
     kind = obj.get("addressType") or ""
     if not kind:
         yield required("addressType")
@@ -122,8 +120,8 @@ def _endpoint(endpoint: Object, kind: str, path: str, *, local: bool, typed: boo
 def _address(
     address: str, kind: str, every: str, position: int, *, local: bool, typed: bool
 ) -> Iterator[FieldError]:
-    """Checks one address; `every`: the path of all; `typed`: errors are those of addresses of any version,
-    and one of the wrong version is an error of all."""
+    """`every`: the path of all; `typed`: errors are those of addresses of any version, and one of the wrong
+    version is an error of all."""
     path = index(every, position)
     if kind == "FQDN":
         yield from formats.domain_name_errors(path, address)

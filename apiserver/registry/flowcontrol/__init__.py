@@ -1,4 +1,5 @@
-"""Registers what is particular to the kinds of flowcontrol.apiserver.k8s.io: each by module and name."""
+"""Strategies, cells and defaults of flowcontrol.apiserver.k8s.io stand here by module and name; `index`
+imports them."""
 
 STRATEGIES = {
     "flowschemas": "flowschema:FlowSchemaStrategy",

@@ -46,7 +46,6 @@ def default_flow_schema(obj: Object, _: DefaultingContext) -> None:
 
 
 def flow_schema_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks a FlowSchema."""
     spec, path = obj.get("spec") or {}, "spec.matchingPrecedence"
     precedence = spec.get("matchingPrecedence") or 0
     if precedence <= 0:
@@ -148,7 +147,7 @@ def _path_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
 
 
 def _url_error(url: str) -> str:
-    """Returns the error of a path, of which a wildcard may be all after a slash."""
+    """A wildcard may be all after a slash; an empty text means that the path is fine."""
     if not url:
         return "must not be empty"
     if not url.startswith("/"):
@@ -173,8 +172,6 @@ def _verbs_errors(verbs: list[str], path: str) -> Iterator[FieldError]:
 
 
 class FlowSchemaStrategy(WithGeneration):
-    """FlowSchema."""
-
     status: ClassVar[type[Strategy]] = ConditionsOnly
     update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 

@@ -39,7 +39,7 @@ _GROUP = "flowcontrol.apiserver.k8s.io"
 
 
 def status_errors(status: Object, *, texts: bool) -> Iterator[FieldError]:
-    """Checks that conditions have types, each a different one; `texts`: an error says it in words, too."""
+    """Conditions have types, each a different one; `texts`: an error says it in words, too."""
     seen: set[str] = set()
     for position, condition in enumerate(status.get("conditions") or []):
         at, kind = f"{index('status.conditions', position)}.type", condition.get("type") or ""
@@ -51,7 +51,7 @@ def status_errors(status: Object, *, texts: bool) -> Iterator[FieldError]:
 
 
 class ConditionsOnly(HandwrittenValidation, StatusStrategy):
-    """A status write that changes conditions alone, and none of the metadata."""
+    """A status write changes conditions alone, and none of the metadata."""
 
     update_checks = (Check.CHANGE,)
 
@@ -99,7 +99,6 @@ def _priority_level(
 
 
 def priority_level_errors(obj: Object, features: RequestFeatures) -> Iterator[FieldError]:
-    """Checks a PriorityLevelConfiguration."""
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name")
     kind = spec.get("type") or ""
     if (name == "exempt") != (kind == "Exempt"):
@@ -167,8 +166,6 @@ def _queuing_errors(queuing: dict[str, Any], path: str) -> Iterator[FieldError]:
 
 
 class PriorityLevelStrategy(WithGeneration):
-    """PriorityLevelConfiguration."""
-
     status: ClassVar[type[Strategy]] = ConditionsOnly
     update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
@@ -177,7 +174,7 @@ class PriorityLevelStrategy(WithGeneration):
 
 
 def set_dangling_condition(obj: Object, ctx: StrategyContext) -> None:
-    """The condition Dangling: whether the priority level is missing."""
+    """Dangling is true if the priority level is missing."""
     name = ((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name") or ""
     found = ctx.get_entry(f"prioritylevelconfigurations.{_GROUP}", "", name) is not None
     named = f'This FlowSchema references the PriorityLevelConfiguration object named "{name}"'

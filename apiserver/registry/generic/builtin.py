@@ -1,4 +1,4 @@
-"""Holds strategies that several kinds share.
+"""Several kinds share these strategies.
 
 They keep a generation, leave metadata alone in a status write, or have complete rules of their own, as
 upstream's Validate and ValidateUpdate.
@@ -19,20 +19,20 @@ from kubeskew.apiserver.registry.generic.strategy import (
 
 
 class SpecKeptStatus(StatusStrategy):
-    """Status writes of kinds that never called ResetObjectMetaForStatus: metadata may change with them."""
+    """Kinds that never called ResetObjectMetaForStatus: metadata may change with a write of the status."""
 
     kept_metadata: ClassVar[tuple[str, ...]] = ()
 
 
 class MetadataKeptStatus(StatusStrategy):
-    """Keeps all metadata on a write of the status, and gives its writer none to own."""
+    """All metadata stays on a write of the status, and its writer comes to own none."""
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("metadata",), ("spec",))
 
 
 class LabelsKeptStatus(StatusStrategy):
-    """Keeps only the labels on a write of the status, as a deployment's."""
+    """Only the labels stay on a write of the status, as a deployment's do."""
 
     kept_metadata = ("labels",)
 
@@ -41,7 +41,7 @@ class LabelsKeptStatus(StatusStrategy):
 
 
 class BuiltIn(Strategy):
-    """A built-in kind: a new object has Go's zero value of its status, not none."""
+    """New objects have Go's zero value of their status, not none."""
 
     status: ClassVar[type[Strategy]] = SpecKeptStatus
 
@@ -53,49 +53,47 @@ class BuiltIn(Strategy):
 
 
 class WithGeneration(BuiltIn):
-    """A kind that counts its generations."""
-
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
 
 
 class ReturnsDeletedObject(BuiltIn):
-    """A kind without rules of its own whose DELETE answers with the object."""
+    """There are no rules of the kind's own, and DELETE answers with the object."""
 
     returns_deleted_object = True
 
 
 class CreatedByUpdate(BuiltIn):
-    """A kind that a PUT may create."""
+    """PUT may create objects."""
 
     allow_create_on_update = True
 
 
 class WithGenerationConditionalUpdate(WithGeneration):
-    """A kind whose updates must carry a resourceVersion as well."""
+    """Updates must carry a resourceVersion as well."""
 
     allow_unconditional_update = False
 
 
 class HandwrittenValidation(Strategy):
-    """Checks by the kind's own rules alone: none follows from the schema."""
+    """Only the kind's own rules are checked: none follows from the schema."""
 
     create_checks: ClassVar[Checks] = (Check.METADATA, Check.OWN_RULES)
     update_checks: ClassVar[Checks] = (Check.METADATA_CHANGE, Check.CHANGE)
 
 
 class HandwrittenBuiltIn(HandwrittenValidation, BuiltIn):
-    """A built-in kind with rules of its own."""
+    pass
 
 
 class ValidatedAsNew(HandwrittenBuiltIn):
-    """A kind whose changes are looked at twice: as new objects, and as changes."""
+    """Changes are checked twice: as new objects, and as changes."""
 
     update_checks: ClassVar[Checks] = AS_NEW_AND_AS_CHANGE
 
 
 class WithoutMetadata(HandwrittenValidation):
-    """A kind that does not look at its metadata: only what holds for all is asked of it."""
+    """Only rules that hold for all kinds are asked of the metadata."""
 
     create_checks: ClassVar[Checks] = (Check.OWN_RULES,)
     update_checks: ClassVar[Checks] = (Check.CHANGE,)

@@ -1,8 +1,8 @@
 """Decides what the watch cache upstream answers, and what these requests get while it cannot be filled.
 
 That cache holds all objects of a resource. One that cannot be read keeps it from being filled, so that lists
-and watches of the whole resource fail, in whatever namespace. A server here needs no such cache: it keeps the
-keys of the objects that cannot be read.
+and watches of the whole resource fail, in any namespace. A server here needs no such cache: it keeps the keys
+of the objects that cannot be read.
 
 Source: k8s.io/apiserver/pkg/storage/cacher (cacher.go, delegator.go, ready.go, util.go), 0.26 to 0.36, and
 KEP-4568.
@@ -23,12 +23,12 @@ from kubeskew.apiserver.unreadable import UnreadableError
 from kubeskew.apiserver.watch_cache_features import Read, Source, WatchCacheFeatures, has_watch_cache
 
 _MANY = 10_000  # changed keys, after which all objects are looked at again instead
-_GROWTH, _LONGEST = 0.06, 30  # of the time that clients are told to wait
+_GROWTH, _LONGEST = 0.06, 30  # of the time that clients have to wait
 _ENOUGH = 60.0  # seconds after which it is the longest
 
 
 def read_of(options: ListOptions, continued_at: int | None) -> Read:
-    """Returns what a list asks for; `continued_at` is the revision of its continue token, -1 for now."""
+    """`continued_at` is the revision of the list's continue token, -1 for now."""
     if continued_at is not None:
         return Read.CONTINUED if continued_at > 0 else Read.CONTINUED_NOW
     if options.match == EXACT:
@@ -40,7 +40,7 @@ def read_of(options: ListOptions, continued_at: int | None) -> Read:
 
 
 class CachedReads:
-    """Keeps which objects of a built-in resource cannot be read, at the cost of what changes.
+    """Objects of a built-in resource that cannot be read are known here, at the cost of what changes.
 
     `unreadable_list` returns the answer to a list of entries, None if all of them can be read.
     """
@@ -65,17 +65,16 @@ class CachedReads:
 
     @property
     def exists(self) -> bool:
-        """Returns whether upstream has a watch cache of the resource."""
         return has_watch_cache(self._resource.storage_resource)
 
     def source(self, read: Read, *, limited: bool, single: bool) -> Source:
-        """Returns what answers a list; `single`: one of a name, of which there is one object at most."""
+        """`single`: the list is of one name, of which there is one object at most."""
         if not self.exists:
             return Source.STORE
         return self._features.source(read, limited=limited, single=single)
 
     def serves_list(self, options: ListOptions, source: Source, *, selects: bool) -> bool:
-        """Decides whether a list waits for the cache to be filled, or fails with it."""
+        """True means that a list waits for the cache to be filled, or fails with it."""
         if source is Source.STORE or self._resource.custom:
             return False
         if self._features.refuses_unfilled:
@@ -83,19 +82,17 @@ class CachedReads:
         return options.resource_version != "0"
 
     def serves_get(self, revision: int) -> bool:
-        """Decides whether a get waits for the cache to be filled; otherwise the store answers until then."""
+        """A get that does not wait for the cache to be filled is answered by the store until then."""
         return (
             self.exists and not self._resource.custom and not self._features.refuses_unfilled and revision > 0
         )
 
     def serves_watch(self, options: ListOptions) -> bool:
-        """Decides whether a watch waits for the cache to be filled, or fails with it; those of custom
-        resources do not.
-        """
+        """Watches of custom resources neither wait for the cache nor fail with it."""
         return not self._resource.custom and self.feeds_watch(options)
 
     def feeds_watch(self, options: ListOptions) -> bool:
-        """Decides whether a watch is fed by a cache, which knows no event from before it was filled."""
+        """A watch that is fed by a cache gets no event from before it was filled."""
         if not self.exists:
             return False
         from_store = options.resource_version == "" and options.send_initial_events is None
@@ -108,9 +105,8 @@ class CachedReads:
     # --- what they get -------------------------------------------------------------------------------------
 
     async def check(self, seconds: float | None = None) -> None:
-        """Returns if the cache could be filled. Since 1.31 raises 429 if it could not; before, waits until it
-        can, for `seconds` at most if they are given, and raises 503 then.
-        """
+        """Since 1.31 a cache that could not be filled raises 429; before, this waits until it can, for
+        `seconds` at most if they are given, and raises 503 then."""
         if not await self._is_failing():
             return
         if self._features.refuses_unfilled:
@@ -134,7 +130,6 @@ class CachedReads:
         return retry_later(text, seconds)
 
     def _type_name(self) -> str:
-        """Returns the name of upstream's internal type: `*core.Pod`."""
         resource = self._resource
         return f"*{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
 
@@ -146,7 +141,6 @@ class CachedReads:
 
     @property
     def is_filled(self) -> bool:
-        """Returns whether nothing has changed since all objects could be read."""
         return self._changed == {} and not self._unreadable and not self._examining.locked()
 
     async def _is_failing(self) -> bool:

@@ -35,7 +35,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
 def deduplicate(obj: Object, warnings: list[str], *, mutated: bool = False) -> None:
-    """Drop references that are equal to an earlier one; `mutated`: admission has had its say."""
+    """Drops references that are equal to an earlier one; `mutated`: mutating admission has run."""
     references = obj["metadata"].get("ownerReferences") or []
     if len(references) < 2:
         return
@@ -53,9 +53,9 @@ def deduplicate(obj: Object, warnings: list[str], *, mutated: bool = False) -> N
 
 
 def drop_disabled_fields(new: Object, old: Object | None, ctx: StrategyContext) -> None:
-    """Take out what belongs to a gate that is off, unless the old object uses it."""
+    """Fields of a gate that is off go, unless the old object uses it."""
     if ctx.resource.custom:
-        return  # gates have no fields there, and what is known of a schema would outlive it
+        return  # gates have no fields there, and the cache by schema would outlive the schema
     if drop_disabled(new, old, ctx.resource.schema, ctx.gates):
         whole = normalise(new, ctx.resource.schema)  # some fields are written though they are absent
         new.clear()
@@ -63,20 +63,20 @@ def drop_disabled_fields(new: Object, old: Object | None, ctx: StrategyContext) 
 
 
 def complete(obj: Object, resource: Resource) -> None:
-    """Write the zero values that Go always writes of fields which the strategy took out (`status: {}`)."""
+    """Go always writes the zero values of some fields, which the strategy took out (`status: {}`)."""
     for name, field in resource.schema.fields.items():
         if not field.omit_empty and name not in obj and field.schema.kind is Kind.OBJECT:
             obj[name] = zero(field.schema)
 
 
 def as_stored(obj: Object, resource: Resource) -> None:
-    """Take from an object what the way through upstream's store takes from it."""
+    """Empty lists of built-in kinds go, as on the way through upstream's store."""
     if not resource.custom:
         forget_empty_lists(obj, resource.schema)
 
 
 def check_new(strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
-    """Raise 422 if a new object breaks a rule."""
+    """Raises 422 if a rule is broken."""
     found = strategy.metadata_errors(obj, ctx)
     _raise(ctx, obj, strategy.check_new(obj, ctx, found))
     # Not every kind looks at its metadata; what holds for all comes last (rest.BeforeCreate).
@@ -88,7 +88,7 @@ def check_new(strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
 
 
 def check_change(strategy: Strategy, new: Object, old: Object, ctx: StrategyContext) -> None:
-    """Raise 422 if a change breaks a rule."""
+    """Raises 422 if a rule is broken."""
     changed = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
     namespaced = ctx.resource.namespaced
     common = object_meta.validate_object_meta(new["metadata"], namespaced, names.path_segment, core=False)
@@ -104,13 +104,13 @@ def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> Non
         if not resource.custom:
             problems = [_printed(problem, ctx) for problem in problems]
         kind = resource.group_kind
-        if resource.custom:  # an object of another kind is called what it says it is
+        if resource.custom:  # an object of another kind is reported by its own kind
             kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
         raise errors.invalid(kind, obj["metadata"].get("name") or "", problems)
 
 
 def _printed(problem: FieldError, ctx: StrategyContext) -> FieldError:
-    """Returns the error with its value as Go prints it: maps sorted, structs in the order of their fields."""
+    """Values are printed as Go prints them: maps sorted, structs in the order of their fields."""
     value = problem.value
     if isinstance(value, InternalValue):
         return replace(problem, value=ctx.features.internal.shown(value.value, value.sort))

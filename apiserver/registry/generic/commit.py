@@ -1,4 +1,4 @@
-"""Hands the store what a request has made of an object: every write of this server goes this way.
+"""Every write of this server goes this way: the store gets what a request has made of an object.
 
 What the server keeps of the objects it serves (`Codec`: in which form; `Registry`: labels and fields) learns
 of each write here, so that no writer can leave it out, and watchers get the bytes without decoding them.
@@ -27,7 +27,7 @@ Attempt = Callable[[Entry | None], Awaitable[WriteResult]]
 
 
 async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> WriteResult:
-    """Returns the result of `attempt` on the current object (None: there is none); raises its StatusError."""
+    """`attempt` gets the current object (None: there is none); its StatusError is raised."""
     while True:
         entry = store.get(key)
         try:
@@ -41,7 +41,8 @@ async def guaranteed_update(store: Store, key: Key, attempt: Attempt) -> WriteRe
 
 
 async def confirm(store: Store, entry: Entry) -> None:
-    """Raise RevisionMismatchError unless `entry` is still current: for what succeeds without writing."""
+    """Requests that succeed without writing need this: raises RevisionMismatchError unless `entry` is still
+    current."""
     await store.refresh()
     current = store.get(entry.key)
     if not _same(current, entry):
@@ -57,7 +58,7 @@ def _same(one: Entry | None, other: Entry | None) -> bool:
 async def commit(
     registry: Registry, key: Key, obj: Object, write: WriteRequest, over: Entry | None
 ) -> WriteResult:
-    """Stores `obj` over the entry `over` (None: as a new one), and returns it as its writer gets to see it.
+    """`obj` is stored over the entry `over` (None: as a new one); the result is what its writer gets to see.
 
     A dry run stores nothing, nor does a custom resource that would be stored as it is. Raises
     RevisionMismatchError if something else than `over` stands there; a dry run only looks for that if the
@@ -89,8 +90,7 @@ async def commit(
 
 
 async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) -> int:
-    """Deletes `entry` for good and returns the revision of that; log and watchers see it go as it last
-    was stored.
+    """The revision is that of the deletion; log and watchers see the object as it last was stored.
 
     Raises RevisionMismatchError.
     """
@@ -102,7 +102,7 @@ async def commit_removal(registry: Registry, entry: Entry, write: WriteRequest) 
 
 
 async def _write(registry: Registry, change: Change, form: Resource | None) -> Event:
-    """Writes `change`, whose value this server serves as it is in the version of `form`, if in any."""
+    """This server serves the value of `change` as it is in the version of `form`, if in any."""
     services, operation, resource = registry.services, change.verb.value, change.key.resource
     counted, monotonic = services.metrics.store, services.environment.clock.monotonic
     if form is not None:
@@ -130,6 +130,6 @@ async def _check_absence(registry: Registry, key: Key) -> None:
 def _is_served_as_stored(registry: Registry, entry: Entry) -> bool:
     try:
         served = registry.services.codec.served(registry.resource, entry.value, entry.revision)
-    except UnreadableError:  # an unsafe deletion takes what nobody can serve
+    except UnreadableError:  # an unsafe deletion removes what cannot be served
         return False
     return served is entry.value

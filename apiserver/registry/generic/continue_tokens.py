@@ -42,7 +42,7 @@ class Position(NamedTuple):
 
 
 def token(page_revision: int, last: Key, namespace: str | None, source: Source) -> str:
-    """Returns the token that goes on after `last`; its start is relative to the namespace listed.
+    """A client goes on after `last`; the token's start is relative to the namespace listed.
 
     One of the watch cache begins with a slash, for its prefix ends without one (cacher.go, GetList).
     """
@@ -51,7 +51,7 @@ def token(page_revision: int, last: Key, namespace: str | None, source: Source) 
 
 
 def inconsistent_token(where: Position) -> str:
-    """Returns the token that goes on at the same place with what is there now."""
+    """A client goes on at the same place with what is there now."""
     return _encoded(-1, where.start)
 
 
@@ -84,7 +84,7 @@ def position(text: str, resource: Resource, namespace: str | None) -> Position:
 
 
 def _decoded(text: str) -> tuple[int, str]:
-    """Revision and start of a token; raises ValueError with upstream's text."""
+    """Tokens have a revision and a start; raises ValueError with upstream's text."""
     data = _json(web_tokens.decode(text))
     version, revision, start = data.get("v") or "", data.get("rv") or 0, data.get("start") or ""
     if version != _VERSION:
@@ -94,13 +94,13 @@ def _decoded(text: str) -> tuple[int, str]:
     if not start:
         raise ValueError(f"encoded start key empty (version {_VERSION})")
     key = start if start.startswith("/") else f"/{start}"
-    if posixpath.normpath(key) != key:  # no way out of what is listed
+    if posixpath.normpath(key) != key:  # the start must not leave the prefix that is listed
         raise ValueError(start)
     return revision, start
 
 
 def _json(data: bytes) -> Object:
-    """Returns the token's JSON; raises ValueError with the text of encoding/json."""
+    """Raises ValueError with the text of encoding/json."""
     json_syntax.check(data)
     try:
         value = orjson.loads(data)
@@ -119,7 +119,7 @@ def _json(data: bytes) -> Object:
 
 
 class ExpiredContinueError(StatusError):
-    """410 for a token whose revision is gone, with one that goes on inconsistently."""
+    """A token whose revision is gone gets 410, with one that goes on inconsistently."""
 
     def __init__(self, fresh: str) -> None:
         super().__init__(410, "Expired", _EXPIRED)

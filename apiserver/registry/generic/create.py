@@ -30,7 +30,7 @@ _MAX_GENERATED = 63 - 5
 
 
 async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteResult:
-    """Write a new object (decoded, in the hub version, system metadata wiped); raises 409 if it exists.
+    """`obj` is decoded, in the hub version, its system metadata wiped; raises 409 if it exists.
 
     Mutating admission sees the object once; what follows begins again with another name where a generated one
     is taken.
@@ -40,7 +40,7 @@ async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteR
     _check_definition(registry, write, name)
     await services.admission.admit(registry.attributes(admission.CREATE, write, name, obj, None))
     await offload(write.size, partial(deduplicate, obj, write.warnings, mutated=True))
-    metadata = obj["metadata"]  # admission may have made it anew
+    metadata = obj["metadata"]  # admission may have replaced it
     if metadata.get("name") or not metadata.get("generateName"):
         return await _create(registry, obj, write)
     admitted = copied(obj)
@@ -55,8 +55,9 @@ async def create(registry: Registry, obj: Object, write: WriteRequest) -> WriteR
 
 
 def _check_definition(registry: Registry, write: WriteRequest, name: str) -> None:
-    """Raises 403 if the definition of a custom resource is being deleted (customresource_handler.go,
-    forbidCreateAdmission). Up to 1.33 that is told of requests to create alone, before they get here."""
+    """The definition of a custom resource takes nothing new while it is being deleted: 403
+    (customresource_handler.go, forbidCreateAdmission). Up to 1.33 only requests to create are refused, before
+    they get here."""
     features = registry.services.features.requests
     if not features.applies_while_terminating and takes_nothing_new(registry.resource, features):
         why = "create not allowed while custom resource definition is terminating"
@@ -70,7 +71,7 @@ async def _create(registry: Registry, obj: Object, write: WriteRequest) -> Write
 
 
 async def _admit_and_commit(registry: Registry, obj: Object, write: WriteRequest) -> WriteResult:
-    """Asks validating admission about a checked object, and stores it."""
+    """Validating admission sees the checked object before it is stored."""
     metadata, services = obj["metadata"], registry.services
     if write.verb != "create":
         _check_right(registry, write, metadata["name"])
@@ -88,7 +89,8 @@ async def _admit_and_commit(registry: Registry, obj: Object, write: WriteRequest
 
 
 def _check_right(registry: Registry, write: WriteRequest, name: str) -> None:
-    """Raise 403 unless who updates or applies may also create (withAuthorization in handlers/update.go)."""
+    """Updates and applies that create need the right to create too; raises 403 (withAuthorization in
+    handlers/update.go)."""
     resource = write.requested or registry.resource
     group, version = resource.gvk[:2]
     info = RequestInfo(
@@ -100,7 +102,7 @@ def _check_right(registry: Registry, write: WriteRequest, name: str) -> None:
 
 
 def _check_no_revision(metadata: Object) -> None:
-    """Raise 500, as upstream, if a new object names a revision; what is no number is only dropped."""
+    """A new object that names a revision raises 500, as upstream; what is no number is only dropped."""
     revision = metadata.pop("resourceVersion", "")
     if not revision:
         return
@@ -113,7 +115,8 @@ def _check_no_revision(metadata: Object) -> None:
 
 
 def before_create(registry: Registry, obj: Object, write: WriteRequest) -> None:
-    """Completes an object that mutating admission has seen, and checks it (rest.BeforeCreate); raises 422."""
+    """Mutating admission has seen the object, which is completed and checked (rest.BeforeCreate); raises
+    422."""
     ctx = registry.context(write)
     strategy = registry.strategy
     metadata = obj["metadata"]
@@ -135,7 +138,7 @@ def before_create(registry: Registry, obj: Object, write: WriteRequest) -> None:
 
 
 def _exists(registry: Registry, current: Entry | None, metadata: Object, write: WriteRequest) -> StatusError:
-    """409; a name beside which the client asked for a generated one counts as generated, as upstream."""
+    """409; a name counts as generated if the client asked for a generated one as well, as upstream."""
     error = errors.already_exists(registry.requested_resource(write), metadata["name"])
     if metadata.get("generateName"):
         error.message += ", the server was not able to generate a unique name for the object"

@@ -20,7 +20,7 @@ FOREGROUND = "foregroundDeletion"
 
 
 async def delete(registry: Registry, name: str, options: Object, write: WriteRequest) -> WriteResult:
-    """Delete by `options` (DeleteOptions, checked); raises 400, 404 and 409."""
+    """`options` are DeleteOptions, checked; raises 400, 404 and 409."""
 
     async def attempt(entry: Entry | None) -> WriteResult:
         if entry is None:
@@ -66,7 +66,7 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
 
 
 def check_preconditions(registry: Registry, entry: Entry, options: Object) -> None:
-    """Raise 409 if the object is not the one that was meant."""
+    """Raises 409 if the object is not the one that was meant."""
     wanted = options.get("preconditions") or {}
     what = GroupResource(registry.resource.group, registry.resource.kind)  # upstream names the kind here
     uid, revision = wanted.get("uid"), wanted.get("resourceVersion")
@@ -91,7 +91,7 @@ def check_preconditions(registry: Registry, entry: Entry, options: Object) -> No
 
 
 def mark(registry: Registry, obj: Object, seconds: int) -> None:
-    """Note that `obj` is being deleted; nothing changes if that stands there already."""
+    """A time of deletion that is set already stays; the grace becomes `seconds`."""
     metadata = obj["metadata"]
     if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation"):
         metadata["generation"] += 1
@@ -101,7 +101,7 @@ def mark(registry: Registry, obj: Object, seconds: int) -> None:
 
 
 def _mark_graceful(registry: Registry, strategy: Strategy, obj: Object, options: Object) -> int:
-    """Mark with the strategy's grace, or with what `_shorten` has left of it; gives the seconds."""
+    """Seconds are those of the strategy's grace, or what `_shorten` has left of it."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp"):
         mark(registry, obj, strategy.graceful_period(obj, options))
@@ -110,7 +110,7 @@ def _mark_graceful(registry: Registry, strategy: Strategy, obj: Object, options:
 
 
 def _has_had_its_grace(obj: Object) -> bool:
-    """Decides whether `obj` is being deleted and no grace is left to it.
+    """No grace is left to an object that is being deleted.
 
     It is still there because it has finalizers, or because the server ended between marking and removing it.
     """
@@ -119,7 +119,7 @@ def _has_had_its_grace(obj: Object) -> bool:
 
 
 def _shorten(registry: Registry, obj: Object, options: Object) -> bool:
-    """Bring the end of an object that is being deleted nearer; False if these options do not."""
+    """The end of an object that is being deleted comes nearer; False if these options do not bring it."""
     if _has_had_its_grace(obj):
         return True
     metadata, asked = obj["metadata"], options.get("gracePeriodSeconds")
@@ -137,12 +137,11 @@ def _shorten(registry: Registry, obj: Object, options: Object) -> bool:
 
 
 def _not_negative(seconds: int) -> int:
-    """Returns the grace that is meant: one second if less than none is asked for."""
+    """Less than none means one second."""
     return 1 if seconds < 0 else seconds
 
 
 def _set_finalizers(strategy: Strategy, obj: Object, options: Object) -> None:
-    """Put in or take out the garbage collector's finalizers as the propagation asks."""
     policy = propagation(strategy, obj, options)
     old = obj["metadata"].get("finalizers") or []
     new = [name for name in old if name not in {ORPHAN, FOREGROUND}]
@@ -169,7 +168,7 @@ def propagation(strategy: Strategy, obj: Object, options: Object) -> str:
 
 
 async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: WriteRequest) -> WriteResult:
-    """Begin the end of an object that its own spec keeps: a namespace."""
+    """A namespace is kept by its own spec, even when its deletion begins."""
     old_timestamp = new["metadata"].get("deletionTimestamp")
     if old_timestamp:
         return await _unchanged(registry, entry, new)
@@ -185,7 +184,7 @@ async def _commit_marked(registry: Registry, entry: Entry, new: Object, write: W
 
 
 async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> WriteResult:
-    """Answer with the object as it is; raises RevisionMismatchError if it has become another one."""
+    """The answer is the object as it is; raises RevisionMismatchError if it has become another one."""
     await confirm(registry.services.store, entry)
     return WriteResult(obj, entry.revision, entry.value)
 
@@ -193,7 +192,8 @@ async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> WriteResu
 async def _remove_marked(
     registry: Registry, entry: Entry, marked: WriteResult, write: WriteRequest
 ) -> WriteResult:
-    """Delete what has been marked without grace, whoever changes it meanwhile; its end is no error either."""
+    """Changes meanwhile do not save an object that was marked without grace; if it is gone already, that is
+    no error."""
     while True:
         current = registry.services.store.get(entry.key)
         if current is None or current.uid != entry.uid:
@@ -205,7 +205,7 @@ async def _remove_marked(
 
 
 async def _remove(registry: Registry, entry: Entry, last: Object, write: WriteRequest) -> WriteResult:
-    """Delete for good; `last` is the object as the client sees it go, at the revision of its end."""
+    """`last` is the object as the client sees it go, at the revision of its end."""
     revision = entry.revision if write.dry_run else await commit_removal(registry, entry, write)
     last["metadata"]["resourceVersion"] = str(revision)
     return WriteResult(last, revision, None, deleted=True)

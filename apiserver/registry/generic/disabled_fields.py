@@ -47,9 +47,7 @@ _MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper
 
 
 def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: FeatureGates) -> bool:
-    """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`, and
-    returns whether a field went.
-    """
+    """`new` loses what the gates do not allow and `old` does not use already; True if a field went."""
     if not _may_have(new, _branches(schema, gates)):
         return False
     dropped = False
@@ -85,7 +83,6 @@ def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...
 
 @lru_cache(maxsize=4096)
 def _branches(schema: Schema, gates: FeatureGates) -> Branches:
-    """Returns all places of `_off` as one tree."""
     root: Branches = {}
     for paths in _off(schema, gates).values():
         for path in paths:
@@ -97,7 +94,6 @@ def _branches(schema: Schema, gates: FeatureGates) -> Branches:
 
 
 def _may_have(value: Any, branches: Branches) -> bool:
-    """Decides whether `value` has a field at any of the paths in the tree `branches`, in one walk."""
     if "" in branches:
         return True
     if isinstance(value, dict):
@@ -116,7 +112,7 @@ def _may_have(value: Any, branches: Branches) -> bool:
 
 @lru_cache(maxsize=1024)
 def gated(schema: Schema, but: frozenset[Field]) -> Mapping[Gates, tuple[Steps, ...]]:
-    """Returns the paths of the fields of each set of gates, anywhere below `schema`, without `but`."""
+    """Paths of fields anywhere below `schema`, without `but`, stand under their set of gates."""
     found: dict[Gates, list[Steps]] = {}
     for gates, path in _find(schema, (), frozenset(), but):
         needed = tuple(dict.fromkeys(one for gate in gates for one in _BOTH_NEEDED.get(gate, (gate,))))
@@ -143,7 +139,6 @@ def _find(
 
 
 def _ends(value: Any, path: Steps) -> Iterator[Object]:
-    """Yields the objects that may hold the last step of `path`."""
     if len(path) == 1:
         if isinstance(value, dict):
             yield value
@@ -158,19 +153,19 @@ def _ends(value: Any, path: Steps) -> Iterator[Object]:
 
 
 def _has(obj: Object, path: Steps, but: str | None = None) -> bool:
-    """Decides whether the field is set to anything but one value."""
+    """`but` is a value that does not count."""
     found = (holder.get(path[-1]) for holder in _ends(obj, path))
     return any(_is_set(value) and (but is None or value != but) for value in found)
 
 
 def _is_there(obj: Object, path: Steps, but: str | None = None) -> bool:
-    """Decides whether the field is there with anything but one value: an empty one goes, too."""
+    """An empty field counts too; `but` is a value that does not."""
     found = (holder.get(path[-1]) for holder in _ends(obj, path))
     return any(value is not None and (but is None or value != but) for value in found)
 
 
 def _older(needed: Gates, path: Steps) -> str | None:
-    """Returns the value of a gated field that was there before the gate: that of sidecars."""
+    """Sidecars had this value of a gated field before the gate."""
     is_sidecars = needed == (_RULES,) and path[-3:] == ("initContainers", "*", "restartPolicy")
     return "Always" if is_sidecars else None
 
@@ -193,7 +188,7 @@ def _is_set(value: Any) -> bool:
 
 
 def _remove(value: Any, path: Steps, hollow: int) -> int:
-    """Remove a field, and up to `hollow` of the objects around it that are empty then.
+    """Removes a field, and up to `hollow` of the objects around it that are empty then.
 
     Returns how many are left to go of those around an empty `value`.
     """
@@ -214,7 +209,7 @@ def _remove(value: Any, path: Steps, hollow: int) -> int:
 
 
 def _remove_volumes(obj: Object, path: Steps) -> None:
-    """Remove whole volumes that have the field, and their mounts. `path` ends in `volumes`, `*`, field."""
+    """Whole volumes that have the field go, and their mounts. `path` ends in `volumes`, `*`, field."""
     for spec in _ends(obj, path[:-2]):
         volumes = spec.get("volumes") or []
         gone = {one.get("name") for one in volumes if one.get(path[-1]) is not None}

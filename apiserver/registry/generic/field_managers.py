@@ -1,4 +1,4 @@
-"""Makes the field manager of a resource, over the schemas of all its versions.
+"""The field manager of a resource works over the schemas of all its versions.
 
 Custom resources may need a webhook to be converted to the versions of their managers. The field manager
 cannot wait: an object that it lacks ends its work, which begins again when the webhook has converted it.
@@ -23,7 +23,7 @@ from kubeskew.apiserver.registry.generic.services import RegistryServices
 _Made = TypeVar("_Made")
 _Key = tuple[str, bytes]
 
-# What the webhook has said during one write, by version and object; None where nobody waits for it.
+# Answers of the webhook during one write, by version and object; None where nobody waits for them.
 _answers: ContextVar["dict[_Key, Object | StatusError] | None"] = ContextVar("answers", default=None)
 MAX_MANAGER = 128
 
@@ -39,7 +39,7 @@ class _LackingError(Exception):
 
 
 def converted(obj: Object, target: Resource) -> Object | None:
-    """`obj` in the version of `target`, None if no webhook is asked; raises StatusError if it failed."""
+    """None means that no webhook is asked; raises StatusError if it failed."""
     answers = _answers.get()
     if answers is None or webhook_of(target) is None:
         return None
@@ -55,7 +55,7 @@ def converted(obj: Object, target: Resource) -> Object | None:
 async def with_webhook_conversions(
     codec: Codec, resource: Resource, work: Callable[[], Awaitable[_Made]]
 ) -> _Made:
-    """Returns the result of `work`, which may need objects `converted`."""
+    """`work` begins again when the webhook has converted an object that it lacked."""
     if not codec.needs_webhook(resource):
         return await work()
     answers: dict[_Key, Object | StatusError] = {}
@@ -78,7 +78,7 @@ async def _answer(codec: Codec, lacking: _LackingError) -> Object | StatusError:
 
 
 def field_manager(services: RegistryServices, resource: Resource) -> FieldManager:
-    """Returns the field manager of a resource; it knows the schema of every registered version."""
+    """The field manager knows the schema of every registered version."""
 
     def schema_for(api_version: str) -> Schema | None:
         group, _, version = api_version.rpartition("/")
@@ -106,10 +106,10 @@ def field_manager(services: RegistryServices, resource: Resource) -> FieldManage
 
 
 def _check_metadata(obj: Object, api_version: str) -> None:
-    """Raises 500 for an object that lost its metadata on the way, unless it has nothing at all.
+    """An object that lost its metadata on the way raises 500, unless it has nothing at all.
 
     Source: apiextensions-apiserver pkg/apiserver/conversion/converter.go (restoreObjectMeta), 1.27.0, where
-    the object has the new version when its name is told.
+    the object has the new version when its name is reported.
     """
     if "metadata" not in obj and not is_empty(obj):
         what = f"conversion for {api_version}, Kind={obj.get('kind')} returned invalid metadata"
@@ -117,7 +117,6 @@ def _check_metadata(obj: Object, api_version: str) -> None:
 
 
 def manager_name(field_manager_param: str, user_agent: str) -> str:
-    """Returns the manager of a write: as the client says, else the first word of its user agent."""
     return field_manager_param or _product(user_agent)
 
 

@@ -1,4 +1,4 @@
-"""Holds the registry of one resource, of any kind: keys, strategies, contexts, and reads from the store.
+"""One resource, of any kind, has one registry: keys, strategies, contexts, and reads from the store.
 
 The verbs that write are functions in `create`, `update` and `delete`; `commit` hands what they make to the
 store.
@@ -47,14 +47,14 @@ _REMEMBERED = 100_000  # labels and fields of that many revisions, twice
 
 
 class Selectable(NamedTuple):
-    """Holds the values that selectors look at."""
+    """Selectors look at these values."""
 
     labels: Mapping[str, str]
     fields: Mapping[str, str]
 
 
 class Registry:
-    """The generic registry of one resource; `resource` is its hub version."""
+    """`resource` is the hub version."""
 
     def __init__(self, services: RegistryServices, resource: Resource) -> None:
         self.services = services
@@ -75,18 +75,17 @@ class Registry:
         return self.resource.group_kind
 
     def strategy_of(self, subresource: str) -> Strategy:
-        """Returns the strategy of a subresource that has the object itself as its body."""
         return self._subresources.get(subresource, self.strategy)
 
     def requested_resource(self, write: WriteRequest) -> GroupResource:
-        """Returns the name of the resource in answers: that of the request (events are in two groups)."""
+        """Answers name the resource of the request (events are in two groups)."""
         return (write.requested or self.resource).group_resource
 
     def key(self, namespace: str, name: str) -> Key:
         return Key(self.resource.storage_resource, namespace if self.resource.namespaced else "", name)
 
     def requested_key(self, namespace: str, name: str) -> Key:
-        """Returns the key of the object that a request names; raises 400 if nothing can be called so."""
+        """Raises 400 for a name that no object can have."""
         if texts := path_segment(name):
             raise bad_request(f"Name parameter invalid: {field.show(name)}: {';'.join(texts)}")
         return self.key(namespace, name)
@@ -94,26 +93,25 @@ class Registry:
     # --- reading -------------------------------------------------------------------------------------------
 
     def entry(self, namespace: str, name: str) -> Entry:
-        """Returns the current object; raises 400 and 404."""
+        """Raises 400 and 404."""
         entry = self.services.store.get(self.requested_key(namespace, name))
         if entry is None:
             raise not_found(self.resource.group_resource, name)
         return entry
 
     async def fetch_conversion(self, entry: Entry | None) -> None:
-        """Have `object` be able to read the entry, of versions that a webhook converts."""
+        """Afterwards `object` can read the entry, of versions that a webhook converts."""
         if self.resource.custom and entry is not None:
             await self.services.codec.fetch_conversions(self.resource, [(entry.value, entry.revision)])
 
     def object(self, entry: Entry) -> Object:
-        """Returns the object of an entry in the hub version, fresh, with its resourceVersion."""
+        """The object is fresh, in the hub version, with its resourceVersion."""
         try:
             return self.services.codec.object(self.resource, entry.value, entry.revision)
         except UnreadableError as error:
             raise self.unreadable(entry, error) from None
 
     def unreadable(self, entry: Entry, error: UnreadableError) -> StatusError:
-        """Returns the answer to who reads `entry`, which cannot be read."""
         key = entry.key
         log.warning("%s %s at %d cannot be read: %s", key.resource, key.path, entry.revision, error.text)
         if not self.tells_corruption:
@@ -121,7 +119,7 @@ class Registry:
         return internal(corrupt(self.stored_path(key), error, entry.revision))
 
     def unreadable_list(self, entries: Iterable[Entry]) -> StatusError | None:
-        """Returns the answer to a list of `entries`; None if all of them can be read."""
+        """None means that all entries can be read."""
         errors: list[tuple[str, UnreadableError, int]] = []
         for entry in entries:
             try:
@@ -140,15 +138,13 @@ class Registry:
 
     @property
     def tells_corruption(self) -> bool:
-        """Decides whether answers name the objects that cannot be read, and deletions may ignore that."""
+        """Answers name the objects that cannot be read, which can be deleted all the same."""
         return self.services.features.requests.unsafe_deletion
 
     def stored_path(self, key: Key) -> str:
-        """Returns the key of an object in upstream's store."""
         return stored_path(self.resource.group_resource, key, custom=self.resource.custom)
 
     def selectable(self, value: bytes, revision: int) -> Selectable:
-        """Returns labels and fields of the object that `value` was at `revision`."""
         found = self._selectable.get(revision)
         if found is None:
             found = self.remember_selectable(
@@ -157,7 +153,6 @@ class Registry:
         return found
 
     def remember_selectable(self, obj: Object, revision: int) -> Selectable:
-        """Remember the labels and fields of an object that is at hand anyway."""
         labels = obj["metadata"].get("labels") or {}
         found = Selectable(dict(labels), self.strategy.fields(obj))
         self._selectable.put(revision, found)
@@ -166,7 +161,7 @@ class Registry:
     # --- writing -------------------------------------------------------------------------------------------
 
     def effort(self, write: WriteRequest, stored: int = 0) -> int:
-        """Returns the effort of preparing the write, as a number of bytes; `stored` are those of now."""
+        """The effort is a number of bytes; `stored` are those of now."""
         weight = self.strategy_of(write.subresource).weight
         return max(write.size, stored) * weight + self.strategy.effort
 
@@ -177,7 +172,7 @@ class Registry:
         check: Callable[[], None],
         commit: Callable[[], Awaitable[WriteResult]],
     ) -> WriteResult:
-        """Completes and checks `obj` with `check`, then has `commit` store it, and returns its result.
+        """`check` completes and checks `obj`, then `commit` stores it.
 
         An object of an exclusive kind counts for others' checks from its own on, before it is stored.
         """
@@ -197,7 +192,6 @@ class Registry:
                 del self._under_way[uid]
 
     def context(self, write: WriteRequest) -> StrategyContext:
-        """Makes the context in which the strategy sees the environment, for one write."""
         environment = self.services.environment
         return StrategyContext(
             gates=environment.gates,
@@ -221,7 +215,7 @@ class Registry:
         )
 
     def reset_fields(self, write: WriteRequest) -> FieldSet:
-        """Returns the fields that a write through its subresource never owns."""
+        """A write through its subresource never owns these fields."""
         found = self._reset.get(write.subresource)
         if found is None:
             strategy = self.strategy_of(write.subresource)
@@ -232,7 +226,6 @@ class Registry:
     def attributes(
         self, operation: str, write: WriteRequest, name: str, obj: Object | None, old: Object | None
     ) -> Attributes:
-        """Returns the write as admission sees it."""
         return Attributes(
             operation,
             self.resource,
@@ -253,7 +246,8 @@ class Registry:
     # Another resource's objects as stored, undecoded: strategies look at few, stable fields of them.
 
     def _objects(self, resource: str, namespace: str | None) -> Iterator[Object]:
-        """Without those that cannot be read: upstream's allocators, for which this is, need no services."""
+        """Objects that cannot be read are left out: upstream's allocators, for which this is, need no
+        services."""
         for entry in self.services.store.list(resource, namespace).entries:
             obj = known_object(entry)
             if obj is not None:

@@ -11,7 +11,7 @@ WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeou
 
 
 def parse_revision(text: str) -> int:
-    """Returns a revision in a list; raises 400."""
+    """Lists answer 400 to a wrong revision."""
     try:
         return _parse(text)
     except StatusError as error:
@@ -19,7 +19,7 @@ def parse_revision(text: str) -> int:
 
 
 def parse_cached_revision(text: str) -> int:
-    """Returns a revision that upstream's cache looks at, in a watch or get; raises 500, as upstream does."""
+    """Watches and gets answer 500 to a wrong revision, as upstream's cache does."""
     return _parse(text)
 
 
@@ -33,7 +33,7 @@ def _parse(text: str) -> int:
 
 
 async def wait(store: Store, revision: int) -> None:
-    """Return once `revision` is applied here; raises 504."""
+    """Waits until `revision` is applied here; raises 504."""
     if revision <= store.revision:
         return
     try:
@@ -43,7 +43,7 @@ async def wait(store: Store, revision: int) -> None:
 
 
 async def reach(store: Store, revision: int, source: Source, *, exactly: bool, told: bool = True) -> None:
-    """Return once `revision` can be read; raises 504, or 500 with etcd's words unless `told`.
+    """Waits until `revision` can be read; raises 504, or 500 with etcd's words unless `told`.
 
     A cache waits for a revision to come, the store answers at once: in a read `exactly` at it
     (kubernetes/kubernetes#132374), or in one of what is there, which may be newer.
@@ -62,5 +62,5 @@ async def reach(store: Store, revision: int, source: Source, *, exactly: bool, t
 
 
 def too_old(error: CompactedError) -> StatusError:
-    """Returns the 410 of a watch at a revision that is gone."""
+    """A watch at a revision that is gone gets this 410."""
     return StatusError(410, "Expired", f"too old resource version: {error.asked} ({error.horizon})")

@@ -1,7 +1,8 @@
-"""Checks what a schema alone demands of an object: required fields and enumerations.
+"""Required fields and enumerations are all that a schema alone demands of an object.
 
 Built-in kinds whose strategy checks the whole object are left to it: upstream has no such generic step, and
-the same error would be told twice. Custom resources are checked along their definition's schema elsewhere.
+the same error would be reported twice. Custom resources are checked along their definition's schema
+elsewhere.
 """
 
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ CHECKED_BY_STRATEGY: Final = frozenset(
 
 
 def validate(obj: Object, schema: Schema) -> list[FieldError]:
-    """Returns errors of a new object, in schema order."""
+    """Errors come in schema order."""
     if schema.name in CHECKED_BY_STRATEGY or not schema.name:
         return []
     return [
@@ -81,7 +82,7 @@ def validate(obj: Object, schema: Schema) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object, schema: Schema) -> list[FieldError]:
-    """Returns errors of a changed object; a part that did not change is not looked at again (ratcheting)."""
+    """A part that did not change is not looked at again (ratcheting)."""
     changed = {name: value for name, value in new.items() if old.get(name) != value}
     missing = {name: value for name, value in new.items() if name not in changed}
     return [

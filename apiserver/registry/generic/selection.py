@@ -15,9 +15,8 @@ from kubeskew.apiserver.storage.records import Entry
 
 @dataclass(slots=True, eq=False)
 class Selection:
-    """Label and field selectors together; `name` is the one name that can match, if that is known, and
-    `namespace` the one namespace, of the path or a selector.
-    """
+    """`name` is the one name that can match, if that is known, and `namespace` the one namespace, of the path
+    or a selector."""
 
     registry: Registry
     labels: LabelSelector
@@ -29,28 +28,26 @@ class Selection:
 
     @property
     def is_single(self) -> bool:
-        """Returns whether one object can match at most, and its key is known."""
         placed = self.namespace is not None or not self.registry.resource.namespaced
         return bool(self.name) and placed and not self.continues
 
     @property
     def is_indexed(self) -> bool:
-        """Returns whether upstream's watch cache has an index by which it finds what is selected."""
+        """Upstream's watch cache has an index by which it finds what is selected."""
         indexed = self.registry.strategy.indexed_field
         return bool(indexed) and self.fields.exact_match(indexed) is not None
 
     @property
     def filter(self) -> Callable[[Entry], bool] | None:
-        """Returns the filter by which a store selects entries, None if everything is wanted."""
+        """None means that everything is wanted."""
         return None if self.is_all else self.matches_entry
 
     @property
     def terms(self) -> int:
-        """Returns the number of conditions that an object is compared with."""
+        """An object is compared with this number of conditions."""
         return len(self.labels.requirements) + len(self.fields.terms)
 
     def matches(self, value: bytes, revision: int) -> bool:
-        """Decides whether the object that `value` was at `revision` is selected."""
         found = self.registry.selectable(value, revision)
         return self.labels.matches(found.labels) and self.fields.matches(found.fields)
 
@@ -59,9 +56,7 @@ class Selection:
 
 
 async def selection(request: Request, registry: Registry, options: ListOptions) -> Selection:
-    """Returns the selection of a request; raises 400. Selectors may be as long as a head, and
-    take a second.
-    """
+    """Selectors may be as long as a request's head, and take a second; raises 400."""
     size = len(options.label_selector) + len(options.field_selector)
     if not size:
         return _parsed(request, registry, options)
@@ -92,9 +87,7 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
 
 
 def _known(registry: Registry, group: str) -> set[str]:
-    """Returns the fields that may be named; where a kind says itself which, only those below a namespace have
-    one.
-    """
+    """Kinds without a namespace have no `metadata.namespace` if they name their own fields."""
     resource = registry.resource
     own = registry.strategy.labels_in(group, registry.services.features)
     if not resource.namespaced and (own or resource.custom):
@@ -103,9 +96,6 @@ def _known(registry: Registry, group: str) -> set[str]:
 
 
 def _unknown(registry: Registry, version: str, label: str) -> str:
-    """Returns the error for a label that cannot be selected by: each kind's conversion has words
-    of its own.
-    """
     resource = registry.resource
     if resource.group_resource == GroupResource("batch", "jobs"):
         return f'field label "{label}" not supported for batchv1.Job'

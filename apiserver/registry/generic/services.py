@@ -1,4 +1,4 @@
-"""Names what registries need of the server."""
+"""Registries need these services of the server."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from kubeskew.apiserver.storage.interfaces import Log, Store
 
 
 class RegistryServices(Protocol):
-    """Gives what reading and writing objects of any kind takes."""
+    """Objects of any kind are read and written with these."""
 
     environment: Environment
     features: Features

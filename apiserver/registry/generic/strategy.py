@@ -1,4 +1,4 @@
-"""Defines the hooks that the generic registry calls for a kind, and finds a resource's strategy.
+"""The generic registry calls these hooks for a kind, and finds a resource's strategy here.
 
 All hooks are optional.
 
@@ -12,11 +12,11 @@ wiped system metadata, mutating admission, name, uid and creation time, `prepare
 disabled fields dropped, `create_checks`, `warnings`, validating admission. Of an update:
 `prepare_for_update`, disabled fields dropped, generation, `update_checks`, `update_warnings`.
 
-Names the checks of a write, which each strategy puts in order for itself. Upstream's functions call one
-another: ValidateFooUpdate often begins with ValidateFoo, and a strategy's ValidateUpdate may call both. Each
-call adds its errors, so one error is reported as often as its check is called, and the causes of a 422 say
-so. A strategy here lists its checks as upstream calls them, the same one several times where upstream does:
-`create_checks` and `update_checks`.
+`Check` names the checks of a write, which each strategy puts in order for itself. Upstream's functions call
+one another: ValidateFooUpdate often begins with ValidateFoo, and a strategy's ValidateUpdate may call both.
+Each call adds its errors, so one error is reported as often as its check is called, and the causes of a 422
+say so. A strategy here lists its checks as upstream calls them, the same one several times where upstream
+does: `create_checks` and `update_checks`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ _CUSTOM = "kubeskew.apiserver.registry.apiextensions.customresource"  # imported
 
 
 class Check(StrEnum):
-    """A part of what is checked: METADATA, STRUCTURE and OWN_RULES of an object, the others of a change."""
+    """METADATA, STRUCTURE and OWN_RULES are about an object, the others about a change."""
 
     METADATA = auto()  # the metadata as those of a new object (ValidateObjectMeta)
     METADATA_CHANGE = auto()  # what of the metadata may change (ValidateObjectMetaUpdate)
@@ -68,12 +68,11 @@ TWICE_AS_NEW: Checks = (*AS_NEW_AND_AS_CHANGE, Check.METADATA, Check.OWN_RULES)
 
 
 def once(checks: Checks) -> Checks:
-    """Returns the checks of a kind's changes, each once."""
     return tuple(dict.fromkeys(checks))
 
 
 class StrategyContext(NamedTuple):
-    """Holds the features, clock and entropy that a strategy may use for one request.
+    """A strategy may use these features, clock and entropy for one request.
 
     `resource` is the resource in its hub version. `subresource` is empty for the main resource.
     """
@@ -94,39 +93,41 @@ class StrategyContext(NamedTuple):
     request_version: str = ""  # the version of what is sent
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
     dry_run: bool = False
-    warn: Callable[[Iterable[str]], None] = lambda _: None  # whoever writes, even if that is refused
+    warn: Callable[[Iterable[str]], None] = lambda _: None  # the writer, even if the write is refused
     counted: StrategyMetrics | None = None  # counts what strategies do
 
 
 class Strategy:
-    """The behaviour of a kind with nothing special; subclasses say only what differs."""
+    """A kind with nothing special behaves like this; subclasses say only what differs."""
 
     allow_create_on_update: ClassVar[bool] = False  # PUT of what does not exist creates it
     allow_unconditional_update: ClassVar[bool] = True  # an update may leave out the resourceVersion
     is_graceful: ClassVar[bool] = False  # a delete is first marked, even with no grace at all (pods)
     returns_deleted_object: ClassVar[bool] = False  # DELETE answers the object, not a Status
     default_propagation: ClassVar[str] = "Background"  # what DELETE without a policy does with dependents
-    generation_ignores: ClassVar[frozenset[str]] = frozenset({"metadata", "status"})  # what does not count
+    generation_ignores: ClassVar[frozenset[str]] = frozenset(
+        {"metadata", "status"}
+    )  # fields whose changes do not count
     exclusive: ClassVar[bool] = False  # objects share some values with no other: creates under way count, too
     weight: ClassVar[int] = 1  # cost of checking a byte, relative to other kinds: some compile expressions
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
     create_checks: ClassVar[Checks] = CREATE  # in upstream's order: so are the causes of a 422
     update_checks: ClassVar[Checks] = UPDATE  # one that is named twice reports its errors twice
     has_own_delete: ClassVar[bool] = False  # upstream's storage of the kind has a Delete that marks first
-    field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
+    field_labels: ClassVar[tuple[str, ...]] = ()  # selectable besides metadata.name and metadata.namespace
     indexed_field: ClassVar[str] = ""  # by which upstream's watch cache has an index
-    blank: ClassVar[Object] = {}  # what Go writes of an object without values, beside its struct's zeroes
+    blank: ClassVar[Object] = {}  # what Go writes of an object without values, besides its struct's zeroes
     scale: ClassVar[ScalePaths | None] = None
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
     subresources: "ClassVar[Mapping[str, type[Strategy]]]" = {}  # of other object subresources: finalize, ...
 
     @property
     def effort(self) -> int:
-        """Returns the effort of checking any object beside its size, as a number of bytes."""
+        """Checking any object costs this number of bytes in addition to its size."""
         return 0
 
     def takes_unconditional_update(self, version: str) -> bool:
-        """Decides whether an update in that version of the API may leave out the resourceVersion.
+        """An update in that version of the API may leave out the resourceVersion.
 
         The kind's own strategy says it for its subresources, too.
         """
@@ -135,58 +136,51 @@ class Strategy:
     # --- writing -------------------------------------------------------------------------------------------
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        """Reset what a client may not set. The default drops `status` if the kind has that subresource."""
+        """Fields that a client may not set are reset. The default drops `status` if the kind has that
+        subresource."""
         if "status" in ctx.resource.subresources:
             obj.pop("status", None)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the errors of a new object by the kind's own rules; metadata and structure are checked
-        by the registry.
-        """
+        """Only the kind's own rules: the registry checks metadata and structure."""
         return []
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        """Reset what a client may not change. The default keeps the old `status`."""
+        """Fields that a client may not change are reset. The default keeps the old `status`."""
         if "status" in ctx.resource.subresources:
             keep(new, old, "status")
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the errors that a changed object would have as a new one; `old` may excuse some."""
+        """A changed object is checked as a new one; `old` may excuse some errors."""
         return self.validate(new, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the errors of a change by the kind's rules for it. The default checks `new` as a new
-        object.
-        """
+        """Rules of the kind for changes. The default checks `new` as a new object."""
         return self.validate_as_new(new, old, ctx)
 
     def create_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks of a create where they depend on version or gates; else `create_checks`."""
+        """Subclasses override this where `create_checks` depend on version or gates."""
         return self.create_checks
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks of an update where they depend on version or gates; else `update_checks`, each
-        once for a kind that the release checks once.
-        """
+        """Subclasses override this where `update_checks` depend on version or gates; each is made once for a
+        kind that the release checks once."""
         resource = ctx.resource.storage_resource
         if resource in ctx.features.requests.checked_once:
             return once(self.update_checks)
         return self.update_checks
 
     def checks_metadata(self, ctx: StrategyContext) -> bool:
-        """Decides whether `metadata_errors` checks metadata; if not, the generic rules check all of it, and
-        last.
-        """
+        """False means that the generic rules check all of the metadata, and last."""
         return True
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the errors of a new object's metadata."""
         namespaced = ctx.resource.namespaced
         meta = obj["metadata"]
         return object_meta.validate_object_meta(meta, namespaced, self.name_check, core=self.core_metadata)
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        """Returns all errors of a new object; `metadata` are those of its metadata."""
+        """`metadata` are the errors of the object's metadata."""
         errors: list[FieldError] = []
         for check in self.create_checks_for(ctx):
             if check is Check.METADATA:
@@ -202,9 +196,9 @@ class Strategy:
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        """Returns the errors of a change; `metadata` are those of the metadata's change.
+        """`metadata` are the errors of the metadata's change.
 
-        What upstream checks twice is told twice, but looked for once.
+        What upstream checks twice is reported twice, but looked for once.
         """
         checks, errors = self.update_checks_for(ctx), {Check.METADATA_CHANGE: metadata}
         for check in checks:
@@ -225,59 +219,50 @@ class Strategy:
         return [] if ctx.subresource else schema_validation.validate_update(new, old, ctx.resource.schema)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        """Returns texts of Warning headers for a create."""
+        """Texts go into Warning headers."""
         return []
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        """Returns texts of Warning headers for an update."""
         return self.warnings(new, ctx)
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        """Decides whether `metadata.generation` starts at 1 and grows with changes outside metadata and
-        status.
-        """
+        """`metadata.generation` starts at 1 and grows with changes outside metadata and status."""
         return ctx.resource.custom
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
-        """Returns the errors of `name` (a generateName if `prefix`): texts, none if it is fine."""
+        """`name` is a generateName if `prefix`; no texts mean that it is fine."""
         return names.dns1123_subdomain(name, prefix)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
-        """Returns paths that a write through this strategy ignores, so that nobody comes to own
-        them by it.
-        """
+        """A write through this strategy ignores these paths, so that nobody comes to own them by it."""
         return (("status",),) if "status" in ctx.resource.subresources else ()
 
     # --- deleting ------------------------------------------------------------------------------------------
 
-    orphans_with_warning: ClassVar[str] = ""  # the text for who deletes without a policy, if any
+    orphans_with_warning: ClassVar[str] = ""  # the warning of a DELETE without a policy, if any
 
     def graceful_period(self, obj: Object, options: Object) -> int:
-        """Returns seconds of grace for a delete with these DeleteOptions; 0 deletes at once.
+        """Seconds of grace; 0 deletes at once.
 
         `options` may hold `gracePeriodSeconds`; only kinds with graceful deletion (pods) look at it.
         """
         return 0
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
-        """Change `obj`, which has got its deletionTimestamp but stays (a namespace's phase)."""
+        """`obj` has got its deletionTimestamp but stays (a namespace's phase)."""
 
     def stays_after_delete(self, obj: Object) -> bool:
-        """Decides whether a deleted object stays for more than metadata.finalizers (a namespace's
-        spec.finalizers).
-        """
+        """Deleted objects may stay for more than metadata.finalizers (a namespace's spec.finalizers)."""
         return False
 
     # --- reading -------------------------------------------------------------------------------------------
 
     def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
-        """Returns the fields that requests of a group may select by: events are in two."""
+        """Requests of a group may select by these fields: events are in two groups."""
         return self.field_labels
 
     def fields(self, obj: Object) -> dict[str, str]:
-        """Returns the values of selectable fields. The default reads `field_labels` as paths into
-        the object.
-        """
+        """The default reads `field_labels` as paths into the object."""
         metadata = obj.get("metadata", {})
         found = {
             "metadata.name": metadata.get("name", ""),
@@ -294,7 +279,7 @@ class Strategy:
 
 
 class StatusStrategy(Strategy):
-    """The status subresource: everything but `status` stays as it was.
+    """Everything but `status` stays as it was.
 
     Metadata stays too, except managedFields (`metav1.ResetObjectMetaForStatus`), which the field manager has
     already worked out for this write, and the resourceVersion.
@@ -316,7 +301,7 @@ class StatusStrategy(Strategy):
             keep(new["metadata"], old["metadata"], name)
 
     def metadata_kept(self, ctx: StrategyContext) -> tuple[str, ...]:
-        """Returns the metadata that stays as it was, where it depends on version or gates."""
+        """Metadata that stays may depend on version or gates."""
         return self.kept_metadata
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -333,7 +318,6 @@ Strategy.status = StatusStrategy
 
 
 def keep(new: Object, old: Object, name: str) -> None:
-    """Make the field `name` of `new` what it is in `old`, absence included."""
     if name in old:
         new[name] = copied(old[name])
     else:
@@ -341,7 +325,7 @@ def keep(new: Object, old: Object, name: str) -> None:
 
 
 def at_path(obj: Any, path: str) -> Any:
-    """Returns the value at a dotted path of field names, None if there is none."""
+    """None means that there is no value at the dotted path."""
     for name in path.split("."):
         if not isinstance(obj, dict):
             return None
@@ -351,7 +335,7 @@ def at_path(obj: Any, path: str) -> Any:
 
 @lru_cache(maxsize=1024)
 def _paths(labels: tuple[str, ...]) -> Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]]:
-    """Field labels by the first name of their paths, with the other names."""
+    """Field labels stand under the first name of their paths, with the other names."""
     found: dict[str, list[tuple[str, Sequence[str]]]] = {}
     for label in labels:
         first, *rest = label.split(".")
@@ -360,7 +344,7 @@ def _paths(labels: tuple[str, ...]) -> Sequence[tuple[str, Sequence[tuple[str, S
 
 
 def show(value: Any) -> str:
-    """Returns a scalar as the text that a field selector compares."""
+    """Field selectors compare this text."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -370,13 +354,13 @@ def show(value: Any) -> str:
 
 @cache
 def strategy_of(kind: GroupResource) -> type[Strategy]:
-    """Returns the strategy of a kind; the general one if nothing is particular to it."""
+    """A kind with nothing particular has the general strategy."""
     strategy: type[Strategy] = registered(kind.group, "STRATEGIES", kind.resource) or Strategy
     return strategy
 
 
 def strategies_of(resource: Resource) -> tuple[Strategy, Strategy]:
-    """Returns the strategies of a resource and of its status, made for it alone."""
+    """The second strategy is that of the status; both are made for the resource alone."""
     if resource.custom:
         module = import_module(_CUSTOM)
         return module.InstanceStrategy(resource), module.InstanceStatusStrategy(resource)

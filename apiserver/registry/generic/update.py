@@ -27,7 +27,7 @@ from kubeskew.apiserver.storage.records import Entry, Key
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]
 
-# What a new object is not given by a client that updates or applies it: an end only by a bug.
+# Metadata that a new object does not take from an update or apply; that of a deletion by a known bug.
 _NOT_GIVEN = (*SYSTEM_METADATA, "resourceVersion")
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
@@ -41,7 +41,7 @@ async def update(
     uid: str = "",
     force_create: bool = False,
 ) -> WriteResult:
-    """Write what `transform` makes of the object. `uid` is a precondition if it is not empty.
+    """`transform` makes the new object of the current one. `uid` is a precondition if it is not empty.
 
     Raises 400, 404, 409 (the transformed object names another resourceVersion), 422.
     """
@@ -94,7 +94,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
 
 
 def _is_unchanged(registry: Registry, new: Object, old: Object) -> bool:
-    """Decides whether a write would change nothing but times; counts how that was found out."""
+    """Times do not count; `comparisons` counts how the answer was found out."""
     same_managers = keep_times_of_no_change(new, old)
     unchanged = same_managers and new == old
     slow = "equal_objects" if unchanged else "unequal_objects_slow"
@@ -105,7 +105,7 @@ def _is_unchanged(registry: Registry, new: Object, old: Object) -> bool:
 async def _admit_and_commit(
     registry: Registry, entry: Entry, new: Object, old: Object, write: WriteRequest
 ) -> WriteResult:
-    """Asks validating admission about a checked object, and stores it; not where nothing changed."""
+    """Validating admission sees the checked object before it is stored, but not where nothing changed."""
     services = registry.services
     if not write.admitted:
         await services.admission.validate(
@@ -141,7 +141,7 @@ def _check_revision(registry: Registry, new: Object, entry: Entry, write: WriteR
 def before_update(
     registry: Registry, strategy: Strategy, new: Object, old: Object, write: WriteRequest
 ) -> None:
-    """Completes an object that mutating admission has seen, and checks its change (rest.BeforeUpdate).
+    """Mutating admission has seen the object, which is completed, and its change checked (rest.BeforeUpdate).
 
     Raises 422.
     """
@@ -156,7 +156,7 @@ def before_update(
 
 
 def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: StrategyContext) -> None:
-    """Completes a changed object, and raises 422 if the change breaks a rule."""
+    """Raises 422 if the change breaks a rule."""
     metadata = new["metadata"]
     generation = old["metadata"].get("generation")
     if generation is None:
@@ -173,13 +173,13 @@ def complete_and_check(strategy: Strategy, new: Object, old: Object, ctx: Strate
 
 
 def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:
-    """Decides whether anything that counts differs (a deletion counts by itself, when it is marked)."""
+    """A deletion counts by itself, when it is marked."""
     names = (new.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
     return any(new.get(name) != old.get(name) for name in names)
 
 
 def should_delete_during_update(registry: Registry, new: Object, old: Object) -> bool:
-    """Decides whether the change lets go of an object that is being deleted (ShouldDeleteDuringUpdate)."""
+    """A change may let go of an object that is being deleted (ShouldDeleteDuringUpdate)."""
     if new["metadata"].get("finalizers") or not old["metadata"].get("deletionTimestamp"):
         return False
     if old["metadata"].get("deletionGracePeriodSeconds"):
@@ -188,14 +188,14 @@ def should_delete_during_update(registry: Registry, new: Object, old: Object) ->
 
 
 async def _delete(registry: Registry, entry: Entry, new: Object, write: WriteRequest) -> WriteResult:
-    """The object goes with this change; what the client sees is the change at the revision before."""
+    """The object goes with this change; the client sees the change at the revision before."""
     if not write.dry_run:
         await commit_removal(registry, entry, write)
     return WriteResult(new, entry.revision, None, deleted=True)
 
 
 def precondition_failed(registry: Registry, key: Key, what: str, wanted: str, found: str) -> StatusError:
-    """409 for an object whose `what`, UID or ResourceVersion, is not the one that was meant."""
+    """409 for an object that is not the one that was meant; `what` is UID or ResourceVersion."""
     resource = registry.resource
     place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
     path = "/".join(part for part in ("", "registry", place, key.namespace, key.name) if part or not place)

@@ -1,4 +1,4 @@
-"""Defines the input and the result of a write, between handlers and registry."""
+"""Handlers give a WriteRequest to the registry, and get a WriteResult."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from kubeskew.apiserver.user import User
 
 @dataclass(slots=True)
 class WriteRequest:
-    """Holds one write. Texts put into `warnings` reach the client as Warning headers."""
+    """Texts put into `warnings` reach the client as Warning headers."""
 
     user: User
     author: Author
@@ -29,12 +29,12 @@ class WriteRequest:
 
     @property
     def group(self) -> str:
-        """Returns the group of the request, which may differ from the hub's."""
+        """The group of the request may differ from the hub's."""
         return self.requested.group if self.requested is not None else ""
 
 
 class WriteResult(NamedTuple):
-    """The object after a write, in the hub version.
+    """The object is in the hub version.
 
     `value` is what the log holds (without resourceVersion), None for a dry run; `revision` its revision, 0
     for what a dry run would have created.

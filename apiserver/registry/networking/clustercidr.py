@@ -14,7 +14,7 @@ def cluster_cidr_cells(subject: Subject) -> Cells:
 
 
 def _node_selector(terms: list[Object]) -> str:
-    """Returns the terms' expressions as selector text (from memory)."""
+    """Expressions become the text of a selector (from memory)."""
     return joined(
         [selector({"matchExpressions": term.get("matchExpressions") or []}) for term in terms], NONE
     )

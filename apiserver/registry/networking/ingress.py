@@ -30,7 +30,7 @@ _MOST_HOSTS = 3
 
 @dataclass(frozen=True, slots=True)
 class IngressValidationOptions:
-    """Holds the errors that an older object was allowed, and so may keep."""
+    """An older object was allowed these errors, and so may keep them."""
 
     secret_names: bool = False
     wildcard_rules: bool = False
@@ -39,8 +39,8 @@ class IngressValidationOptions:
 
     @classmethod
     def of(cls, old: Object | None, *, relaxed: bool, texts: bool) -> "IngressValidationOptions":
-        """Returns the options; `relaxed`: services may have any label as name (gate
-        RelaxedServiceNameValidation); `texts`: the texts of the release."""
+        """`relaxed`: services may have any label as name (gate RelaxedServiceNameValidation); `texts`: the
+        texts of the release."""
         spec = (old or {}).get("spec") or {}
         rules = spec.get("rules") or []
         secrets = [tls.get("secretName") or "" for tls in spec.get("tls") or []]
@@ -80,7 +80,6 @@ def spec_errors(spec: Object, path: str, lenient: IngressValidationOptions) -> I
 
 
 def class_annotation_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks a new object: the older annotation must name the same class."""
     named = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
     name = (obj.get("spec") or {}).get("ingressClassName")
     if named is not None and name is not None and named != name:
@@ -175,7 +174,7 @@ def _tls(tls: Object, path: str, lenient: IngressValidationOptions) -> Iterator[
 
 
 def status_errors(new: Object, old: Object, *, strict: bool) -> Iterator[FieldError]:
-    """Checks the addresses of a load balancer; `strict`: gate StrictIPCIDRValidation."""
+    """`strict`: gate StrictIPCIDRValidation."""
     known = [entry.get("ip") or "" for entry in _balancer(old)]
     for position, entry in enumerate(_balancer(new)):
         at = index("status.loadBalancer.ingress", position)
@@ -193,8 +192,6 @@ def _balancer(obj: Object) -> list[Object]:
 
 
 class IngressStatus(SpecKeptStatus):
-    """Validates the load balancer in an ingress's status."""
-
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(status_errors(new, old, strict=ctx.features.strict_addresses))
 
@@ -236,7 +233,7 @@ def ingress_cells(subject: Subject) -> Cells:
 
 
 def _hosts(rules: list[Object]) -> str:
-    """Returns the first hosts. More rules are counted only if they come after the last host shown."""
+    """More rules are counted only if they come after the last host shown."""
     named = [(position, rule["host"]) for position, rule in enumerate(rules) if rule.get("host")]
     if not named:
         return "*"

@@ -36,7 +36,7 @@ def default_ingress_class(obj: Object, _: DefaultingContext) -> None:
 
 
 def class_errors(spec: Object, *, texts: bool) -> Iterator[FieldError]:
-    """Checks the spec of an IngressClass; `texts`: errors of its parameters say what is required."""
+    """`texts`: errors of the parameters say what is required."""
     controller, at = spec.get("controller") or "", "spec.controller"
     if not controller:
         yield required(at)

@@ -17,7 +17,6 @@ from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, kind_
 
 
 def address_name_texts(name: str) -> list[str]:
-    """Checks the name of an IPAddress: an address as Go writes it."""
     errors = addresses.ip_errors("", name, strict=True)
     shown = addresses.parse(name)
     if not errors and str(shown) != name:
@@ -26,7 +25,6 @@ def address_name_texts(name: str) -> list[str]:
 
 
 def address_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks the spec of an IPAddress: whose it is."""
     parent, path = spec.get("parentRef"), "spec.parentRef"
     if parent is None:
         yield required(path)
@@ -46,7 +44,7 @@ def address_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 class IPAddressStrategy(ValidatedAsNew):
-    """Named by the address itself."""
+    """The address itself is the name."""
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return address_name_texts(name)

@@ -31,7 +31,7 @@ def default_network_policy(obj: Object, _: DefaultingContext) -> None:
 
 
 def policy_errors(spec: Object, *, strict: bool, known: Collection[str] = ()) -> Iterator[FieldError]:
-    """Checks a NetworkPolicy's spec; `known`: ranges that were there before and are taken as they are."""
+    """`known`: ranges that were there before and are taken as they are."""
     yield from selectors.selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
     for direction, peers in _DIRECTIONS:
         for position, rule in enumerate(spec.get(direction) or []):
@@ -103,7 +103,6 @@ def _block(block: Object, path: str, *, strict: bool, known: Collection[str]) ->
 
 
 def ranges(spec: Object) -> list[str]:
-    """Returns every range that a policy names."""
     return [text for _, text in _ranges(spec)]
 
 
@@ -130,7 +129,7 @@ class NetworkPolicyStrategy(ValidatedAsNew, WithGeneration):
         return list(policy_errors(obj.get("spec") or {}, strict=strict))
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks: since 1.36 those of the change alone, which are the same as of a new policy."""
+        """Since 1.36 only the change is checked, by the same rules as a new policy."""
         if ctx.resource.storage_resource in ctx.features.requests.checked_once:
             return (Check.METADATA_CHANGE, Check.CHANGE)
         return super().update_checks_for(ctx)

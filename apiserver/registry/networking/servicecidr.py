@@ -23,7 +23,7 @@ from kubeskew.apiserver.registry.tables.cells import Cells, Subject, joined
 
 
 def service_range_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks the spec of a ServiceCIDR: one range, or one of each family."""
+    """One range is given, or one of each family."""
     cidrs, path = spec.get("cidrs") or [], "spec.cidrs"
     if not cidrs:
         yield required(path, "at least one CIDR required")
@@ -63,7 +63,7 @@ def service_range_update_errors(new: Object, old: Object) -> Iterator[FieldError
 
 
 class ServiceCIDRStatus(StatusStrategy):
-    """Writes of the status: until 1.35 the fields that they reset were those of a group that is none."""
+    """Until 1.35 the fields that writes of the status reset were those of a group that is none."""
 
     def metadata_kept(self, ctx: StrategyContext) -> tuple[str, ...]:
         return self.kept_metadata if ctx.features.services.cidr_status_keeps_metadata else ()
@@ -73,7 +73,7 @@ class ServiceCIDRStatus(StatusStrategy):
 
 
 class ServiceCIDRStrategy(ValidatedAsNew):
-    """Its status is kept from those who write the rest since 1.36 only, by a gate."""
+    """The status is kept from those who write the rest since 1.36 only, by a gate."""
 
     status: ClassVar[type[Strategy]] = ServiceCIDRStatus
 

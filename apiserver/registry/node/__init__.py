@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of node.k8s.io: each by module and name."""
+"""Strategies and cells of node.k8s.io stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "runtimeclasses": "runtimeclass:RuntimeClassStrategy",

@@ -18,7 +18,7 @@ from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 
 def runtime_class_errors(obj: Object, *, handler_required: bool) -> Iterator[FieldError]:
-    """Checks a RuntimeClass; `handler_required`: an empty handler is none, not a bad one."""
+    """`handler_required`: an empty handler is none, not a bad one."""
     handler = obj.get("handler") or ""
     if handler_required and not handler:
         yield required("handler")

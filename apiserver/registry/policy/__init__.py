@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of policy: each by module and name."""
+"""Strategies and cells of policy stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "poddisruptionbudgets": "poddisruptionbudget:BudgetStrategy",

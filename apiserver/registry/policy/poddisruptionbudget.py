@@ -25,7 +25,7 @@ _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPo
 
 
 def budget_errors(spec: Object, *, lenient: bool = False) -> Iterator[FieldError]:
-    """Checks a budget; `lenient`: values of the selector may be no label values, as they were before."""
+    """`lenient`: values of the selector may be no label values, as they were before."""
     path = "spec"
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
@@ -41,12 +41,10 @@ def budget_errors(spec: Object, *, lenient: bool = False) -> Iterator[FieldError
 
 
 def is_lenient(old: Object) -> bool:
-    """Decides whether the selector that is stored breaks the rules already."""
     return any(selectors.selector_errors((old.get("spec") or {}).get("selector") or {}, ""))
 
 
 def share_errors(amount: int | str, path: str) -> Iterator[FieldError]:
-    """Checks a number or a percentage, of at most the whole."""
     if isinstance(amount, int):
         if amount < 0:
             yield invalid(path, amount, NOT_NEGATIVE)
@@ -58,13 +56,13 @@ def share_errors(amount: int | str, path: str) -> Iterator[FieldError]:
 
 
 def _shown(spec: Object) -> Object:
-    """Returns the spec as a field error shows upstream's internal type."""
+    """Field errors show upstream's internal type."""
     fields = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
     return {name[:1].upper() + name[1:]: spec.get(name) for name in fields}
 
 
 def status_errors(status: Object, *, texts: bool) -> Iterator[FieldError]:
-    """Checks a status; `texts`: errors of conditions say that what is missing must be set."""
+    """`texts`: errors of conditions say that what is missing must be set."""
     found = status.get("conditions") or []
     yield from conditions.condition_errors(found, "status.conditions", texts=texts)
     for name in _COUNTS:
@@ -74,8 +72,6 @@ def status_errors(status: Object, *, texts: bool) -> Iterator[FieldError]:
 
 
 class BudgetStatus(WithoutMetadata, SpecKeptStatus):
-    """Conditions and counts."""
-
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         texts = ctx.features.requests.condition_texts
         return list(status_errors(new.get("status") or {}, texts=texts))

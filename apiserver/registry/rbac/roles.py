@@ -36,7 +36,6 @@ def default_binding(obj: Object, _: DefaultingContext) -> None:
 
 
 def role_errors(obj: Object, *, namespaced: bool) -> list[FieldError]:
-    """Checks a Role or ClusterRole."""
     found: list[FieldError] = []
     for position, rule in enumerate(obj.get("rules") or ()):
         found += _rule(rule, f"rules[{position}]", namespaced=namespaced)
@@ -77,7 +76,6 @@ def _aggregation(aggregation: Object) -> Iterator[FieldError]:
 
 
 def binding_errors(obj: Object, *, namespaced: bool) -> list[FieldError]:
-    """Checks a RoleBinding or ClusterRoleBinding."""
     kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
     found = list(_reference(obj.get("roleRef") or {}, kinds))
     for position, subject in enumerate(obj.get("subjects") or ()):
@@ -86,7 +84,6 @@ def binding_errors(obj: Object, *, namespaced: bool) -> list[FieldError]:
 
 
 def binding_update_errors(new: Object, old: Object) -> list[FieldError]:
-    """Checks that a binding keeps its role."""
     if new.get("roleRef") == old.get("roleRef"):
         return []
     reference = new.get("roleRef") or {}
@@ -141,7 +138,7 @@ class RoleStrategy(HandwrittenValidation, CreatedByUpdate):
 
 
 class BindingStrategy(HandwrittenValidation, CreatedByUpdate):
-    """Validates bindings as roles; their roleRef may not change."""
+    """`roleRef` may not change."""
 
     update_checks = _CHECKED_TWICE
 

@@ -1,1 +1,1 @@
-"""Holds what verbs and subresources share: where a request acts, its body, its write, its answer."""
+"""Verbs and subresources share this: where a request acts, its body, its write, its answer."""

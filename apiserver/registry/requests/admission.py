@@ -19,7 +19,7 @@ def attributes_of(
     *,
     dry_run: bool = False,
 ) -> Attributes:
-    """Returns the request as admission sees it: `body` is what was posted to the subresource of the scope."""
+    """`body` is what was posted to the subresource of the scope."""
     registry, info = scope.registry, request.info
     named = (body or {}).get("metadata") or {}
     return Attributes(
@@ -39,14 +39,14 @@ def attributes_of(
 
 
 async def admit_posted(request: Request, scope: Scope, body: Object, *, dry_run: bool = False) -> None:
-    """Runs admission for an object posted to a subresource; `body` may be changed. Raises StatusError."""
+    """`body` may be changed. Raises StatusError."""
     attributes = attributes_of(request, scope, CREATE, body, dry_run=dry_run)
     await scope.services.admission.admit(attributes)
     await scope.services.admission.validate(attributes)
 
 
 async def admit_connection(request: Request, scope: Scope, options: Object) -> None:
-    """Runs admission for exec, attach, port-forward or proxy; raises StatusError.
+    """Exec, attach, port-forward and proxy connect; raises StatusError.
 
     `options` is the PodExecOptions, PodAttachOptions, PodPortForwardOptions or *ProxyOptions of the request,
     with apiVersion and kind.

@@ -20,7 +20,7 @@ _Made = TypeVar("_Made")
 
 
 async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
-    """Returns the body; raises 413 beyond `limit` bytes, 400 if it breaks off."""
+    """Raises 413 beyond `limit` bytes, 400 if the body breaks off."""
     try:
         body = await request.read_body(limit)
     except BodyTooLargeError:
@@ -34,14 +34,12 @@ async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
 
 
 async def in_thread(body: bytes, work: Callable[[], _Made]) -> _Made:
-    """Returns the result of `work` on `body`; if that takes long, other requests are served meanwhile."""
+    """Other requests are served meanwhile if `work` takes long."""
     return await offload(len(body), work)
 
 
 async def read_object(request: Request, scope: Scope, validation: str) -> Object:
-    """Returns the body as an object of the scope's kind: decoded, defaulted, in the version it
-    was sent to.
-    """
+    """The object is of the scope's kind: decoded, defaulted, in the version it was sent to."""
     resource = scope.resource
     content_type = type_of(request, None if resource.custom else resource.schema)
     body = await read(request)
@@ -49,16 +47,16 @@ async def read_object(request: Request, scope: Scope, validation: str) -> Object
 
 
 def type_of(request: Request, schema: Schema | None) -> str:
-    """Returns the media type of a body that is of a schema, None for custom resources; raises 415."""
+    """`schema` is None for custom resources; raises 415."""
     content_type = request.headers.get("content-type", "")
-    if content_type == media_types.JSON:  # nearly always; the rest needs to know more
+    if content_type == media_types.JSON:  # nearly always; other types depend on the schema
         return content_type
     readable = schema is not None and protobuf.is_known(schema)
     return media_types.body_type(content_type, protobuf=readable)
 
 
 def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:
-    """Returns the object that `body` holds, with defaults; warnings go to the request. Raises 400."""
+    """The object has its defaults; warnings go to the request. Raises 400."""
     decoded = decoder.decode(body, content_type, scope.resource, scope.services.table, validation)
     request.warnings.extend(decoded.warnings)
     obj = decoded.object
@@ -69,7 +67,7 @@ def decode(request: Request, scope: Scope, body: bytes, content_type: str, valid
 async def read_other(
     request: Request, scope: Scope, target: Resource | Subresource, schema: Schema, validation: str
 ) -> Object:
-    """Returns the body as an object of another kind: of a subresource such as Scale or Binding."""
+    """`target` is another kind than the scope's: Scale and Binding, for instance."""
     content_type = type_of(request, schema)
     body = await read(request)
     table = scope.services.table
@@ -81,7 +79,6 @@ async def read_other(
 
 
 def delete_options_schema(scope: Scope) -> Schema:
-    """Returns the tree of DeleteOptions."""
     found = scope.services.definition(_DELETE_OPTIONS)
     if found is None:
         raise errors.internal(f"there is no {_DELETE_OPTIONS}")
@@ -115,6 +112,5 @@ def check_name(obj: Object, name: str) -> None:
 
 
 def wipe_system_metadata(obj: Object) -> None:
-    """Removes metadata that only the server sets."""
     for name in SYSTEM_METADATA:
         obj["metadata"].pop(name, None)

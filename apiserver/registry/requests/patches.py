@@ -43,7 +43,7 @@ _MAP = "map[string]interface {}"
 
 
 def patch_type(request: Request, scope: Scope) -> str:
-    """Returns the patch's media type; raises 415. Custom resources have no strategic merge patch."""
+    """Custom resources have no strategic merge patch; raises 415."""
     known = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
     if not scope.resource.custom:
         known.insert(2, STRATEGIC_PATCH)
@@ -54,16 +54,15 @@ def patch_type(request: Request, scope: Scope) -> str:
 
 
 class Configuration(NamedTuple):
-    """Holds an applied configuration: the client's fields and nothing more. `repeated` are YAML's strict
-    errors.
-    """
+    """An applied configuration has the client's fields and nothing more. `repeated` are YAML's strict
+    errors."""
 
     value: Object
     repeated: Sequence[str]
 
 
 def read_configuration(body: bytes) -> Configuration:
-    """Returns the configuration in the body of an apply; raises 400."""
+    """`body` is that of an apply; raises 400."""
     try:
         parsed = decoder.parse(body, APPLY_PATCH)
     except ValueError as error:
@@ -76,7 +75,7 @@ def read_configuration(body: bytes) -> Configuration:
 
 
 def check_repeated(request: Request, config: Configuration, validation: str) -> None:
-    """Reports repeated keys as the request's fieldValidation says; comes after the merge. Raises 400."""
+    """Repeated keys are reported as the request's fieldValidation says, after the merge. Raises 400."""
     for text in config.repeated if validation != "Ignore" else ():
         if validation == "Strict":
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
@@ -86,7 +85,7 @@ def check_repeated(request: Request, config: Configuration, validation: str) -> 
 def patched(
     live: Object, body: bytes, content_type: str, validation: str, *, whole: bool
 ) -> tuple[Any, list[str]]:
-    """Returns `live` with a JSON or merge patch, and the fields unknown or repeated in the patch itself.
+    """Fields that are unknown or repeated in the patch itself come with the patched object.
 
     `whole`: operations of a JSON patch may be about all of `live`.
     """
@@ -99,13 +98,15 @@ def patched(
 
 
 def _changed(live: Object, body: bytes, *, whole: bool) -> Any:
-    """Returns `live` with a JSON patch; the outermost object is a map in Go, whose keys are sorted."""
+    """The outermost object is a map in Go, whose keys are sorted."""
     value = apply_json_patch(live, body, whole=whole)
     return {name: value[name] for name in sorted(value)} if isinstance(value, dict) else value
 
 
-def decoded(request: Request, scope: Scope, value: Any, validation: str, told: Sequence[str] = ()) -> Object:
-    """Returns a patched value as an object of the scope's kind, with defaults; raises 400 and 422."""
+def decoded(
+    request: Request, scope: Scope, value: Any, validation: str, patch_errors: Sequence[str] = ()
+) -> Object:
+    """The object is of the scope's kind, with defaults; raises 400 and 422."""
     resource = scope.resource
     if not isinstance(value, dict):
         raise unreadable(value, decoder.no_object(value))
@@ -113,18 +114,20 @@ def decoded(request: Request, scope: Scope, value: Any, validation: str, told: S
     if why is not None:
         raise unreadable(value, why)
     if resource.custom:
-        return _custom(request, scope, value, validation, told)
+        return _custom(request, scope, value, validation, patch_errors)
     _check_kind(request, scope, value)
-    found = decode(value, resource.gvk, resource.schema, validation, told)
-    request.warnings.extend(found.warnings)
-    found.object.setdefault("metadata", {})
-    return scope.services.codec.default(found.object, resource)
+    result = decode(value, resource.gvk, resource.schema, validation, patch_errors)
+    request.warnings.extend(result.warnings)
+    result.object.setdefault("metadata", {})
+    return scope.services.codec.default(result.object, resource)
 
 
-def _custom(request: Request, scope: Scope, value: Object, validation: str, told: Sequence[str]) -> Object:
-    """Returns a patched custom resource, with the apiVersion and kind that the patch gave it.
+def _custom(
+    request: Request, scope: Scope, value: Object, validation: str, patch_errors: Sequence[str]
+) -> Object:
+    """A custom resource has the apiVersion and kind that the patch gave it.
 
-    Its metadata is read whatever it is, the rest only of what is of the resource's group and kind.
+    Its metadata is read in any case, the rest only of what is of the resource's group and kind.
     """
     resource = scope.resource
     api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
@@ -132,10 +135,10 @@ def _custom(request: Request, scope: Scope, value: Object, validation: str, told
         raise unreadable(value, f"Object 'Kind' is missing in '{dumps(value).decode()}'")
     is_own = (api_version.rpartition("/")[0], kind) == (resource.group, resource.kind)
     structural = structural_of(resource) if is_own else Structural.of(None)
-    found = decode(value, resource.gvk, resource.schema, validation, told, structural)
-    request.warnings.extend(found.warnings)
-    found.object.setdefault("metadata", {})
-    obj = scope.services.codec.default(found.object, resource)
+    result = decode(value, resource.gvk, resource.schema, validation, patch_errors, structural)
+    request.warnings.extend(result.warnings)
+    result.object.setdefault("metadata", {})
+    obj = scope.services.codec.default(result.object, resource)
     return {**obj, "apiVersion": api_version, "kind": kind}
 
 
@@ -144,12 +147,12 @@ def decode(
     gvk: GroupVersionKind,
     schema: Schema,
     validation: str,
-    told: Sequence[str] = (),
+    patch_errors: Sequence[str] = (),
     structural: Structural | None = None,
 ) -> Decoded:
     """Decodes a patched object; raises 422 with the whole object as value.
 
-    `told` are strict errors that come before those of the object.
+    `patch_errors` are strict errors that come before those of the object.
     """
     try:
         decoder.check_depth(value, decoder.MAX_OBJECT_DEPTH)  # patches can nest deeper than bodies
@@ -159,13 +162,13 @@ def decode(
         raise unreadable(value, decoder.no_object(value))
     lenient = _WARN if validation == _STRICT else validation
     try:
-        found = decoder.decode_value(Parsed(value), gvk, schema, lenient, structural=structural)
+        result = decoder.decode_value(Parsed(value), gvk, schema, lenient, structural=structural)
     except StatusError as error:
         raise unreadable(value, _why(error, gvk.kind)) from None
-    strict = [*told, *found.warnings]
+    strict = [*patch_errors, *result.warnings]
     if strict and validation == _STRICT:
         raise unreadable(value, f"strict decoding error: {', '.join(strict)}")
-    return Decoded(found.object, strict, gvk)
+    return Decoded(result.object, strict, gvk)
 
 
 def _why(error: StatusError, kind: str) -> str:
@@ -173,13 +176,12 @@ def _why(error: StatusError, kind: str) -> str:
 
 
 def unreadable(value: Any, why: str) -> StatusError:
-    """Returns a 422 for a patched object that cannot be read, with the whole object as value."""
     problem = field.invalid("patch", dumps(value).decode(), why)
     return errors.invalid(errors.GroupKind("", ""), "", [problem])
 
 
 def _check_kind(request: Request, scope: Scope, value: Object) -> None:
-    """Raises an error if the patch changed the kind. A missing kind is the resource's."""
+    """Patches may not change the kind. A missing kind is the resource's."""
     resource = scope.resource
     group, _, version = (value.get("apiVersion") or "").rpartition("/")
     if not version and group not in ("", resource.group):
@@ -198,7 +200,7 @@ def _check_kind(request: Request, scope: Scope, value: Object) -> None:
 
 
 def check_custom_kind(scope: Scope, obj: Object) -> None:
-    """Raises an error if the patch changed the kind of a custom resource, or removed its version.
+    """Patches may neither change the kind of a custom resource nor remove its version.
 
     Upstream does so when it validates, after the metadata was read and the name checked.
     """
@@ -219,7 +221,7 @@ def check_custom_kind(scope: Scope, obj: Object) -> None:
 def strategically_patched(
     live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, validation: str
 ) -> Decoded:
-    """Returns `live` with the patch, typed; raises StatusError, and 422 with the patch as value.
+    """The patched object is typed; raises StatusError, and 422 with the patch as value.
 
     A kind that the patch sets is ignored. `validation` is the request's fieldValidation.
     """
@@ -256,7 +258,7 @@ def _typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
 
 
 def _repeated(body: bytes) -> list[str]:
-    """Returns errors such as `duplicate field "a.b"` in the patch itself."""
+    """Errors are about the patch itself, like `duplicate field "a.b"`."""
     value = decoder.parse(body, "application/json").value
     return kept_errors(duplicates(value)) if isinstance(value, Repeated) else []
 

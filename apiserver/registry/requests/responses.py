@@ -23,7 +23,7 @@ _LEVEL = 1
 def form_of(
     request: Request, conversions: frozenset[tuple[str, str, str]] = media_types.CONVERSIONS
 ) -> Accepted:
-    """Returns the form in which the client wants the answer; raises 406."""
+    """Raises 406 if the client accepts none of the forms."""
     form = media_types.accepted(request.headers.get("accept", ""), conversions)
     if form.media_type == media_types.JSON and for_people(request):
         return form._replace(pretty=True)
@@ -31,17 +31,15 @@ def form_of(
 
 
 def for_people(request: Request) -> bool:
-    """Decides whether the answer to a request is indented."""
     return media_types.for_people(request.param("pretty") or "", request.headers.get("user-agent", ""))
 
 
 def plain(form: Accepted) -> Accepted:
-    """Returns the same media type without a conversion: Statuses are never Tables."""
+    """Statuses are never Tables: only the media type stays."""
     return Accepted(form.media_type, pretty=form.pretty)
 
 
 def current(request: Request, scope: Scope, value: bytes, revision: int, form: Accepted) -> Response:
-    """Returns the stored object at `revision`."""
     data = scope.services.codec.served(scope.resource, value, revision)
     if form == PLAIN:
         return Response(200, with_revision(data, revision) + b"\n")
@@ -52,27 +50,25 @@ PLAIN = Accepted(media_types.JSON)
 
 
 def written(request: Request, scope: Scope, result: WriteResult, form: Accepted) -> Response:
-    """Returns the object after a write."""
     status = 201 if result.created else 200
     as_written = not scope.resource.custom or scope.resource.gvk == scope.resource.storage
     if result.value is not None and form == PLAIN and as_written:
         data = scope.services.codec.served(scope.resource, result.value, result.revision)
         return Response(status, with_revision(data, result.revision) + b"\n")
     obj = scope.services.codec.convert(result.obj, scope.resource)
-    if "kind" not in obj:  # a patch took it away, and with the rest nothing changed
+    if "kind" not in obj:  # a patch removed it and changed nothing else
         obj = {"kind": scope.resource.kind, "apiVersion": scope.resource.api_version, **obj}
     return render(request, scope, obj, form, status)
 
 
 def render(request: Request, scope: Scope, obj: Object, form: Accepted, status: int = 200) -> Response:
-    """Returns an object in the served version, in the form asked for."""
+    """`obj` is in the served version."""
     return document(convert(request, scope, obj, form), form, status)
 
 
 def document(body: Object, form: Accepted, status: int = 200) -> Response:
-    """Answers any document, as JSON or YAML."""
     if form.media_type == media_types.YAML:
-        from kubeskew.apiserver.http.yaml_text import to_yaml  # it brings a parser
+        from kubeskew.apiserver.http.yaml_text import to_yaml  # it imports a parser
 
         return Response(status, to_yaml(body), media_types.YAML)
     if form.pretty:
@@ -81,7 +77,7 @@ def document(body: Object, form: Accepted, status: int = 200) -> Response:
 
 
 def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Object:
-    """Converts an object for the answer: as itself, as a Table of one row, or as its metadata."""
+    """Objects are answered as themselves, as a Table of one row, or as their metadata."""
     match form.convert:
         case "":
             return obj
@@ -94,9 +90,7 @@ def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Obje
 
 
 def _not_a_list(scope: Scope, kind: str) -> StatusError:
-    """Returns the error if one object was requested as a list; its text depends on how upstream holds the
-    kind.
-    """
+    """One object was requested as a list; the text depends on how upstream holds the kind."""
     if scope.resource.custom and kind == scope.resource.kind:
         return StatusError(500, "", "content is not a list")
     what = "you requested PartialObjectMetadataList, but the requested object is not a list"
@@ -110,7 +104,7 @@ def _not_acceptable(why: str) -> StatusError:
 
 
 def _go_type(scope: Scope, kind: str) -> str:
-    """Returns upstream's Go type of the answer: an internal type, but of custom resources."""
+    """Upstream's Go type is an internal one, except of custom resources."""
     if kind == "Scale":
         return "*v1.Scale" if scope.resource.custom else "*autoscaling.Scale"
     if scope.resource.custom:
@@ -120,13 +114,12 @@ def _go_type(scope: Scope, kind: str) -> str:
 
 
 def _revision(obj: Object) -> Object:
-    """Returns the metadata of a Table of one; what is never stored (a review) has no revision."""
+    """Reviews are never stored, and have no revision."""
     revision = obj["metadata"].get("resourceVersion")
     return {"resourceVersion": revision} if revision else {}
 
 
 def omits_items(scope: Scope) -> bool:
-    """Decides whether an empty list is without `items`: those of policies were, in old releases."""
     resource = scope.resource
     affected = resource.group == "admissionregistration.k8s.io" and resource.plural in _OMITTING
     return affected and scope.services.features.admission.omits_empty_items
@@ -135,7 +128,6 @@ def omits_items(scope: Scope) -> bool:
 def convert_list(
     request: Request, scope: Scope, items: Sequence[Object], metadata: Object, form: Accepted
 ) -> Object:
-    """Returns a list in one of the forms that are not plain JSON of the list."""
     match form.convert:
         case "":
             if not scope.resource.custom:
@@ -159,12 +151,12 @@ def convert_list(
 
 
 def _typed(metadata: Object) -> Object:
-    """Returns a list's metadata as a Go struct writes it, which custom resources' own lists are not."""
+    """Go structs write a list's metadata without empty texts; custom resources' own lists are none."""
     return {name: value for name, value in metadata.items() if value != ""}
 
 
 def included(request: Request) -> str:
-    """Returns the part of an object that a row of a Table includes; raises 400."""
+    """A row includes None, Metadata or Object; raises 400."""
     include = request.param("includeObject") or "Metadata"
     if include not in {"None", "Metadata", "Object"}:
         why = "must be 'Metadata', 'Object', 'None', or empty"
@@ -182,7 +174,6 @@ def table(
     *,
     header: bool = True,
 ) -> Object:
-    """Returns a Table of objects; its cells are made by the module of tables."""
     from kubeskew.apiserver.registry.tables import table
 
     include = included(request)
@@ -199,7 +190,7 @@ def table(
 
 
 async def compressed(request: Request, response: Response) -> Response:
-    """Returns the same answer, compressed if it is large and the client takes that."""
+    """Large answers are compressed if the client takes that."""
     body = response.body
     small = isinstance(body, bytes) and len(body) < _COMPRESSED_FROM
     if small or isinstance(body, Upgrade) or "gzip" not in request.headers.get("accept-encoding", ""):
@@ -213,7 +204,7 @@ async def compressed(request: Request, response: Response) -> Response:
 
 
 async def _zipped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Compresses the pieces of a stream with gzip, beside the loop."""
+    """Pieces of a stream are compressed with gzip, in a thread of their own."""
     compressor = zlib.compressobj(_LEVEL, wbits=zlib.MAX_WBITS | 16)  # 16: as a gzip file
     async for piece in pieces:
         yield await asyncio.to_thread(compressor.compress, piece)

@@ -1,4 +1,4 @@
-"""Holds the scope of a request, and decides what is written and who owns the fields of it."""
+"""A request has a scope, makes a write, and owns fields by it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,7 +22,7 @@ from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 
 
 class RequestServices(RegistryServices, Protocol):
-    """Gives what verbs and subresources need beside what registries need."""
+    """Verbs and subresources need these in addition to what registries need."""
 
     authenticator: UnionAuthenticator
     account_keys: AccountKeys
@@ -32,18 +32,17 @@ class RequestServices(RegistryServices, Protocol):
     encoded_events: TwoGenerationCache[tuple[int, str, Form], bytes]
 
     def definition(self, name: str) -> Schema | None:
-        """Returns a built-in type that is no resource, by its OpenAPI name."""
+        """`name` is the OpenAPI name of a built-in type that is no resource."""
 
-    def registry(self, resource: Resource) -> Registry:
-        """Returns the registry of a resource."""
+    def registry(self, resource: Resource) -> Registry: ...
 
     def core_object(self, plural: str, namespace: str, name: str) -> Object | None:
-        """Returns an object of the core group, None if there is none."""
+        """None means that the core group has no object of that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Holds the scope of a request: the resource as served, its registry, the subresource (or empty)."""
+    """The resource is as served; the subresource may be empty."""
 
     services: RequestServices
     resource: Resource
@@ -52,7 +51,6 @@ class Scope:
 
 
 def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
-    """Returns the write that a request makes."""
     author = authors.author_of(request, str(scope.services.environment.version))
     return WriteRequest(
         request.user,
@@ -71,7 +69,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
 def managed(
     request: Request, scope: Scope, live: Object | None, new: Object, write: WriteRequest, manager: str
 ) -> Object:
-    """Returns `new` (in the request's version) with its managedFields after this update."""
+    """`new` (in the request's version) has its managedFields after this update."""
     return scope.registry.field_manager.update(
         live,
         new,

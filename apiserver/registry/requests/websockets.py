@@ -27,7 +27,7 @@ Chunks = AsyncGenerator[bytes, None]
 
 
 def watch_response(request: Request, response: Response) -> Response:
-    """Returns a watch over a WebSocket if the client wants one: a message for each line.
+    """A client that wants a WebSocket gets a message for each line of the watch.
 
     The client has to name its origin, and may offer one protocol, which is then taken.
     """
@@ -44,7 +44,7 @@ def watch_response(request: Request, response: Response) -> Response:
 
 
 def log_response(request: Request, response: Response) -> Response:
-    """Returns a log over a WebSocket if the client wants one: an empty message, then pieces as they come.
+    """A client that wants a WebSocket gets an empty message, then pieces of the log as they come.
 
     One that offers no protocol gets bytes, and an empty name of a protocol.
     """
@@ -59,7 +59,7 @@ def log_response(request: Request, response: Response) -> Response:
 
 
 def _offered(request: Request) -> list[str]:
-    """Returns the protocols that are offered, without the one that carries a token."""
+    """The protocol that carries a token is left out."""
     return [name for name in offered_protocols(request) if name and not name.startswith(WEBSOCKET_TOKEN)]
 
 
@@ -101,7 +101,7 @@ async def _send(socket: WebSocket, messages: AsyncIterator[Message]) -> None:
 
 
 async def _ignore(socket: WebSocket) -> None:
-    """Return once the client has closed."""
+    """Waits until the client has closed."""
     with suppress(ConnectionError):
         while await socket.receive() is not None:
             pass

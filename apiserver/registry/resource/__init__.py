@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of resource.k8s.io: each by module and name."""
+"""Strategies, cells and defaults of resource.k8s.io stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "deviceclasses": "deviceclass:DeviceClassStrategy",

@@ -56,7 +56,6 @@ _NO_NEW_USERS = "new entries may not be added while `deallocationRequested` or `
 
 
 def slice_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks a ResourceSlice."""
     if obj.get("nodeName"):
         yield from devices.subdomain(obj["nodeName"], "nodeName")
     yield from devices.classic_driver(obj.get("driverName") or "", "driverName")
@@ -67,7 +66,7 @@ def slice_errors(obj: Object) -> Iterator[FieldError]:
 
 
 def claim_parameters_errors(obj: Object, *, stored: bool = False) -> Iterator[FieldError]:
-    """Checks ResourceClaimParameters. `stored`: selectors may use what is not yet for new expressions."""
+    """`stored`: selectors may use what is not yet for new expressions."""
     yield from origin_errors(obj.get("generatedFrom"))
     seen: set[str] = set()
     for position, request in enumerate(obj.get("driverRequests") or []):
@@ -81,7 +80,7 @@ def claim_parameters_errors(obj: Object, *, stored: bool = False) -> Iterator[Fi
 
 
 def class_parameters_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks ResourceClassParameters. Stored filters get no leniency, as upstream."""
+    """Stored filters get no leniency, as upstream."""
     yield from origin_errors(obj.get("generatedFrom"))
     namespace = (obj.get("generatedFrom") or {}).get("namespace")
     if namespace:
@@ -97,7 +96,6 @@ def class_parameters_errors(obj: Object) -> Iterator[FieldError]:
 
 
 def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
-    """Checks what a handle of an allocation holds for structured parameters."""
     structured = handle.get("structuredData")
     if structured is None:
         return
@@ -265,7 +263,7 @@ def _reservations(claim: Object, status: Object, before: Object) -> Iterator[Fie
 
 
 def deallocation_errors(status: Object, before: Object) -> Iterator[FieldError]:
-    """Checks the request to a driver for deallocation of a claim's devices; in 1.31 too."""
+    """Drivers are asked to deallocate a claim's devices, in 1.31 too."""
     asked, was, at = status.get("deallocationRequested"), before.get("deallocationRequested"), "status"
     if asked and not was and status.get("reservedFor"):
         text = "deallocation cannot be requested while `reservedFor` is set"
@@ -277,7 +275,6 @@ def deallocation_errors(status: Object, before: Object) -> Iterator[FieldError]:
 
 
 def scheduling_errors(spec: Object) -> Iterator[FieldError]:
-    """PodSchedulingContext and PodScheduling."""
     yield from _nodes(spec.get("potentialNodes") or [], "spec.potentialNodes")
 
 
@@ -310,14 +307,14 @@ def _longer(path: str, most: int) -> FieldError:
 
 
 class ClassicStatus(StatusStrategy):
-    """Lets status writes change metadata until 1.29."""
+    """Status writes may change metadata until 1.29."""
 
     def metadata_kept(self, ctx: StrategyContext) -> tuple[str, ...]:
         return self.kept_metadata if ctx.features.devices.status_keeps_metadata else ()
 
 
 class _Mutable(HandwrittenBuiltIn, ReturnsDeletedObject):
-    """Checks a changed object as a new one; any change is fine."""
+    """A changed object is checked as a new one; any change is fine."""
 
     update_checks: ClassVar[Checks] = TWICE_AS_NEW
 
@@ -331,7 +328,7 @@ class SchedulingStatusStrategy(ClassicStatus):
 
 
 class SchedulingContextStrategy(_Mutable):
-    """PodSchedulingContext, PodScheduling."""
+    """PodScheduling is the older name of the kind."""
 
     status = SchedulingStatusStrategy
 
@@ -340,14 +337,14 @@ class SchedulingContextStrategy(_Mutable):
 
 
 class ResourceClassStrategy(_Mutable):
-    """ResourceClass of 1.26 to 1.30."""
+    """ResourceClass is a kind of 1.26 to 1.30."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(class_errors(obj))
 
 
 class ClaimParametersStrategy(_Mutable):
-    """ResourceClaimParameters of 1.30, and of KEP-4381's draft."""
+    """ResourceClaimParameters is a kind of 1.30, and of KEP-4381's draft."""
 
     update_checks: ClassVar[Checks] = ONCE_AS_NEW
 
@@ -357,7 +354,7 @@ class ClaimParametersStrategy(_Mutable):
         return list(claim_parameters_errors(obj))
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the errors; requests that stay may have been checked by a later release."""
+        """Requests that stay may have been checked by a later release."""
         if ctx.features.devices.semantic_parameters:
             return list(semantic.claim_parameters_errors(new, semantic.selectors_of(old)))
         stored = (new.get("driverRequests") or []) == (old.get("driverRequests") or [])
@@ -365,7 +362,7 @@ class ClaimParametersStrategy(_Mutable):
 
 
 class ClassParametersStrategy(_Mutable):
-    """ResourceClassParameters of 1.30."""
+    """ResourceClassParameters is a kind of 1.30."""
 
     update_checks: ClassVar[Checks] = ONCE_AS_NEW
 
@@ -382,7 +379,6 @@ def pod_scheduling_context_cells(subject: Subject) -> Cells:
 
 
 def generated_parameters_cells(subject: Subject) -> Cells:
-    """Returns what parameters were generated from, of claims and classes alike: `Kind.group name`."""
     source = subject.at("generatedFrom")
     if source is None:
         return {"GeneratedFrom": ""}

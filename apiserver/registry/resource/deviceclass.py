@@ -19,7 +19,7 @@ from kubeskew.apiserver.registry.shared.declared import long_name_texts
 
 
 def class_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> list[FieldError]:
-    """Returns errors of a class; selectors and configurations that did not change count as stored."""
+    """Selectors and configurations that did not change count as stored."""
     same_selectors = old is not None and old.get("selectors") == spec.get("selectors")
     same_config = old is not None and old.get("config") == spec.get("config")
 
@@ -45,7 +45,7 @@ class DeviceClassStrategy(BuiltIn):
         return True
 
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the errors of the metadata; since 1.35 the name is one of the declared formats."""
+        """Since 1.35 the name is one of the declared formats."""
         check = long_name_texts if ctx.features.devices.declarative_validation else self.name_check
         return object_meta.validate_object_meta(obj["metadata"], False, check, core=self.core_metadata)
 
@@ -58,7 +58,7 @@ class DeviceClassStrategy(BuiltIn):
         return class_errors(obj.get("spec") or {}, None, ctx.features.devices)
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks: the metadata are looked at as a new object's, too."""
+        """Metadata is checked as a new object's, too."""
         return (
             Check.METADATA,
             *(UPDATE_AS_NEW if ctx.features.devices.revalidates_on_update else UPDATE),

@@ -1,4 +1,4 @@
-"""Holds rules that claims, classes and slices share: lists, names, selectors, configurations, taints.
+"""Claims, classes and slices share these rules: lists, names, selectors, configurations, taints.
 
 The rules are written for the shape of v1, to which objects of other versions are converted first. Those of
 1.30's slices and parameters are shared with KEP-4381's draft. A list of driver calls that are unneeded is
@@ -65,7 +65,7 @@ _TEXT = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is
 
 
 def as_v1(obj: Object, ctx: StrategyContext) -> Object:
-    """Returns the object in the shape of v1: a copy, unless the hub has that shape."""
+    """The object is a copy, unless the hub has the shape of v1."""
     hub = GroupVersionKind(_GROUP, ctx.resource.version, ctx.resource.kind)
     if hub not in CONVERTERS:
         return obj
@@ -81,9 +81,7 @@ def is_classic(ctx: StrategyContext) -> bool:
 def device_selector_errors(
     expression: str, path: str, features: DeviceFeatures, *, priced: bool = True
 ) -> Iterator[FieldError]:
-    """Yields errors of a selector; one that was stored before may use newer libraries. `priced`: its cost
-    counts.
-    """
+    """A selector that was stored before may use newer libraries. `priced`: its cost counts."""
     from kubeskew.apimachinery.cel.devices import compile_selector  # expressions are rare, and much to import
 
     selector = compile_selector(expression, features)
@@ -97,14 +95,14 @@ def device_selector_errors(
 
 
 def named_resources_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
-    """Yields the error of a selector of named resources, for which 1.30 has no limit of cost."""
+    """Selectors of named resources have no limit of cost in 1.30."""
     from kubeskew.apimachinery.cel.named_resources import compile_selector  # as above
 
     yield from _compile_errors(compile_selector, expression, path, stored=stored)
 
 
 def metadata_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
-    """Yields the error of a selector of the semantic model `metadata`, which has no limit of cost either."""
+    """Selectors of the semantic model `metadata` have no limit of cost either."""
     from kubeskew.apimachinery.cel.semantic_metadata import compile_selector  # as above
 
     yield from _compile_errors(compile_selector, expression, path, stored=stored)
@@ -120,14 +118,12 @@ def _compile_errors(
 
 
 def slice_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks what of a slice may change: neither node nor driver."""
     for name in ("nodeName", "driverName"):
         if (new.get(name) or "") != (old.get(name) or ""):
             yield invalid(name, new.get(name) or "", IMMUTABLE)
 
 
 def origin_errors(reference: Object | None) -> Iterator[FieldError]:
-    """Checks what parameters were generated from."""
     if reference is not None:
         for name in ("kind", "name"):
             if not reference.get(name):
@@ -140,7 +136,7 @@ def origin_errors(reference: Object | None) -> Iterator[FieldError]:
 def each(
     items: Sequence[Any] | None, most: int | None, rule: Rule, path: str, rules: DRAFeatures
 ) -> Iterator[FieldError]:
-    """Checks each item, and that there are not too many; the latter alone since 1.35."""
+    """Since 1.35 a list that is too long has no other error."""
     items = items or ()
     if most is None or len(items) <= most or not rules.declarative_validation:
         for position, item in enumerate(items):
@@ -158,9 +154,7 @@ def unique(
     identity: Callable[[Any], str],
     field: str = "name",
 ) -> Iterator[FieldError]:
-    """Checks the same for items that `identity` tells apart; until 1.34 repeats are told at `field` of the
-    item.
-    """
+    """`identity` distinguishes the items; until 1.34 repeats are reported at `field` of the item."""
     items = items or ()
     yield from each(items, most, rule, path, rules)
     if most is not None and len(items) > most and rules.declarative_validation:
@@ -182,7 +176,7 @@ def entries(
     path: str,
     rules: DRAFeatures,
 ) -> Iterator[FieldError]:
-    """Checks names and values of a map, by name; a name longer than `longest` is shown shortened in paths."""
+    """Names and values are checked by name; a name longer than `longest` is shown shortened in paths."""
     items = items or {}
     if most is not None and len(items) > most:
         yield _too_many(path, len(items), most, rules)
@@ -207,7 +201,6 @@ def _too_many(path: str, actual: int, most: int, rules: DRAFeatures) -> FieldErr
 
 
 def over_length(path: str, most: int, rules: DRAFeatures) -> FieldError:
-    """Returns the error for a value that is too long, in the words of the minor."""
     text = f"may not be more than {most} bytes" if rules.current_wording else f"may not be longer than {most}"
     return FieldError(ErrorType.TOO_LONG, path, detail=text)
 
@@ -224,12 +217,11 @@ def subdomain(value: str, path: str) -> Iterator[FieldError]:
 
 
 def driver(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks the name of a driver as that of a CSI driver (ValidateCSIDriverName)."""
+    """The rule is that of CSI drivers (ValidateCSIDriverName)."""
     yield from csi_driver_name(value, path, required_alone=rules.declarative_validation)
 
 
 def classic_driver(value: str, path: str) -> Iterator[FieldError]:
-    """Checks the name of a driver as it was done up to 1.30."""
     yield from csi_driver_name(value, path, required_alone=False)
 
 
@@ -258,7 +250,7 @@ def _identifier(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldErro
 
 
 def qualified(rules: DRAFeatures) -> Rule:
-    """Returns a rule for the name of an attribute or capacity: `id` or `domain/id`."""
+    """The name of an attribute or capacity is `id` or `domain/id`."""
 
     def run(value: str, path: str) -> Iterator[FieldError]:
         if not value and not rules.declarative_validation:
@@ -308,7 +300,7 @@ def fully_qualified(value: str, path: str, rules: DRAFeatures) -> Iterator[Field
 
 
 def request_reference(requests: Collection[str]) -> Rule:
-    """Returns a rule for names of requests (`name` or `name/subrequest`)."""
+    """Names of requests are `name` or `name/subrequest`."""
 
     def run(value: str, path: str) -> Iterator[FieldError]:
         parts = value.split("/")
@@ -329,7 +321,7 @@ def request_reference(requests: Collection[str]) -> Rule:
 def selectors(
     items: list[Object] | None, path: str, rules: DRAFeatures, *, stored: bool
 ) -> Iterator[FieldError]:
-    """Checks selectors; `stored`: the very same were accepted before."""
+    """`stored`: the very same were accepted before."""
 
     def rule(selector: Object, at: str) -> Iterator[FieldError]:
         cel = selector.get("cel")
@@ -350,7 +342,7 @@ def selectors(
 
 
 def allocation_mode(mode: str, count: int, path: str) -> Iterator[FieldError]:
-    """Checks the mode; `path` is that of the request."""
+    """`path` is that of the request."""
     if mode == "All":
         if count:
             text = "must not be specified when allocationMode is 'All'"
@@ -373,9 +365,7 @@ def opaque(config: Object, path: str, rules: DRAFeatures, *, stored: bool) -> It
 
 
 def raw_object(value: Any, path: str, rules: DRAFeatures, *, stored: bool) -> Iterator[FieldError]:
-    """Checks any JSON object of at most 10 KiB (none before 1.32); one that was stored before may
-    be larger.
-    """
+    """Any JSON object has at most 10 KiB (no limit before 1.32); one that was stored before may be larger."""
     if value is None:
         yield required(path)
         return
@@ -387,7 +377,7 @@ def raw_object(value: Any, path: str, rules: DRAFeatures, *, stored: bool) -> It
 
 
 def taint_errors(taint: Object, old: Object | None, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Yields errors of a taint; an effect that `old` has already is not looked at."""
+    """An effect that `old` has already is not looked at."""
     name, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
     yield from _label_name(name, child(path, "key"))
     if value:
@@ -403,7 +393,7 @@ def taint_errors(taint: Object, old: Object | None, path: str, rules: DRAFeature
 def toleration_errors(
     tolerations: list[Object] | None, path: str, rules: DRAFeatures
 ) -> Iterator[FieldError]:
-    """Yields errors of the tolerations of a request or result; their number is not limited."""
+    """The number of tolerations of a request or result is not limited."""
     for position, item in enumerate(tolerations or ()):
         yield from _toleration(item, index(path, position), rules)
 
@@ -427,7 +417,7 @@ def _toleration(item: Object, path: str, rules: DRAFeatures) -> Iterator[FieldEr
 
 
 def binding_condition_errors(holder: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks the conditions that must hold, and must not, before a pod is bound to a device."""
+    """Some conditions must hold, and others must not, before a pod is bound to a device."""
     good, bad = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
     at, at_bad = child(path, "bindingConditions"), child(path, "bindingFailureConditions")
     yield from each(good, MAX_BINDING_CONDITIONS, _label_name, at, rules)

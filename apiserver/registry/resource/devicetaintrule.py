@@ -27,7 +27,7 @@ def default_taint_rule(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def taint_rule_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> list[FieldError]:
-    """Returns errors of a taint rule; `old` is the spec that it replaces."""
+    """`old` is the spec that is replaced."""
     selector, before = spec.get("deviceSelector") or {}, (old or {}).get("deviceSelector")
     at = "spec.deviceSelector"
     errors: list[FieldError] = []
@@ -54,7 +54,6 @@ def taint_rule_status_errors(status: Object, rules: DRAFeatures) -> Iterator[Fie
 
 
 def bump_rule_time(new: Object, old: Object, now: datetime) -> None:
-    """Sets the time of a rule whose effect changed, unless the writer set another one."""
     taint, before = ((rule.get("spec") or {}).get("taint") or {} for rule in (new, old))
     changed = before.get("effect") != taint.get("effect")
     if changed and taint.get("timeAdded") == before.get("timeAdded"):

@@ -62,7 +62,7 @@ def request_errors(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
 def request_status_errors(
     status: Object | None, old: Object | None, rules: DRAFeatures
 ) -> Iterator[FieldError]:
-    """Checks that a complete status never changes, and what is declared of what did change."""
+    """A complete status never changes; what did change must be as declared."""
     if status == old:
         return
     if old is not None:
@@ -131,7 +131,7 @@ class StatusRequestStatus(MetadataKeptStatus):
 
 
 class StatusRequestStrategy(HandwrittenBuiltIn):
-    """A ResourcePoolStatusRequest's spec never changes."""
+    """The spec never changes."""
 
     status = StatusRequestStatus
     returns_deleted_object = True

@@ -29,14 +29,13 @@ _ONE_MODEL = "exactly one semantic model field must be set"
 
 
 def default_node_slice(obj: Object, _: DefaultingContext) -> None:
-    """Gives each resource the identifier that the draft's examples call its name."""
+    """The draft's examples call the identifier of a resource its name."""
     for resource in each(obj, "resources"):
         if resource.get("name"):
             fill(resource, id=resource["name"])
 
 
 def slice_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks a NodeResourceSlice."""
     yield from _node(obj, "nodeName")
     yield from devices.classic_driver(obj.get("driverName") or "", "driverName")
     seen: set[str] = set()
@@ -52,7 +51,6 @@ def slice_errors(obj: Object) -> Iterator[FieldError]:
 
 
 def parameter_type_errors(resource_class: Object) -> Iterator[FieldError]:
-    """Checks which types a class allows as parameters of its claims."""
     seen: set[tuple[str, str]] = set()
     for position, allowed in enumerate(resource_class.get("parameterTypes") or []):
         at = index("parameterTypes", position)
@@ -67,7 +65,7 @@ def parameter_type_errors(resource_class: Object) -> Iterator[FieldError]:
 
 
 def claim_parameters_errors(obj: Object, stored: Collection[str] = ()) -> Iterator[FieldError]:
-    """Checks ResourceClaimParameters; `stored` are selectors that were accepted before."""
+    """`stored` are selectors that were accepted before."""
     origin = obj.get("generatedFrom")
     yield from origin_errors(origin)
     if origin is not None:
@@ -91,13 +89,11 @@ def claim_parameters_errors(obj: Object, stored: Collection[str] = ()) -> Iterat
 
 
 def selectors_of(obj: Object) -> frozenset[str]:
-    """Returns the selectors of ResourceClaimParameters."""
     parameters = obj.get("parameters") or ()
     return frozenset((parameter.get("metadata") or {}).get("selector") or "" for parameter in parameters)
 
 
 def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
-    """Checks what a handle of an allocation holds for semantic parameters."""
     semantic = handle.get("semanticData")
     if semantic is None:
         return
@@ -115,7 +111,7 @@ def handle_errors(handle: Object, path: str) -> Iterator[FieldError]:
 
 
 def _counted(counter: Object, path: str, resource: str, seen: set[str]) -> Iterator[FieldError]:
-    """Checks the allocation of a counter; all those of a handle are of one resource."""
+    """All counters of a handle are of one resource."""
     identifier, at = counter.get("resourceID") or "", child(path, "resourceID")
     if not identifier:
         yield required(at)
@@ -173,8 +169,6 @@ def _version(text: str, path: str) -> Iterator[FieldError]:
 
 
 class NodeSliceStrategy(HandwrittenBuiltIn, ReturnsDeletedObject):
-    """NodeResourceSlice."""
-
     field_labels = ("nodeName", "driverName")
     update_checks: ClassVar[Checks] = ONCE_AS_NEW
 

@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of scheduling.k8s.io: each by module and name."""
+"""Strategies, cells and defaults of scheduling.k8s.io stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "podgroups": "podgroup:PodGroupStrategy",

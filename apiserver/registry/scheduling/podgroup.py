@@ -33,7 +33,6 @@ def default_pod_group_mode(obj: Object, _: DefaultingContext) -> None:
 
 
 def group_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks a PodGroup."""
     reference, at = spec.get("podGroupTemplateRef"), "spec.podGroupTemplateRef"
     if reference is not None and reference.get("workload") is None:
         yield invalid(at, "", "must specify one of: `workload`")
@@ -54,7 +53,6 @@ def group_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def group_status_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks the status: conditions, and the claims that were made for the group."""
     status, before = new.get("status") or {}, old.get("status") or {}
     yield from condition_errors(status.get("conditions") or [], "status.conditions")
     claims, path = status.get("resourceClaimStatuses") or [], "status.resourceClaimStatuses"
@@ -76,7 +74,7 @@ def group_status_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 class PodGroupStatus(StatusStrategy):
-    """The status, with which nobody comes to own metadata."""
+    """Nobody comes to own metadata with the status."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(group_status_errors(new, old))

@@ -1,4 +1,4 @@
-"""Checks what Workloads and PodGroups have in common, as it is declared with the types.
+"""Workloads and PodGroups have these rules in common, which are declared with the types.
 
 Source: the markers of k8s.io/api/scheduling/v1alpha2, 1.36.
 """
@@ -30,7 +30,7 @@ _CLAIM_ORDER = ("name", "resourceClaimName", "resourceClaimTemplateName")
 
 
 def group_errors(group: Object, path: str) -> Iterator[FieldError]:
-    """Checks what a PodGroup's spec and a template of one have alike."""
+    """`group` is a PodGroup's spec or a template of one."""
     yield from policy_errors(group.get("schedulingPolicy") or {}, child(path, "schedulingPolicy"))
     topology = (group.get("schedulingConstraints") or {}).get("topology") or []
     yield from _topology(topology, child(path, "schedulingConstraints.topology"))
@@ -71,9 +71,8 @@ def claim_errors(claims: list[Object], path: str) -> Iterator[FieldError]:
 
 
 def repeats(items: list[Object], path: str, zeros: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Reports each item, whole, whose name an earlier one has; `zeros` has the fields in Go's order, with
-    what is written of one that is absent: None if it is nothing, NULL for null.
-    """
+    """An item whose name an earlier one has is reported whole; `zeros` has the fields in Go's order, with
+    what is written of one that is absent: None if it is nothing, NULL for null."""
     seen = set()
     for position, item in enumerate(items):
         name = item.get("name") or ""
@@ -100,7 +99,6 @@ def _label_key(value: str, path: str) -> Iterator[FieldError]:
 
 
 def _one_of(obj: Object, members: tuple[str, ...], path: str) -> Iterator[FieldError]:
-    """Checks a union: exactly one of its members must be there."""
     listed = ", ".join(f"`{name}`" for name in members)
     given = [f"`{name}`" for name in members if obj.get(name) is not None]
     if not given:

@@ -43,7 +43,7 @@ def priority_class_errors(obj: Object) -> Iterator[FieldError]:
 
 
 def _system_problem(name: str, value: int, *, is_default: bool) -> str:
-    """Returns the reason for which a class is not one of the system's own."""
+    """An empty text means that the class is one of the system's own."""
     known = SYSTEM_PRIORITIES.get(name)
     if known is None:
         return f"{name} is not a known system priority class"
@@ -60,7 +60,7 @@ def priority_class_update_errors(new: Object, old: Object) -> Iterator[FieldErro
 
 
 class PriorityClassStrategy(HandwrittenBuiltIn, WithGeneration):
-    """Its first generation is its last: nothing that counts may change."""
+    """The first generation is the last: nothing that counts may change."""
 
     generation_ignores = frozenset({"metadata", "description", "globalDefault"})
 

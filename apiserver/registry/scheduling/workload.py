@@ -61,7 +61,7 @@ def _count(templates: list[Object]) -> Iterator[FieldError]:
 
 
 def group_workload_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks a workload of 1.35, which has its groups itself."""
+    """Workloads of 1.35 have their groups themselves."""
     reference, path = spec.get("controllerRef"), "spec.podGroups"
     if reference is not None:
         group, at = reference.get("apiGroup") or "", "spec.controllerRef.apiGroup"
@@ -96,7 +96,7 @@ def _group(group: Object, path: str, seen: set[str]) -> Iterator[FieldError]:
 
 
 def group_workload_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks a change in 1.35, whose errors are at paths without the spec."""
+    """Errors of a change in 1.35 are at paths without the spec."""
     after, before = (workload.get("spec") or {} for workload in (new, old))
     yield from group_workload_errors(after)
     reference = after.get("controllerRef")
@@ -123,7 +123,7 @@ def _shown_policy(group: Object) -> Object:
 
 
 class WorkloadStrategy(HandwrittenBuiltIn):
-    """A workload, which has its groups itself in 1.35 and templates of them later."""
+    """Workloads have their groups themselves in 1.35 and templates of them later."""
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.dns1123_subdomain(name, prefix)

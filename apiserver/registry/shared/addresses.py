@@ -36,7 +36,7 @@ def _without_zeros(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Address | None:
-    """Returns the address, read as Go's sloppy parser does; an IPv4-mapped one is an IPv4 address."""
+    """Addresses are read as by Go's sloppy parser; an IPv4-mapped one is an IPv4 address."""
     found = _plain(text) or _plain(_without_zeros(text))
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return mapped or found
@@ -48,7 +48,7 @@ def _is_mapped(text: str) -> bool:
 
 
 def ip_errors(path: str, text: str, *, strict: bool, known: Collection[str] = ()) -> list[FieldError]:
-    """Checks an address; `known`: values that the old object had."""
+    """`known`: values that the old object had."""
     if text in known:
         return []
     if parse(text) is None:
@@ -61,7 +61,7 @@ def ip_errors(path: str, text: str, *, strict: bool, known: Collection[str] = ()
 
 
 def _parts(text: str) -> tuple[Address, int] | None:
-    """Returns the address and prefix length of a CIDR."""
+    """A CIDR is an address and the length of its prefix; None for other texts."""
     head, slash, length = text.partition("/")
     address = parse(head)
     if not slash or address is None or not (length.isascii() and length.isdigit()):
@@ -74,13 +74,13 @@ def _parts(text: str) -> tuple[Address, int] | None:
 
 
 def network(text: str) -> Network | None:
-    """Returns the network of a CIDR, None if it is none."""
+    """None means that the text is no CIDR."""
     found = _parts(text)
     return None if found is None else ipaddress.ip_network(f"{found[0]}/{found[1]}", strict=False)
 
 
 def interface(text: str) -> str | None:
-    """Returns an address with the length of its prefix, as it should be written; None if the text is none."""
+    """The address has the length of its prefix, and is written as it should be; None if the text is none."""
     found = _parts(text)
     return None if found is None else f"{found[0]}/{found[1]}"
 
@@ -102,7 +102,7 @@ def cidr_errors(path: str, text: str, *, strict: bool, known: Collection[str] = 
 
 
 def endpoint_errors(path: str, text: str) -> list[FieldError]:
-    """Checks an address that traffic may be sent to: nothing unspecified, local or of the link."""
+    """Traffic may not be sent to an address that is unspecified, local or of the link."""
     address = parse(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address")]
@@ -127,7 +127,7 @@ _LINK_MULTICAST: dict[int, Network] = {
 
 
 def is_dual_stack(texts: Collection[str]) -> bool:
-    """Returns whether there is an address of each family (netutils.IsDualStackIPStrings)."""
+    """Both families have an address (netutils.IsDualStackIPStrings)."""
     return {address.version for address in map(parse, texts) if address is not None} == {4, 6}
 
 
@@ -176,7 +176,7 @@ def cidr_warnings(path: str, text: str) -> list[str]:
 
 
 def old_ip_warnings(path: str, text: str) -> list[str]:
-    """Returns the warnings of services up to 1.32, which say why Go's netip does not read an address."""
+    """Services up to 1.32 get these warnings, which say why Go's netip does not read an address."""
     address = parse(text)
     if address is None:
         return []
@@ -186,7 +186,6 @@ def old_ip_warnings(path: str, text: str) -> list[str]:
 
 
 def old_cidr_warnings(path: str, text: str) -> list[str]:
-    """Returns the same of a CIDR."""
     found = _parts(text)
     if found is None:
         return []
@@ -207,7 +206,7 @@ def _leading_zero(text: str) -> str:
 
 
 def _canonical(text: str, address: Address) -> str:
-    """Returns an address in Go's form, in which a mapped one stays a mapped one."""
+    """A mapped address stays a mapped one in Go's form."""
     return f"::ffff:{address}" if ":" in text and address.version == 4 else str(address)
 
 

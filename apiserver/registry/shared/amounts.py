@@ -1,4 +1,4 @@
-"""Holds the rules of resource amounts: names, quantities, requests against limits.
+"""Amounts of resources follow these rules: names, quantities, requests against limits.
 
 Source: pkg/apis/core/validation/validation.go (ValidateContainerResourceRequirements), 1.36. Where upstream
 walks a map the names come sorted.
@@ -58,7 +58,6 @@ NameCheck = Callable[[str, str], Iterator[FieldError]]
 
 
 def name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """Checks the name of a resource anywhere: qualified; without a prefix it must be a standard one."""
     texts = names.qualified_name(name)
     yield from (invalid(path, name, text) for text in texts)
     if not texts and "/" not in name and name not in _STANDARD and not name.startswith(QUOTA_PAGES):
@@ -66,7 +65,6 @@ def name_errors(name: str, path: str) -> Iterator[FieldError]:
 
 
 def container_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    """Checks the name of a resource of a container."""
     yield from name_errors(name, path)
     if "/" not in name and name not in _CONTAINER and not name.startswith(HUGEPAGES):
         yield invalid(path, name, "must be a standard resource for containers")
@@ -75,7 +73,7 @@ def container_name_errors(name: str, path: str) -> Iterator[FieldError]:
 
 
 def amount_errors(name: str, text: str, path: str) -> list[FieldError]:
-    """Checks an amount: not negative, whole where fractions make no sense."""
+    """Amounts are not negative, and whole where fractions make no sense."""
     errors = []
     if text[:1] == "-" and Quantity.parse(text) < ZERO:
         errors.append(invalid(path, text, NOT_NEGATIVE))
@@ -85,7 +83,6 @@ def amount_errors(name: str, text: str, path: str) -> list[FieldError]:
 
 
 def is_counted(name: str) -> bool:
-    """Decides whether only whole numbers of it make sense."""
     return name in _COUNTED or is_extended_resource(name) or name.startswith("count/")
 
 
@@ -99,7 +96,7 @@ def requirement_errors(
     path: str,
     check_name: NameCheck = container_name_errors,
 ) -> list[FieldError]:
-    """Checks `resources` of a container, or of a pod with the check of its names."""
+    """`resources` are those of a container, or of a pod with the check of its names."""
     errors: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     at = child(path, "limits")
@@ -185,7 +182,7 @@ def _repeated_claim(name: str, request: str, seen: set[str], path: str) -> Itera
 
 
 def pod_name_errors(name: str, path: str, *, lists_pages: bool) -> Iterator[FieldError]:
-    """Checks the name of a resource of a whole pod; `lists_pages`: huge pages are listed as supported."""
+    """`lists_pages`: huge pages are listed as supported."""
     errors = list(name_errors(name, path))
     yield from errors
     if not errors and name not in _SHARED and not name.startswith(HUGEPAGES):

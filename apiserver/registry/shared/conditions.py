@@ -1,4 +1,4 @@
-"""Holds the rules of conditions (metav1.Condition).
+"""Conditions (metav1.Condition) follow these rules.
 
 Source: k8s.io/apimachinery pkg/apis/meta/v1/validation, 1.36.
 """
@@ -31,7 +31,7 @@ _MAX_MESSAGE = 32 * 1024
 
 
 def condition_errors(conditions: list[Object], path: str, *, texts: bool = False) -> Iterator[FieldError]:
-    """Checks conditions; `texts`: errors say that what is missing must be set, as until 1.33."""
+    """`texts`: errors say that what is missing must be set, as until 1.33."""
     lacking = "must be set" if texts else ""
     seen: set[str] = set()
     for position, condition in enumerate(conditions):

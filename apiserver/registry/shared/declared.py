@@ -1,4 +1,4 @@
-"""Holds the rules that upstream declares with its types (`+k8s:format`, `+k8s:minimum`), and finds repeats.
+"""Upstream declares these rules with its types (`+k8s:format`, `+k8s:minimum`); repeats are found here too.
 
 Source: k8s.io/apimachinery pkg/api/validate (strfmt.go, limits.go) and its folder content, 1.36.
 """
@@ -18,9 +18,8 @@ Format = Callable[[str, str], Iterator[FieldError]]
 
 
 def repeats(values: Iterable[Hashable]) -> frozenset[int]:
-    """Returns the positions of values that stand further in front too, found in one pass: lists
-    may be long.
-    """
+    """A position is that of a value that stands further in front too, found in one pass: lists may be
+    long."""
     seen: set[Hashable] = set()
     found = set()
     for position, value in enumerate(values):
@@ -31,17 +30,17 @@ def repeats(values: Iterable[Hashable]) -> frozenset[int]:
 
 
 def short_name(value: str, path: str) -> Iterator[FieldError]:
-    """Checks a label of DNS (k8s-short-name)."""
+    """k8s-short-name is a label of DNS."""
     yield from (invalid(path, value, _in_bytes(text)) for text in names.dns1123_label(value))
 
 
 def long_name(value: str, path: str) -> Iterator[FieldError]:
-    """Checks a subdomain of DNS (k8s-long-name)."""
+    """k8s-long-name is a subdomain of DNS."""
     yield from (invalid(path, value, text) for text in long_name_texts(value))
 
 
 def long_name_caseless(value: str, path: str) -> Iterator[FieldError]:
-    """Checks a subdomain of DNS that may have capitals (k8s-long-name-caseless)."""
+    """k8s-long-name-caseless is a subdomain of DNS that may have capitals."""
     for text in long_name_texts(value.lower()):
         yield invalid(
             path, value, text.replace(_LOWER_CASE, _ANY_CASE).replace("'example.com'", "'Example.com'")
@@ -49,7 +48,7 @@ def long_name_caseless(value: str, path: str) -> Iterator[FieldError]:
 
 
 def pool_name(value: str, path: str) -> Iterator[FieldError]:
-    """Checks the name of a pool of devices, segment by segment (k8s-resource-pool-name)."""
+    """k8s-resource-pool-name is checked segment by segment."""
     if len(value.encode()) > _MAX_LONG_NAME:
         yield too_long(path, _MAX_LONG_NAME)
     for position, segment in enumerate(value.split("/")):
@@ -61,12 +60,12 @@ def pool_name(value: str, path: str) -> Iterator[FieldError]:
 
 
 def path_segment_name(value: str, path: str) -> Iterator[FieldError]:
-    """Checks a name that is one segment of a URL's path (k8s-path-segment-name)."""
+    """k8s-path-segment-name is one segment of a URL's path."""
     yield from (invalid(path, value, text) for text in names.path_segment(value))
 
 
 def needed(obj: Object, field: str, path: str, rule: Format) -> Iterator[FieldError]:
-    """Checks a text that must be there (`+k8s:required`): if it is not, no format is looked at."""
+    """A missing text (`+k8s:required`) is not checked for its format."""
     value, at = obj.get(field) or "", child(path, field)
     if value:
         yield from rule(value, at)
@@ -85,7 +84,7 @@ def at_most(number: int, most: int, path: str) -> Iterator[FieldError]:
 
 
 def unique_conditions(conditions: list[Object], path: str) -> Iterator[FieldError]:
-    """Reports each condition, whole, whose type an earlier one has (`+k8s:listMapKey=type`)."""
+    """A condition whose type an earlier one has is reported whole (`+k8s:listMapKey=type`)."""
     seen = set()
     for position, condition in enumerate(conditions):
         name = condition.get("type") or ""
@@ -95,10 +94,9 @@ def unique_conditions(conditions: list[Object], path: str) -> Iterator[FieldErro
 
 
 def long_name_texts(value: str, prefix: bool = False) -> list[str]:
-    """Returns what is wrong with a subdomain of DNS (`prefix`: a generateName), nothing if it is fine."""
+    """`prefix`: the value is a generateName. No texts mean that it is fine."""
     return [_in_bytes(text) for text in names.dns1123_subdomain(value, prefix)]
 
 
 def _in_bytes(text: str) -> str:
-    """Returns a text for names in upstream's newer words."""
     return text.replace("characters", "bytes") if text.startswith("must be no more than ") else text

@@ -36,7 +36,6 @@ _WORDS = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
 def field_errors(reference: Object, path: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
-    """Checks a reference to a field; labels and annotations may be subscripted."""
     version, field = reference.get("apiVersion") or "", reference.get("fieldPath") or ""
     if not version or not field:
         yield required(child(path, "fieldPath" if version else "apiVersion"))
@@ -58,7 +57,7 @@ def field_errors(reference: Object, path: str, allowed: tuple[str, ...]) -> Iter
 
 
 def _subscripted(field: str) -> tuple[str, str | None]:
-    """`metadata.labels['x']` taken apart."""
+    """`metadata.labels['x']` is taken apart."""
     found = re.fullmatch(r"(.*?)\['(.*)'\]", field, re.DOTALL)
     return (found[1], found[2]) if found and found[1] else (field, None)
 
@@ -75,7 +74,7 @@ def _not_convertible(version: str, plain: str, field: str) -> str:
 
 
 def resource_errors(reference: Object, path: str, *, volume: bool) -> Iterator[FieldError]:
-    """Checks a reference to a container's resources; a `volume`'s must name the container."""
+    """A `volume`'s reference must name the container."""
     name = reference.get("resource") or ""
     if volume and not reference.get("containerName"):
         yield required(child(path, "containerName"))

@@ -1,4 +1,4 @@
-"""Holds the formats of domain names, of names that begin with one, and of semantic versions.
+"""Domain names, names that begin with one, and semantic versions have these formats.
 
 Versions are as github.com/blang/semver/v4 reads them.
 
@@ -32,7 +32,6 @@ _PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 
 def wildcard_subdomain(name: str) -> list[str]:
-    """Checks a name of the form `*.SUBDOMAIN`."""
     texts = []
     if len(name.encode()) > names.MAX_SUBDOMAIN:
         texts.append(names.too_long_text(names.MAX_SUBDOMAIN))
@@ -42,7 +41,7 @@ def wildcard_subdomain(name: str) -> list[str]:
 
 
 def prefixed_path_errors(path: str, value: str) -> Iterator[FieldError]:
-    """Checks a domain, a slash, and the path of a URL."""
+    """`value` is a domain, a slash, and the path of a URL."""
     if not value:
         yield required(path)
         return
@@ -56,7 +55,7 @@ def prefixed_path_errors(path: str, value: str) -> Iterator[FieldError]:
 
 
 def domain_name_errors(path: str, value: str) -> Iterator[FieldError]:
-    """Checks a name of at least two labels, perhaps with a dot at its end."""
+    """The name has at least two labels, perhaps with a dot at its end."""
     if not value:
         yield required(path)
         return

@@ -1,4 +1,4 @@
-"""Holds what claims of cdi.k8s.io and the templates of claims inside of pods share: rules and defaults.
+"""Claims of cdi.k8s.io and the templates of claims inside of pods share these rules and defaults.
 
 Source: KEP-3063 as drafted, section API.
 """
@@ -15,12 +15,11 @@ _MODES = ("Delayed", "Immediate")
 
 
 def claim_spec_defaults(spec: Object) -> None:
-    """Sets the default allocation mode of a ResourceClaim's spec: Delayed, until a pod needs the claim."""
     fill(spec, allocationMode="Delayed")
 
 
 def claim_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks a ResourceClaim's spec; a driver checks its parameters, and its class need not exist."""
+    """Parameters are checked by their driver, and the class need not exist."""
     name, mode = spec.get("resourceClassName") or "", spec.get("allocationMode") or ""
     at = child(path, "resourceClassName")
     yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
@@ -29,6 +28,5 @@ def claim_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
 
 
 def claim_template_errors(template: Object, path: str) -> Iterator[FieldError]:
-    """Checks a template inside of a pod: labels, annotations and a claim's spec."""
     yield from template_metadata_errors(template.get("metadata") or {}, child(path, "metadata"))
     yield from claim_spec_errors(template.get("spec") or {}, child(path, "spec"))

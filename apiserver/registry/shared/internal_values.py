@@ -71,7 +71,7 @@ def taint(obj: Object) -> Object:
 
 
 def pod_claim(claim: Object, sources: tuple[str, ...], *, named: bool) -> Object:
-    """Of a pod, with its sources; they alone where they are a struct of their own."""
+    """Sources of a pod's claim stand alone where they are a struct of their own."""
     name = {"name": ""} if named else {}
     shown = _shown(claim, name | dict.fromkeys(sources))
     template = claim.get("template")
@@ -113,7 +113,7 @@ def node_term(term: Object) -> Object:
 
 
 def update_strategy(strategy: Object, rolling: tuple[str, ...]) -> Object:
-    """Of a deployment, a daemon set or a stateful set; `rolling`: the fields of its rolling update."""
+    """`rolling`: the fields of the rolling update of a deployment, a daemon set or a stateful set."""
     zeros = {name: 0 if name == "partition" else None for name in rolling}
     inside = strategy.get("rollingUpdate")
     shown = None if inside is None else _shown(inside, zeros)

@@ -1,4 +1,4 @@
-"""Holds the options of pod validation, of pods and of templates.
+"""Pods and templates are validated with these options.
 
 They are chosen once from version and gates, and widened by those that an old pod has.
 
@@ -21,7 +21,7 @@ from kubeskew.apiserver.registry.shared.selectors import has_impossible_values
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """The options of rules for pod specs; `is_pod`: a pod itself, not a template of one."""
+    """`is_pod`: a pod itself, not a template of one."""
 
     features: PodFeatures
     is_pod: bool
@@ -47,14 +47,12 @@ _WIDENED = tuple(field.name for field in fields(PodOptions))[2:]
 
 @lru_cache(maxsize=256)
 def pod_options(features: PodFeatures, is_pod: bool) -> PodOptions:
-    """Returns the rules for a new object."""
+    """The options are those for a new object."""
     return PodOptions(features, is_pod, *(getattr(features, name) for name in _WIDENED))
 
 
 def widened(options: PodOptions, spec: Object, before: Object) -> PodOptions:
-    """Returns the options for an update of pod spec `before`: what it uses stays allowed when its gate goes
-    off.
-    """
+    """Fields that the pod spec `before` uses stay allowed when their gate goes off."""
     used: dict[str, Any] = {
         name: True for name, uses in _USES.items() if not getattr(options, name) and uses(before)
     }
@@ -138,7 +136,7 @@ _USES: Mapping[str, Callable[[Object], bool]] = {
 def template_options(
     ctx: StrategyContext, new: Object | None = None, old: Object | None = None
 ) -> PodOptions:
-    """Makes the options of a template; `new` and `old` hold the template of an update, and held it."""
+    """`new` and `old` hold the template of an update, and held it."""
     options = pod_options(ctx.features.pods, False)
     if new is None or old is None:
         return options

@@ -16,8 +16,7 @@ _PORT = 443
 
 
 def reference_errors(reference: Object, path: str, *, texts: bool) -> Iterator[FieldError]:
-    """Checks a reference to an object of any kind, by group, kind and name; `texts`: errors say what is
-    required."""
+    """`texts`: errors say what is required."""
     group = reference.get("apiGroup")
     if group is not None:
         yield from (invalid(child(path, "apiGroup"), group, text) for text in names.dns1123_subdomain(group))
@@ -25,7 +24,6 @@ def reference_errors(reference: Object, path: str, *, texts: bool) -> Iterator[F
 
 
 def segment_errors(obj: Object, path: str, *fields: str, detail: str = "") -> Iterator[FieldError]:
-    """Fields that must be there, and be one segment of a path."""
     for name in fields:
         at, value = child(path, name), obj.get(name) or ""
         if not value:
@@ -34,6 +32,5 @@ def segment_errors(obj: Object, path: str, *fields: str, detail: str = "") -> It
 
 
 def default_service_port(client: Object) -> None:
-    """Fills in the port of `client`'s service, if it names one."""
     if client.get("service") is not None:
         fill_null(client["service"], port=_PORT)

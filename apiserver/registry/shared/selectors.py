@@ -1,4 +1,4 @@
-"""Holds the rules of label selectors and of selectors of nodes, and warns of old labels of nodes.
+"""Label selectors and selectors of nodes follow these rules; old labels of nodes are warned of.
 
 The text of the warning for a matchExpression of a label selector is from memory.
 
@@ -35,12 +35,12 @@ DEPRECATED = {
 
 
 def takes_all(selector: Object | None) -> bool:
-    """Returns whether a selector takes everything: an empty one does, a missing one takes nothing."""
+    """An empty selector takes everything, a missing one nothing."""
     return selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
 def shown(selector: Object | None) -> Object | None:
-    """Returns a metav1.LabelSelector as errors print it: a struct, whose map is sorted."""
+    """Errors print a metav1.LabelSelector as a struct, whose map is sorted."""
     if selector is None:
         return None
     labels = {"matchLabels": dict(sorted((selector.get("matchLabels") or {}).items()))}
@@ -49,7 +49,7 @@ def shown(selector: Object | None) -> Object | None:
 
 
 def selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
-    """Checks a metav1.LabelSelector."""
+    """`selector` is a metav1.LabelSelector."""
     labels = selector.get("matchLabels") or {}
     at = child(path, "matchLabels")
     for name in sorted(labels):
@@ -79,7 +79,7 @@ def _expression(expression: Object, path: str) -> Iterator[FieldError]:
 
 
 def node_selector_errors(selector: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
-    """Checks a core NodeSelector that is required; `any_value` as for its terms."""
+    """`selector` is a core NodeSelector that is required; `any_value` is as for its terms."""
     terms = selector.get("nodeSelectorTerms") or []
     at = child(path, "nodeSelectorTerms")
     if not terms:
@@ -89,13 +89,12 @@ def node_selector_errors(selector: Object, path: str, *, any_value: bool = False
 
 
 def has_impossible_values(selector: Object) -> bool:
-    """Returns whether a core NodeSelector asks for values that no label can have."""
     terms = selector.get("nodeSelectorTerms") or ()
     return any(have_impossible_values(term.get("matchExpressions") or ()) for term in terms)
 
 
 def node_term_errors(term: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
-    """Checks a term; `any_value`: values that no label can have are let through, as in preferred terms."""
+    """`any_value`: values that no label can have are let through, as in preferred terms."""
     for position, expression in enumerate(term.get("matchExpressions") or []):
         at = index(child(path, "matchExpressions"), position)
         yield from _node_expression(expression, at, any_value=any_value)
@@ -141,9 +140,7 @@ def _node_expression(expression: Object, path: str, *, any_value: bool) -> Itera
 
 
 def term_warnings(term: Object, path: str, *, values: bool) -> Iterator[str]:
-    """Warns of a term's labels; `values`: also of values that no label can have, which a preferred term may
-    hold.
-    """
+    """`values`: values that no label can have are warned of too, which a preferred term may hold."""
     for position, expression in enumerate(term.get("matchExpressions") or ()):
         at, name = index(child(path, "matchExpressions"), position), expression.get("key") or ""
         if name in DEPRECATED:
@@ -154,7 +151,7 @@ def term_warnings(term: Object, path: str, *, values: bool) -> Iterator[str]:
 
 
 def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
-    """Warns of a label selector for nodes."""
+    """`selector` is a label selector for nodes."""
     for position, expression in enumerate((selector or {}).get("matchExpressions") or []):
         name = expression.get("key") or ""
         if name in DEPRECATED:
@@ -166,7 +163,6 @@ def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
 
 
 def topology_warnings(topologies: list[Object], path: str) -> Iterator[str]:
-    """Warns of the topologies that a storage class allows."""
     for position, term in enumerate(topologies):
         for number, expression in enumerate(term.get("matchLabelExpressions") or []):
             text = DEPRECATED.get(expression.get("key") or "")

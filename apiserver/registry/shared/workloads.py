@@ -43,7 +43,7 @@ def not_negative(obj: Object, path: str, *fields: str) -> Iterator[FieldError]:
 
 
 def selector_errors(spec: Object, what: str) -> Iterator[FieldError]:
-    """Checks the selector of a workload: given, and not so wide that it takes every pod."""
+    """The selector is given, and not so wide that it takes every pod."""
     selector = spec.get("selector")
     if selector is None:
         yield required("spec.selector")
@@ -54,7 +54,7 @@ def selector_errors(spec: Object, what: str) -> Iterator[FieldError]:
 
 
 def matches(selector: Object | None, labels: dict[str, str]) -> bool | None:
-    """Decides whether a selector takes these labels; None if it cannot be read. None given takes nothing."""
+    """None means that the selector cannot be read. None given takes nothing."""
     if selector is None:
         return False
     try:
@@ -64,13 +64,13 @@ def matches(selector: Object | None, labels: dict[str, str]) -> bool | None:
 
 
 def template_labels(spec: Object) -> dict[str, str]:
-    """Returns the template's labels in the order in which errors print them."""
+    """Labels are in the order in which errors print them."""
     labels: dict[str, str] = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     return dict(sorted(labels.items()))
 
 
 def matching_template_errors(spec: Object, kind: str, options: PodOptions) -> list[FieldError]:
-    """Checks the template of a deployment or replica set: fit for the selector, valid, always restarting."""
+    """The template must fit the selector, be valid, and always restart."""
     selector, labels = spec.get("selector"), template_labels(spec)
     errors: list[FieldError] = []
     fits = matches(selector, labels)
@@ -86,7 +86,6 @@ NOT_MATCHING = "`selector` does not match template `labels`"
 
 
 def restart_errors(spec: Object, kind: str) -> Iterator[FieldError]:
-    """Checks that the pods restart always and have no deadline."""
     inside = (spec.get("template") or {}).get("spec") or {}
     policy = inside.get("restartPolicy") or ""
     if policy != "Always":
@@ -227,9 +226,7 @@ def at_most_all(value: int | str | None, path: str) -> Iterator[FieldError]:
 
 
 def amount(value: int | str | None) -> int:
-    """Returns the number, of things or of percents; a text that is no percentage as Go reads it
-    as a number.
-    """
+    """Things or percents are counted; a text that is no percentage is read as Go reads it as a number."""
     if not isinstance(value, str):
         return value or 0
     if not names.percent(value):
@@ -259,7 +256,6 @@ def _collisions(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def replica_status_errors(new: Object, _old: Object) -> Iterator[FieldError]:
-    """Checks replica sets and replication controllers."""
     counted = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     yield from _counts(new, *counted, "terminatingReplicas", "observedGeneration")
     yield from _at_most(new, "replicas", _OF_REPLICAS, *counted[1:])
@@ -312,7 +308,7 @@ CHECKED_TWICE = (
 
 
 class WorkloadStrategy(WithGeneration):
-    """Holds the strategy that all workloads share: warnings about the template when the spec changed."""
+    """All workloads share the warnings about the template when the spec changed."""
 
     update_checks: ClassVar[Checks] = (
         Check.METADATA_CHANGE,
@@ -329,7 +325,7 @@ class WorkloadStrategy(WithGeneration):
         return self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the errors of the change alone: `update_checks` names the rules of the spec."""
+        """Only the change is checked here: `update_checks` names the rules of the spec."""
         return []
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

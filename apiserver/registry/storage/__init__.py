@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of storage.k8s.io: each by module and name."""
+"""Strategies, cells and defaults of storage.k8s.io stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "csidrivers": "csidriver:CSIDriverStrategy",

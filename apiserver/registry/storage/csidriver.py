@@ -45,7 +45,6 @@ def default_csi_driver(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def driver_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks the spec of a CSIDriver."""
     policy = spec.get("fsGroupPolicy")
     if policy is not None and policy not in _GROUP_POLICIES:
         yield not_supported("spec.fsGroupPolicy", policy, _GROUP_POLICIES)

@@ -28,7 +28,6 @@ def driver_name_errors(name: str, path: str) -> Iterator[FieldError]:
 
 
 def node_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks the spec of a CSINode."""
     seen: set[str] = set()
     for position, driver in enumerate(spec.get("drivers") or []):
         at, name = index("spec.drivers", position), driver.get("name") or ""
@@ -58,9 +57,7 @@ def _key_errors(keys: list[str], path: str) -> Iterator[FieldError]:
 
 
 def node_update_errors(new: Object, old: Object, *, counts_change: bool) -> Iterator[FieldError]:
-    """Checks that a driver's entry stays; `counts_change` (MutableCSINodeAllocatableCount): but for the
-    count.
-    """
+    """A driver's entry stays; `counts_change` (MutableCSINodeAllocatableCount): but for the count."""
     left_out = {"allocatable"} if counts_change else set()
     for before in (old.get("spec") or {}).get("drivers") or []:
         for after in (new.get("spec") or {}).get("drivers") or []:
@@ -81,7 +78,7 @@ def _shown_driver(driver: Object, left_out: set[str]) -> Object:
 
 
 class CSINodeStrategy(HandwrittenBuiltIn, ReturnsDeletedObject):
-    """CSINode: as upstream, a change is checked as a new object, twice."""
+    """Changes are checked as new objects, twice, as upstream."""
 
     allow_unconditional_update = False
     update_checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)

@@ -18,7 +18,7 @@ from kubeskew.apiserver.registry.tables.cells import UNSET, Cells, Subject, quan
 
 
 def capacity_errors(obj: Object, *, lenient: bool = False) -> Iterator[FieldError]:
-    """Checks a CSIStorageCapacity; `lenient`: values of its topology may be no label values."""
+    """`lenient`: values of the topology may be no label values."""
     errors = selectors.selector_errors(obj.get("nodeTopology") or {}, "nodeTopology")
     yield from (error for error in errors if not (lenient and ".values[" in error.path))
     name = obj.get("storageClassName") or ""
@@ -35,8 +35,6 @@ def capacity_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 class CapacityStrategy(ValidatedAsNew):
-    """CSIStorageCapacity."""
-
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

@@ -79,7 +79,7 @@ def _parameter_errors(parameters: dict[str, str], path: str) -> Iterator[FieldEr
 
 
 def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError]:
-    """Terms that differ, of keys that differ, of values that differ.
+    """Terms differ, and so do the keys of a term and the values of a key.
 
     An empty term equals what upstream's list of those before begins with: one nil for each term. So thousands
     of empty terms have millions of equal errors: after many, each term is said once, as the message says it.
@@ -120,7 +120,7 @@ def _canonical(term: Object) -> frozenset[Any]:
 
 
 def storage_class_update_errors(new: Object, old: Object, *, immutable: bool) -> Iterator[FieldError]:
-    """Checks that a class stays; `immutable`: errors say so, of all fields alike."""
+    """A class stays; `immutable`: errors say so, of all fields alike."""
     for name in ("parameters", "provisioner", "reclaimPolicy"):
         if (new.get(name) or None) != (old.get(name) or None) and immutable:
             empty = "" if name == "provisioner" else None

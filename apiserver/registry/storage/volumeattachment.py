@@ -37,7 +37,6 @@ def default_volume_attachment(obj: Object, _: DefaultingContext) -> None:
 
 
 def attachment_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks a VolumeAttachment."""
     spec = obj.get("spec") or {}
     if not spec.get("attacher"):
         yield required("spec.attacher")
@@ -74,7 +73,7 @@ def _attachment_status(status: Object) -> Iterator[FieldError]:
 
 
 def new_attachment_errors(obj: Object) -> Iterator[FieldError]:
-    """Yields the errors of a new attachment by the additional rules of v1."""
+    """Attachments of v1 have these rules in addition."""
     spec = obj.get("spec") or {}
     yield from driver_name_errors(spec.get("attacher") or "", "spec.attacher")
     name = (spec.get("source") or {}).get("persistentVolumeName")
@@ -100,7 +99,7 @@ def attachment_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 class _AttachmentRules(HandwrittenValidation):
-    """Looks at a change as a new object twice, whoever makes it."""
+    """Changes are checked as new objects twice, whoever makes them."""
 
     update_checks = (Check.METADATA, Check.OWN_RULES, Check.METADATA, Check.OWN_RULES, Check.CHANGE)
 
@@ -112,12 +111,10 @@ class _AttachmentRules(HandwrittenValidation):
 
 
 class AttachmentStatus(_AttachmentRules, MetadataKeptStatus):
-    """Validates a write of the status, which attachers make; it owns neither metadata nor spec."""
+    """Attachers write the status; it owns neither metadata nor spec."""
 
 
 class AttachmentStrategy(_AttachmentRules, ReturnsDeletedObject):
-    """VolumeAttachment."""
-
     status: ClassVar[type[Strategy]] = AttachmentStatus
     allow_unconditional_update = False
 

@@ -19,7 +19,6 @@ _MAX_PARAMETERS = 512
 
 
 def attributes_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks a VolumeAttributesClass."""
     driver, parameters = obj.get("driverName") or "", obj.get("parameters") or {}
     if not driver:
         yield required("driverName")
@@ -48,7 +47,7 @@ def attributes_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 class AttributesClassStrategy(ValidatedAsNew, ReturnsDeletedObject):
-    """VolumeAttributesClass: as upstream, a change is checked as a new object, twice."""
+    """Changes are checked as new objects, twice, as upstream."""
 
     update_checks = (*ValidatedAsNew.update_checks, Check.METADATA, Check.OWN_RULES)
 

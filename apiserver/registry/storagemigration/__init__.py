@@ -1,4 +1,4 @@
-"""Registers what is particular to the kinds of storagemigration.k8s.io: each by module and name."""
+"""Strategies and cells of storagemigration.k8s.io stand here by module and name; `index` imports them."""
 
 STRATEGIES = {
     "storageversionmigrations": "storageversionmigration:MigrationStrategy",

@@ -25,7 +25,7 @@ _ALPHA = "storagemigration.k8s.io/v1alpha1"
 
 
 def migration_errors(migration: Object) -> Iterator[FieldError]:
-    """Checks a StorageVersionMigration; v1alpha1 names the version of the resource, too."""
+    """v1alpha1 names the version of the resource, too."""
     resource = (migration.get("spec") or {}).get("resource") or {}
     if not resource.get("resource"):
         yield required("spec.resource.resource", "resource is required")
@@ -41,7 +41,7 @@ def migration_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def migration_status_errors(new: Object, old: Object, *, runs_to_its_end: bool) -> Iterator[FieldError]:
-    """Checks a status. `runs_to_its_end`: what has ended does not run."""
+    """`runs_to_its_end`: a migration that has ended does not run."""
     after, before = (migration.get("status") or {} for migration in (new, old))
     yield from _revision(after.get("resourceVersion") or "", before.get("resourceVersion") or "")
     found, path = after.get("conditions") or [], "status.conditions"
@@ -82,8 +82,6 @@ class MigrationStatus(HandwrittenValidation, StatusStrategy):
 
 
 class MigrationStrategy(ValidatedAsNew):
-    """StorageVersionMigration."""
-
     status: ClassVar[type[Strategy]] = MigrationStatus
     allow_unconditional_update = False
 

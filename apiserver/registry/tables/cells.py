@@ -56,8 +56,8 @@ def human_duration(duration: timedelta) -> str:
 
 
 def _parts(seconds: int, unit: int, name: str, finer: str, fine: int, *, until: int) -> str:
-    """Returns whole units of `unit` seconds; below `until` with the rest in units of `fine` seconds, if
-    not zero."""
+    """Whole units have `unit` seconds; below `until` the rest follows in units of `fine` seconds, if not
+    zero."""
     whole, rest = divmod(seconds, unit)
     rest //= fine
     return f"{whole}{name}{rest}{finer}" if rest and seconds < until else f"{whole}{name}"
@@ -65,18 +65,17 @@ def _parts(seconds: int, unit: int, name: str, finer: str, fine: int, *, until: 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An object read along paths that may end early: a missing value is the zero value of its type."""
+    """An object is read along paths that may end early: a missing value is the zero value of its type."""
 
     obj: Object
     now: datetime
     unknown_init_panics: bool = False  # a status of an init container that the pod does not have
 
     def at(self, *path: str) -> Any:
-        """Returns the value at a path, None if there is none."""
+        """None means that there is no value."""
         return at(self.obj, *path)
 
     def text(self, *path: str, default: str = "") -> str:
-        """Returns a string, or `default` for none or an empty one."""
         return str(self.at(*path) or default)
 
     def number(self, *path: str) -> int:
@@ -86,22 +85,18 @@ class Subject:
         return self.at(*path) or []
 
     def count(self, *path: str) -> int:
-        """Returns the number of items in a list or map."""
         return len(self.at(*path) or ())
 
     def since(self, *path: str, default: str = UNKNOWN) -> str:
-        """Shows the age of the time at a path."""
         return ago(self.at(*path), self.now, default)
 
     def condition(self, kind: str) -> Object | None:
-        """Returns the first condition of a type."""
         return next(
             (condition for condition in self.items("status", "conditions") if condition.get("type") == kind),
             None,
         )
 
     def is_true(self, kind: str) -> bool:
-        """Decides whether the condition of a type is True."""
         return (self.condition(kind) or {}).get("status") == "True"
 
     @property
@@ -113,7 +108,7 @@ CellsOf = Callable[[Subject], Cells]
 
 
 def at(value: Any, *path: str) -> Any:
-    """Returns the value at a path of keys, None if the path ends early."""
+    """None means that the path of keys ends early."""
     for key in path:
         if not isinstance(value, dict):
             return None
@@ -122,17 +117,16 @@ def at(value: Any, *path: str) -> Any:
 
 
 def ago(time: str | None, now: datetime, default: str = UNKNOWN) -> str:
-    """Shows the time from RFC 3339 `time` to `now`."""
+    """`time` is RFC 3339."""
     return human_duration(now - parse_timestamp(time)) if time else default
 
 
 def labels(pairs: Mapping[str, str] | None) -> str:
-    """Returns `k=v` pairs sorted by key."""
     return ",".join(f"{key}={value}" for key, value in sorted((pairs or {}).items())) or NONE
 
 
 def selector(value: Object | None) -> str:
-    """Returns a LabelSelector as the text of a selector."""
+    """A LabelSelector is shown as the text of a selector, a wrong one as `<error>`."""
     try:
         return str(LabelSelector.from_object(value)) or NONE
     except SelectorError:
@@ -140,7 +134,7 @@ def selector(value: Object | None) -> str:
 
 
 def quantity(value: Any) -> str:
-    """Returns a quantity's canonical text; zero for None."""
+    """None is zero; the text is canonical."""
     try:
         return Quantity.of(value).canonical()
     except QuantityError:
@@ -148,24 +142,20 @@ def quantity(value: Any) -> str:
 
 
 def shortened(items: Sequence[str], total: int | None = None) -> str:
-    """Returns the first three items and how many more there are."""
     total = len(items) if total is None else total
     shown = ",".join(items[:MOST])
     return f"{shown} + {total - MOST} more..." if total > MOST else shown
 
 
 def joined(items: Sequence[Any] | None, default: str = "", separator: str = ",") -> str:
-    """Returns all items, or `default` for none."""
     return separator.join(map(str, items or ())) or default
 
 
 def boolean(value: bool | None) -> str:
-    """Returns a boolean that may be unset, as text."""
     return UNSET if value is None else str(value)
 
 
 def containers(template: Object | None) -> Cells:
-    """Returns the cells Containers and Images of a pod template."""
     found = at(template, "spec", "containers") or []
     return {
         "Containers": ",".join(container.get("name", "") for container in found),
@@ -174,18 +164,15 @@ def containers(template: Object | None) -> Cells:
 
 
 def kind_name(kind: str, group: str) -> str:
-    """Returns `Kind.group`; the core group is empty."""
     return f"{kind}.{group}" if group else kind
 
 
 def load_balancers(subject: Subject) -> list[str]:
-    """Returns the addresses, else names, of the load balancers, sorted."""
     found = subject.items("status", "loadBalancer", "ingress")
     return sorted({entry.get("ip") or entry.get("hostname") or "" for entry in found} - {""})
 
 
 def volume_cells(subject: Subject) -> Cells:
-    """Returns the cells that volumes and claims have in common."""
     annotations = subject.at("metadata", "annotations")
     return {
         "Status": "Terminating" if subject.deleted else subject.text("status", "phase"),
@@ -196,7 +183,6 @@ def volume_cells(subject: Subject) -> Cells:
 
 
 def _first(*values: Any) -> Any:
-    """Returns the first value that is there, be it empty."""
     return next(value for value in values if value is not None)
 
 
@@ -205,7 +191,6 @@ def access_modes(modes: list[str]) -> str:
 
 
 def template_cells(subject: Subject) -> Cells:
-    """Returns the cells that tell which pods a workload makes."""
     return {
         **containers(subject.at("spec", "template")),
         "Selector": selector(subject.at("spec", "selector")),

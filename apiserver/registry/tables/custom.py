@@ -47,7 +47,6 @@ SCALE_PATHS = tuple(JSONPath(column["jsonPath"]) for column in _SCALE)
 
 
 def cells(subject: Subject, columns: Sequence[Column], paths: Sequence[JSONPath]) -> list[Cell]:
-    """Returns the cells of one object, its name first."""
     row: list[Cell] = [subject.text("metadata", "name")]
     for column, path in zip(columns, paths, strict=True):
         values = path.values(subject.obj)

@@ -23,7 +23,7 @@ _AGE = Column("Age", "string")
 _CREATED_AT = Column("Created At", "date", description=AGE["description"])
 _EMPTY = "0001-01-01T00:00:00Z"
 
-# Columns that the catalogue does not have: of servers beside the main one, of kinds that came after the
+# Columns that the catalogue does not have: of servers next to the main one, of kinds that came after the
 # facts were taken or went before, and of Scale, which is no resource.
 _COLUMNS = MappingProxyType(
     {
@@ -51,9 +51,7 @@ _FLOW_SCHEMA = GroupKind("flowcontrol.apiserver.k8s.io", "FlowSchema")
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Holds the columns of a resource's rows, and the function that makes an object's cells in
-    their order.
-    """
+    """The function makes an object's cells in the order of the columns."""
 
     columns: Sequence[Column]
     cells: Callable[[Subject], list[Cell]]
@@ -62,7 +60,6 @@ class Printer:
 
 
 def printer_for(resource: Resource, kind: GroupKind) -> Printer:
-    """Returns the printer of objects of `kind`, which a resource answered with: its own, or Scale."""
     if isinstance(resource, CustomResource):
         scaled = kind != resource.group_kind
         columns, paths = (custom.SCALE, custom.SCALE_PATHS) if scaled else (resource.columns, resource.paths)
@@ -72,14 +69,13 @@ def printer_for(resource: Resource, kind: GroupKind) -> Printer:
 
 @cache
 def cells_of(kind: GroupKind) -> CellsOf | None:
-    """Returns what makes the cells of a kind's table rows, None if it has a name and an age only."""
+    """None means that the kind has a name and an age only."""
     cells: CellsOf | None = registered(kind.group, "CELLS", kind.kind)
     return cells
 
 
 @cache
 def row_conditions_of(kind: GroupKind) -> Callable[[Object], list[Object]]:
-    """Returns what makes the conditions of a kind's table rows; most kinds have none."""
     conditions: Callable[[Object], list[Object]] | None
     conditions = registered(kind.group, "ROW_CONDITIONS", kind.kind)
     return conditions or (lambda _: [])
@@ -98,7 +94,7 @@ def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
 
 
 def _by_name(names: Sequence[str], own_cells: CellsOf) -> Callable[[Subject], list[Cell]]:
-    """Returns the cells of a kind, in the order of its columns."""
+    """Cells come in the order of the columns."""
 
     def cells(subject: Subject) -> list[Cell]:
         known: Cells = {
@@ -112,20 +108,17 @@ def _by_name(names: Sequence[str], own_cells: CellsOf) -> Callable[[Subject], li
 
 
 def _nothing_more(_: Subject) -> Cells:
-    """Makes the cells of a kind that has but a name and an age."""
     return {}
 
 
 def _name_and_creation(subject: Subject) -> list[Cell]:
-    """Makes the cells that upstream prints of kinds without a printer (Role, LimitRange, …)."""
+    """Upstream prints these cells of kinds without a printer (Role, LimitRange, …)."""
     created = subject.at("metadata", "creationTimestamp")
     moment = timestamp(parse_timestamp(created)) if created else _EMPTY
     return [subject.text("metadata", "name"), moment]
 
 
 def _by_precedence(objects: Sequence[Object]) -> Sequence[Object]:
-    """Returns flow schemas in the order in which they are tried."""
-
     return sorted(
         objects, key=lambda obj: (at(obj, "spec", "matchingPrecedence") or 0, at(obj, "metadata", "name"))
     )

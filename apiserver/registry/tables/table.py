@@ -29,10 +29,10 @@ def render(
     version: str = "v1",
     unknown_init_panics: bool = False,
 ) -> Object:
-    """Returns a Table of `meta.k8s.io/{version}`, one row per object; `metadata` is that of the list.
+    """A Table of `meta.k8s.io/{version}` has one row per object; `metadata` is that of the list.
 
-    The objects are as served in the resource's version, or are its Scales. What a row has beside its cells
-    is chosen by `include_object`: nothing (None), the metadata, or the object; raises 400 for any other.
+    The objects are as served in the resource's version, or are its Scales. `include_object` names what a row
+    has besides its cells: nothing (None), the metadata, or the object; raises 400 for any other.
     `unknown_init_panics` is as in `Subject`.
     """
     if include_object and include_object not in _INCLUDES:
@@ -50,7 +50,7 @@ def render(
 
 
 def _kind(resource: Resource, objects: Sequence[Object]) -> GroupKind:
-    """Returns the kind of the objects; a resource has another only as its scale subresource."""
+    """A resource has objects of another kind only as its scale subresource."""
     scaled = objects and objects[0].get("kind") == "Scale" and "scale" in resource.subresources
     return _SCALE if scaled else resource.group_kind
 
@@ -83,7 +83,7 @@ def _included(obj: Object, include_object: str, version: str) -> Object | None:
 
 
 def _wrong_include(value: str) -> str:
-    """Returns the text of a refusal (from memory of metav1 validation)."""
+    """The text is from memory of metav1 validation."""
     return (
         f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
         "must be 'Metadata', 'Object', 'None', or empty"

@@ -1,1 +1,1 @@
-"""Holds what is particular to the kind Job."""
+"""Job: strategy, and the rules of spec and status."""

@@ -1,4 +1,4 @@
-"""Holds the rules of the status of jobs, where it changed.
+"""Job: the rules of the status, where it changed.
 
 Source: pkg/apis/batch/validation (validateJobStatus, ValidateJobStatusUpdate) and pkg/registry/batch/job
 (getStatusValidationOptions), 1.36.
@@ -18,8 +18,6 @@ _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 
 
 class _Job:
-    """Holds the facts about a job that the rules need."""
-
     def __init__(self, job: Object) -> None:
         self.spec, self.status = job["spec"], job.get("status") or {}
         conditions = self.status.get("conditions") or ()
@@ -34,7 +32,7 @@ class _Job:
 
 
 def status_errors(new: Object, old: Object, rules: WorkloadFeatures) -> Iterator[FieldError]:
-    """Checks a status: all of it once others may manage jobs (gate JobManagedBy)."""
+    """The whole status is checked once others may manage jobs (gate JobManagedBy)."""
     job, before, strict = _Job(new), _Job(old), rules.job_managed_by
     for name in _COUNTS:
         number = job.status.get(name) or 0
@@ -76,7 +74,7 @@ def _uncounted(pods: Object) -> Iterator[FieldError]:
 
 
 def _interim(job: _Job, turned: set[str]) -> Iterator[FieldError]:
-    """Checks that a final condition comes with the interim one that announces it."""
+    """A final condition must come with the interim one that announces it."""
     if {"Failed", "FailureTarget"} & turned and "Failed" in job.true and "FailureTarget" not in job.true:
         yield _condition("cannot set Failed=True condition without the FailureTarget=true condition")
     if (
@@ -176,7 +174,6 @@ def _success(job: _Job) -> Iterator[FieldError]:
 
 
 def _backwards(job: _Job, before: _Job, rules: WorkloadFeatures) -> Iterator[FieldError]:
-    """Yields errors for changes of the status that go back."""
     for kind in ("Failed", "Complete", "FailureTarget"):
         if kind in before.true - job.true:
             yield _condition(f"cannot disable the terminal {kind}=True condition")
@@ -190,7 +187,7 @@ def _backwards(job: _Job, before: _Job, rules: WorkloadFeatures) -> Iterator[Fie
     if time is not None and before["completionTime"] is not None and time != before["completionTime"]:
         text = "field is immutable" if rules.status_wording else "completionTime cannot be mutated"
         yield invalid("status.completionTime", time, text)
-    # Resuming starts a job anew (pull request 134769).
+    # Resuming starts a job again (pull request 134769).
     resumed = "Suspended" in before.true and job["startTime"] is not None and not rules.resumed_keeps_start
     if start is not None and start != job["startTime"] and not spec.get("suspend") and not resumed:
         if rules.start_as_removed:

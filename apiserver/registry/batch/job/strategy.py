@@ -46,7 +46,6 @@ _JOB_STATES = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
 
 
 def failure_patterns(spec: Object) -> None:
-    """Sets the status of the pod conditions that the failure policy of a job's spec is about."""
     for rule in each(spec.get("podFailurePolicy") or {}, "rules"):
         for pattern in each(rule, "onPodConditions"):
             fill(pattern, status="True")
@@ -76,7 +75,7 @@ class JobStatus(SpecKeptStatus):
 
 
 class JobStrategy(WithGeneration):
-    """Jobs: they select pods by their own uid, unless they have another selector."""
+    """Jobs select pods by their own uid, unless they have another selector."""
 
     status = JobStatus
     update_checks = (Check.METADATA, *UPDATE_AS_NEW)
@@ -99,7 +98,7 @@ class JobStrategy(WithGeneration):
         for prefix in prefixes:
             labels.setdefault(
                 prefix + _JOB_NAME, metadata.get("name", "")
-            )  # that it is required is said later
+            )  # a missing name is reported later
             labels.setdefault(prefix + _CONTROLLER_UID, metadata["uid"])
         selector = spec["selector"] = spec.get("selector") or {}
         selector.setdefault("matchLabels", {}).setdefault(prefixes[-1] + _CONTROLLER_UID, metadata["uid"])
@@ -120,7 +119,7 @@ class JobStrategy(WithGeneration):
         return validation.job_errors(new, options, prefixed=prefixed, markable=markable)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the spec's errors once more, as ValidateJobSpecUpdate begins with them."""
+        """The spec's errors come again, as ValidateJobSpecUpdate begins with them."""
         options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         return [
             *validation.spec_errors(spec, options),
@@ -142,7 +141,7 @@ class JobStrategy(WithGeneration):
 
 
 def _allowed(old: Object, ctx: StrategyContext) -> validation.JobChanges:
-    """Returns the allowed changes: suspended jobs without pods may change placement and resources."""
+    """Suspended jobs without pods may change placement and resources."""
     suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     conditions = status.get("conditions") or ()
     said = any(

@@ -1,4 +1,4 @@
-"""Holds the rules of jobs, of their changes and policies, and of lists of indexes (`1,3-5`).
+"""Job: the rules of jobs, of their changes and policies, and of lists of indexes (`1,3-5`).
 
 Source: pkg/apis/batch/validation/validation.go (ValidateJob, ValidateJobSpec, ValidateJobSpecUpdate,
 validateIndexesFormat), 1.36.
@@ -57,11 +57,11 @@ _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class IndexesError(ValueError):
-    """A text that is no list of indexes; the message is upstream's."""
+    """The message is upstream's."""
 
 
 def index_intervals(text: str, completions: int) -> list[tuple[int, int]]:
-    """Returns the first and last of each interval; raises IndexesError."""
+    """Intervals have their first and last index; raises IndexesError."""
     found: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         start, end = _interval(part, completions)
@@ -76,7 +76,7 @@ def index_count(found: list[tuple[int, int]]) -> int:
 
 
 def index_overlap(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int | None:
-    """Returns the first index in both."""
+    """The lowest common index, None if the lists share none."""
     both = [max(a, c) for a, b in one for c, d in other if max(a, c) <= min(b, d)]
     return min(both, default=None)
 
@@ -114,7 +114,6 @@ def _one_of(value: str, allowed: tuple[str, ...], path: str) -> Iterator[FieldEr
 
 
 def failure_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks podFailurePolicy at `path`."""
     rules, at = spec["podFailurePolicy"].get("rules") or [], child(path, "rules")
     if len(rules) > _MAX_RULES:
         yield too_many(at, len(rules), _MAX_RULES)
@@ -177,7 +176,7 @@ def _codes(codes: Object, path: str, known: set[str | None]) -> Iterator[FieldEr
 
 
 def success_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks successPolicy at `path`; the job is indexed."""
+    """`spec` is that of an indexed job."""
     rules, at = spec["successPolicy"].get("rules") or [], child(path, "rules")
     if not rules:
         yield required(at, "at least one rules must be specified when the successPolicy is specified")
@@ -214,18 +213,15 @@ def _success_rule(rule: Object, completions: int, path: str) -> Iterator[FieldEr
 
 
 def is_marked(job: Object) -> bool:
-    """Decides whether a job has the annotation that its pods are counted by finalizers."""
+    """An annotation says that the job's pods are counted by finalizers."""
     return TRACKING in (job["metadata"].get("annotations") or {})
 
 
 def job_errors(
     job: Object, options: PodOptions, *, prefixed: bool, markable: bool = True
 ) -> list[FieldError]:
-    """Returns the errors of a whole job.
-
-    `prefixed`: the labels with a prefix must be there too, as in all but old jobs. `markable`: the job may
-    have the annotation of `is_marked`.
-    """
+    """`prefixed`: the labels with a prefix must be there too, as in all but old jobs. `markable`: the job may
+    have the annotation of `is_marked`."""
     spec = job["spec"]
     errors = [*_generated(job, prefixed=prefixed), *spec_errors(spec, options)]
     if not markable and is_marked(job):
@@ -240,7 +236,7 @@ def job_errors(
 
 
 def _generated(job: Object, *, prefixed: bool) -> Iterator[FieldError]:
-    """Checks that a selector which the server makes takes the job's own pods."""
+    """A selector which the server makes must take the job's own pods."""
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") or spec.get("selector") is None:
         return
@@ -258,7 +254,6 @@ def _generated(job: Object, *, prefixed: bool) -> Iterator[FieldError]:
 
 
 def spec_errors(spec: Object, options: PodOptions) -> list[FieldError]:
-    """Checks a job's own spec: with a selector that takes its template's pods."""
     errors = template_spec_errors(spec, "spec", options)
     selector = spec.get("selector")
     if selector is None:
@@ -273,7 +268,7 @@ def spec_errors(spec: Object, options: PodOptions) -> list[FieldError]:
 
 
 def template_spec_errors(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """Checks a job's spec, in a cron job too, where there is no selector."""
+    """`spec` may be that of a cron job, where there is no selector."""
     errors = list(_limits(spec, path))
     if spec.get("managedBy") is not None:
         at = child(path, "managedBy")
@@ -362,9 +357,7 @@ def _restarts(spec: Object, path: str) -> Iterator[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class JobChanges:
-    """Holds the changes that are allowed: `placing`: the pods may be placed elsewhere; `resources`: other
-    amounts.
-    """
+    """`placing`: the pods may be placed elsewhere; `resources`: they may have other amounts."""
 
     elastic: bool
     placing: bool
@@ -404,7 +397,7 @@ def _completions(spec: Object, old: Object, allowed: JobChanges) -> Iterator[Fie
 
 
 def _let_place(template: Object, before: Object) -> None:
-    """Copies the fields that decide where pods run, so that they do not count as a change."""
+    """Fields that decide where pods run are copied, so that they do not count as a change."""
     inside, was = template.get("spec") or {}, before.setdefault("spec", {})
     for field in _PLACING:
         _take(inside, was, field)

@@ -1,1 +1,1 @@
-"""Holds what is particular to the kind Pod."""
+"""Pod: strategies, rules and subresources."""

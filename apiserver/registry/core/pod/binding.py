@@ -25,7 +25,7 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 async def bind(request: Request, scope: Scope) -> Response:
-    """Handles POST of a Binding to a pod, or to `bindings`; answers a Status."""
+    """POST of a Binding, to a pod or to `bindings`, answers a Status."""
     options = parameters.write_options(request, "CreateOptions")
     table = scope.services.table
     target = table.by_kind("", "v1", "Binding")
@@ -45,7 +45,7 @@ async def bind(request: Request, scope: Scope) -> Response:
 
 
 def _check(binding: Object, name: str, features: PodFeatures) -> None:
-    """Raises 400 or, as upstream, 500 if the binding does not bind the pod `name` to a node."""
+    """A binding that does not bind the pod `name` to a node raises 400 or, as upstream, 500."""
     if name != (binding["metadata"].get("name") or ""):
         raise errors.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target") or {}
@@ -105,7 +105,7 @@ def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:
 
 
 def _set_scheduled(scope: Scope, pod: Object) -> None:
-    """Sets the condition PodScheduled to true; if it was true, its time stays."""
+    """PodScheduled becomes true; if it was true, its time stays."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     now = timestamp(scope.services.environment.clock.now())
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}

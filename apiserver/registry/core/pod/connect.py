@@ -23,7 +23,7 @@ _KINDS = {"exec": "PodExecOptions", "attach": "PodAttachOptions", "portforward":
 
 
 async def connect(request: Request, scope: Scope) -> Response:
-    """Returns a 101 that joins both sides, or what the kubelet says instead."""
+    """A 101 joins both sides; else the kubelet's own answer is returned."""
     services, info = scope.services, request.info
     _check_permission(request, scope)
     options = _options(request, info.subresource)
@@ -49,7 +49,7 @@ async def connect(request: Request, scope: Scope) -> Response:
 
 
 def _is_too_new(request: Request, services: RequestServices) -> bool:
-    """Decides whether the client offers only protocols newer than the server; it then falls back to SPDY."""
+    """A client that offers only protocols newer than the server falls back to SPDY then."""
     if not is_websocket(request):
         return False
     pods = services.features.pods
@@ -63,7 +63,7 @@ def _is_too_new(request: Request, services: RequestServices) -> bool:
 
 
 def _check_permission(request: Request, scope: Scope) -> None:
-    """Checks the right to create for a WebSocket, which is opened by GET, since 1.35."""
+    """WebSockets, which are opened by GET, need the right to create since 1.35."""
     services = scope.services
     if request.info.verb != "get" or not is_websocket(request):
         return

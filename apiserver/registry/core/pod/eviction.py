@@ -54,12 +54,12 @@ def _too_many(message: str, retry_after: int) -> StatusError:
 
 
 def still_processed(name: str) -> StatusError:
-    """Returns the answer while nobody can say whether the budget `name` would allow it."""
+    """Evictions get this answer until the controller has processed the budget `name`."""
     return _too_many(f"The disruption budget {name} is still being processed by the server.", _RETRY_SECONDS)
 
 
 class Budgets:
-    """The budgets of the pods of one request's namespace."""
+    """Budgets are those of the namespace of one request."""
 
     def __init__(self, request: Request, services_scope: Scope) -> None:
         self._request = request
@@ -70,7 +70,6 @@ class Budgets:
         self._scope = Scope(services, found, services.registry(found), "status")
 
     def of(self, pod: Object) -> list[Object]:
-        """Returns the budgets that select the pod, by name."""
         labels = pod["metadata"].get("labels") or {}
         registry, namespace = self._scope.registry, pod["metadata"]["namespace"]
         page = self._scope.services.store.list(registry.resource.storage_resource, namespace)
@@ -79,7 +78,7 @@ class Budgets:
         return [each for each in budgets if labels and _selects(each, labels, empty_selects_none=none)]
 
     async def take(self, name: str, pod: Object, *, dry_run: bool) -> None:
-        """Uses one disruption of the budget. Raises 429 if none is left, 403 if the budget is broken."""
+        """One disruption of the budget is used. Raises 429 if none is left, 403 if the budget is broken."""
         request, scope = self._request, self._scope
         write = write_of(request, scope, dry_run=dry_run)
         write.admitted = True
@@ -102,8 +101,7 @@ class Budgets:
 
 
 def _selects(budget: Object, labels: dict[str, str], *, empty_selects_none: bool) -> bool:
-    """Returns whether the budget selects the pod: an empty selector selects all, a missing or broken one
-    none."""
+    """A missing or broken selector selects no pod, an empty one all of them, unless `empty_selects_none`."""
     selector = (budget.get("spec") or {}).get("selector")
     if empty_selects_none and not any((selector or {}).values()):
         return False
@@ -114,7 +112,7 @@ def _selects(budget: Object, labels: dict[str, str], *, empty_selects_none: bool
 
 
 def _decremented(budget: Object, pod_name: str, now: str, *, counts_alone: bool) -> Object:
-    """Returns the budget with one disruption less, which is noted for the controller. Raises 403 and 429."""
+    """One disruption is taken from the budget and noted for the controller. Raises 403 and 429."""
     metadata, status = budget["metadata"], dict(budget.get("status") or {})
     name, allowed = metadata["name"], status.get("disruptionsAllowed") or 0
     if (status.get("observedGeneration") or 0) < (metadata.get("generation") or 0):
@@ -134,7 +132,7 @@ def _decremented(budget: Object, pod_name: str, now: str, *, counts_alone: bool)
 
 
 def _why_none(name: str, status: Object, *, counts_alone: bool) -> str:
-    """Returns why no disruption is left; where `counts_alone`, by the numbers of pods in any case."""
+    """`counts_alone`: the numbers of pods are the reason in any case."""
     wanted, present = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
     refusal = f"The disruption budget {name} does not allow evicting pods currently"
     found: Object = next(
@@ -149,7 +147,6 @@ def _why_none(name: str, status: Object, *, counts_alone: bool) -> str:
 
 
 def _exhausted(status: Object, now: str) -> list[Object]:
-    """Returns the conditions once no disruption is left."""
     new: Object = {
         "type": "DisruptionAllowed",
         "status": "False",
@@ -168,7 +165,7 @@ def _schema(metadata: Schema, options: Schema) -> Schema:
 
 
 async def evict(request: Request, scope: Scope) -> Response:
-    """Handles POST of an Eviction; answers a Status. Raises 429 while a budget forbids it."""
+    """POST of an Eviction answers a Status. Raises 429 while a budget forbids it."""
     options = parameters.write_options(request, "CreateOptions")
     schema = _schema(scope.resource.schema.fields["metadata"].schema, bodies.delete_options_schema(scope))
     target = scope.resource.subresources["eviction"]
@@ -184,9 +181,7 @@ async def evict(request: Request, scope: Scope) -> Response:
 
 
 def _delete_options(request: Request, eviction: Object, *, dry_run: bool) -> Object:
-    """Returns the options for the deletion of the pod; `dry_run` is the value of the request's
-    own parameter.
-    """
+    """`dry_run` is the value of the request's own parameter."""
     given = eviction.get("deleteOptions") or {}
     if given.get(UNSAFE):
         why = "can not be set for pod eviction, try after removing the option"
@@ -234,8 +229,7 @@ class Eviction:
         return registry.object(registry.entry(self._request.info.namespace, self._name))
 
     async def _ask(self, pod: Object) -> bool:
-        """Has the pod's budget allow the eviction; returns True if that is valid only for the pod as it is
-        now."""
+        """True means that the budget's permission is valid only for the pod as it is now."""
         budgets = Budgets(self._request, self._scope)
         found = budgets.of(pod)
         if len(found) > 1:
@@ -251,9 +245,7 @@ class Eviction:
         return False
 
     def _for(self, pod: Object, *, pin: bool) -> Object:
-        """Returns the options of the delete, pinned to the pod as we saw it unless the client
-        says otherwise.
-        """
+        """The delete is pinned to the pod as it was read, unless the client says otherwise."""
         if not pin or self._pinned:
             return self._how
         preconditions = {**(self._how.get("preconditions") or {})}
@@ -261,7 +253,7 @@ class Eviction:
         return {**self._how, "preconditions": preconditions}
 
     async def _delete(self, how: Object) -> None:
-        """Adds the condition of the eviction to the pod's status, and deletes the pod."""
+        """The pod's status gets the condition of the eviction first."""
         registry, features = self._scope.registry, self._scope.services.features.pods
         careless = features.marks_once_too_often
         if features.disruption_condition and (careless or not self._dry_run):
@@ -284,7 +276,7 @@ class Eviction:
             if not _set_target(pod, now, tracked=tracked):
                 return WriteResult(pod, entry.revision, entry.value)
             write = self._write()
-            write.dry_run = False  # else none marks a pod
+            write.dry_run = False  # a dry run marks the pod all the same
             return await commit(registry, entry.key, pod, write, entry)
 
         return await guaranteed_update(registry.services.store, registry.key(namespace, self._name), attempt)
@@ -296,7 +288,7 @@ class Eviction:
 
 
 def _set_target(pod: Object, now: str, *, tracked: bool) -> bool:
-    """Adds the condition DisruptionTarget to the pod; returns False if it is there already.
+    """False means that the pod has the condition already.
 
     `tracked`: conditions have the generation of the pod that they describe.
     """
@@ -325,7 +317,6 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _lets_unhealthy_go(budget: Object, features: PodFeatures) -> bool:
-    """Decides whether a pod that is not ready may go without using the budget up."""
     status = budget.get("status") or {}
     asked = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
     if asked and features.unhealthy_eviction:

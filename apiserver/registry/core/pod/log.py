@@ -25,8 +25,6 @@ _TEXT_LIMIT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The PodLogOptions in a query."""
-
     container: str
     follow: bool
     previous: bool
@@ -39,7 +37,6 @@ class LogOptions:
     stream: str | None
 
     def query(self) -> str:
-        """Returns the query of the request to the kubelet."""
         pairs = {
             "follow": "true" if self.follow else None,
             "limitBytes": self.limit,
@@ -54,7 +51,7 @@ class LogOptions:
 
 
 async def log(request: Request, scope: Scope) -> Response:
-    """Returns the log as plain text; nothing for a pod without a node."""
+    """The log is plain text, and empty for a pod without a node."""
     services, info = scope.services, request.info
     options = _options(request)
     splits = services.features.pods.split_log_streams

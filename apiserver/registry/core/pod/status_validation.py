@@ -1,4 +1,4 @@
-"""Holds the rules of a pod's status and of what it says of the containers.
+"""Pod: the rules of the status, and of what it says of the containers.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodStatusUpdate and what it calls,
 ValidateContainerStateTransition, validateContainerStatusUsers,
@@ -55,7 +55,7 @@ _RESOURCE_TEXT = (
 
 
 def transition_errors(new: Object, old: Object, spec: Object, options: PodOptions) -> Iterator[FieldError]:
-    """Checks that an ended container stays ended unless something restarts it."""
+    """An ended container stays ended unless something restarts it."""
     everything = options.restart_all and any(
         rule.get("action") == "RestartAllContainers"
         for field in ("containers", "initContainers")
@@ -101,7 +101,6 @@ def _matches(rule: Object, code: int) -> bool:
 
 
 def container_status_errors(new: Object, spec: Object, options: PodOptions) -> Iterator[FieldError]:
-    """Checks the users, resources and images in container statuses."""
     system = (spec.get("os") or {}).get("name") or "linux"
     for field in FIELDS:
         for position, status in enumerate(new.get(field) or ()):
@@ -193,7 +192,6 @@ def _image_errors(mounts: list[Object], path: str) -> Iterator[FieldError]:
 def pod_status_errors(
     new: Object, old: Object, options: PodOptions, *, clears: bool = False
 ) -> list[FieldError]:
-    """Returns what is wrong with the new status of a pod."""
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new.get("spec") or {}
     errors = list(annotation_change_errors(new, old))
     errors += _conditions(status.get("conditions") or (), options)
@@ -235,7 +233,7 @@ def _nomination(status: Object, before: Object, old: Object, *, clears: bool) ->
 
 
 def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[FieldError]:
-    """Checks the addresses of the pod and of its node: one of each family at most."""
+    """The pod and its node have one address of each family at most."""
     for field in ("podIPs", "hostIPs"):
         found = [address.get("ip") or "" for address in status.get(field) or ()]
         at = f"status.{field}"
@@ -252,7 +250,7 @@ def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[
 
 
 def _claim_statuses(statuses: list[Object], spec: Object, field: str) -> Iterator[FieldError]:
-    """Yields what is wrong with the names of claims; that of a claim is reported at `field`."""
+    """Errors of a claim's name are reported at `field`."""
     known = {claim.get("name") for claim in spec.get("resourceClaims") or []}
     seen: set[str] = set()
     for position, status in enumerate(statuses):

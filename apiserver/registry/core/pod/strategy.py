@@ -50,7 +50,7 @@ _ROW_CONDITIONS = {
 
 
 def default_pod(obj: Object, ctx: DefaultingContext) -> None:
-    """Sets defaults of pods alone, not of templates: requests follow limits, host ports follow container
+    """Pods have these defaults, templates do not: requests follow limits, host ports follow container
     ports."""
     spec = struct(obj, "spec")
     pod_spec(spec, ctx)
@@ -68,7 +68,7 @@ def default_pod(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def _addresses(status: Object) -> None:
-    """Makes `podIP` and `podIPs` agree as upstream's conversion does: `podIP` wins where they differ."""
+    """`podIP` wins where it and `podIPs` differ, as in upstream's conversion."""
     one, many = status.get("podIP"), status.get("podIPs")
     if one and (not many or many[0].get("ip") != one):
         status["podIPs"] = [{"ip": one}]
@@ -111,7 +111,7 @@ def _sum(texts: list[str]) -> str:
 
 
 def qos_class(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort: by the cpu and memory of all containers."""
+    """Guaranteed, Burstable or BestEffort follows from the cpu and memory of all containers."""
     pod_level = spec.get("resources")
     containers: list[Object] = (
         [{"resources": pod_level}]
@@ -142,7 +142,7 @@ def _positive(container: Object, field: str) -> dict[str, Any]:
 
 
 def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
-    """Returns the errors of a pod, its metadata apart (validatePodMetadataAndSpec)."""
+    """The rules are those of validatePodMetadataAndSpec, metadata apart."""
     metadata, spec = pod["metadata"], pod["spec"]
     errors: list[FieldError] = []
     if metadata.get("annotations"):
@@ -161,7 +161,7 @@ def _options(ctx: StrategyContext, new: Object, old: Object) -> PodOptions:
 
 
 def mark_proposed(new: Object, old: Object, *, by_update: bool) -> None:
-    """Says in the status that a resize was asked for (MarkPodProposedForResize, pkg/api/pod/util.go).
+    """The status says afterwards that a resize was asked for (MarkPodProposedForResize, pkg/api/pod/util.go).
 
     Up to 1.31, `by_update`, only where a container's status has other allocated resources than are requested.
     """
@@ -204,7 +204,7 @@ class PodStatusStrategy(StatusStrategy):
 
 
 class PodPartStrategy(Strategy):
-    """A subresource that changes a part of a pod; the metadata of a status write stays."""
+    """Subresources change a part of a pod; the metadata of a status write stays."""
 
     def keep_rest(self, new: Object, old: Object) -> None:
         for name in sorted((new.keys() | old.keys()) - {"apiVersion", "kind", "metadata"}):
@@ -220,7 +220,7 @@ class PodPartStrategy(Strategy):
 
 
 class EphemeralContainersStrategy(PodPartStrategy):
-    """Lets only `spec.ephemeralContainers` change, and only by growing."""
+    """Only `spec.ephemeralContainers` may change, and only by growing."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         added = (new.get("spec") or {}).get("ephemeralContainers")
@@ -238,14 +238,14 @@ class EphemeralContainersStrategy(PodPartStrategy):
 
 
 class ResizeStrategy(PodPartStrategy):
-    """Lets only the resources of containers change, and from 1.36 on those of the pod."""
+    """Only the resources of containers may change, and from 1.36 on those of the pod."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         wanted = new.get("spec") or {}
         fields = ("containers", "initContainers")
         asked = {name: wanted.get(name) or [] for name in fields}
         if any(len(asked[name]) != len(old["spec"].get(name) or []) for name in fields):
-            return  # validation says it
+            return  # validation reports it
         self.keep_rest(new, old)
         if ctx.features.pods.pod_resize:
             keep(new["spec"], wanted, "resources")
@@ -291,7 +291,7 @@ class PodStrategy(BuiltIn):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         spec = obj["spec"]
-        given = (obj.get("status") or {}).get("qosClass")  # upstream does not look behind it
+        given = (obj.get("status") or {}).get("qosClass")  # upstream does not check it
         obj["status"] = {"phase": "Pending", "qosClass": given or qos_class(spec)}
         if spec.get("affinity") or spec.get("topologySpreadConstraints"):
             validation.merge_label_keys(obj, ctx.features.pods)
@@ -347,9 +347,7 @@ class PodStrategy(BuiltIn):
         return []
 
     def graceful_period(self, obj: Object, options: Object) -> int:
-        """Returns the grace that the options set, else the pod's; none for a pod without a node or one that
-        has ended.
-        """
+        """The options' grace comes before the pod's; a pod without a node or one that has ended gets none."""
         spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
             return 0
@@ -386,8 +384,6 @@ class _Restarts:
 
 @dataclass(slots=True)
 class _View:
-    """Holds the state of the walk over the containers."""
-
     reason: str
     ready: int = 0
     restarts: _Restarts = field(default_factory=_Restarts)
@@ -419,7 +415,7 @@ def pod_cells(subject: Subject) -> Cells:
 
 
 def row_conditions(obj: Object) -> list[Object]:
-    """A finished pod's row says so, for clients that hide such rows."""
+    """Clients hide the rows of finished pods by this condition."""
     found = _ROW_CONDITIONS.get(at(obj, "status", "phase") or "")
     if found is None:
         return []
@@ -427,7 +423,6 @@ def row_conditions(obj: Object) -> list[Object]:
 
 
 def _first_reason(subject: Subject) -> str:
-    """Returns the reason that the pod's status states by itself."""
     for condition in subject.items("status", "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             return "SchedulingGated"
@@ -435,7 +430,6 @@ def _first_reason(subject: Subject) -> str:
 
 
 def _last_reason(subject: Subject, reason: str) -> str:
-    """Returns the reason in view of a deletion."""
     if not subject.deleted:
         return reason
     if subject.at("status", "reason") == "NodeLost":
@@ -444,7 +438,7 @@ def _last_reason(subject: Subject, reason: str) -> str:
 
 
 def _walk_init_containers(subject: Subject, view: _View, restartable: set[str], lasting: _Restarts) -> bool:
-    """Decides whether one of them is not done yet; `lasting` are the restarts of those that keep running."""
+    """True means that one of them is not done yet; `lasting` are the restarts of those that keep running."""
     total = subject.count("spec", "initContainers")
     for position, status in enumerate(subject.items("status", "initContainerStatuses")):
         view.restarts.add(status)
@@ -462,7 +456,7 @@ def _walk_init_containers(subject: Subject, view: _View, restartable: set[str], 
 
 
 def _init_reason(status: Object) -> str:
-    """Returns the reason for which an init container is not done, empty if it just takes its time."""
+    """An empty reason means that the container just takes its time."""
     if at(status, "state", "terminated") is not None:
         return _terminated_reason(status)
     waiting = at(status, "state", "waiting", "reason") or ""
@@ -470,7 +464,6 @@ def _init_reason(status: Object) -> str:
 
 
 def _walk_containers(subject: Subject, view: _View) -> None:
-    """The first container that has something to say says it."""
     running, error = False, ""
     for status in reversed(subject.items("status", "containerStatuses")):
         view.restarts.add(status)
@@ -488,7 +481,6 @@ def _walk_containers(subject: Subject, view: _View) -> None:
 
 
 def _beyond_completed(subject: Subject, running: bool, error: str) -> str:
-    """Returns the reason if one container completed: that of the others."""
     if running and subject.is_true("Ready"):
         return "Running"
     return error or ("NotReady" if running else "Completed")
@@ -507,7 +499,7 @@ def _terminated_reason(status: Object) -> str:
 
 
 def _gates(subject: Subject) -> str:
-    """Shows the number of open readiness gates, of how many."""
+    """`1/2` means that one of two readiness gates is true."""
     gates = subject.items("spec", "readinessGates")
     if not gates:
         return NONE

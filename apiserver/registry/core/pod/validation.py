@@ -1,4 +1,4 @@
-"""Holds the rules of pods that templates are exempt from, and of changes, by a resize too.
+"""Pod: the rules that templates are exempt from, and those of changes, by a resize too.
 
 Sources: pkg/apis/core/validation/validation.go (validatePodMetadataAndSpec, ValidatePodUpdate,
 ValidateContainerUpdates, validateNodeSelectorMutation, validateNodeAffinityMutation, ValidatePodResize) and
@@ -46,7 +46,6 @@ _ONLY = "only cpu and memory resources are mutable"
 
 
 def token_errors(spec: Object) -> Iterator[FieldError]:
-    """Checks that a pod without an account has no tokens of it."""
     for position, volume in enumerate(spec.get("volumes") or ()):
         for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
             if source.get("serviceAccountToken") is not None:
@@ -56,7 +55,7 @@ def token_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def keep_observed_generations(new: Object, old: Object) -> None:
-    """Copies observed generations that a status write leaves out (in place)."""
+    """Observed generations that a status write leaves out are copied (in place)."""
     if not new.get("observedGeneration") and old.get("observedGeneration"):
         new["observedGeneration"] = old["observedGeneration"]
     known: dict[str, list[int]] = defaultdict(list)
@@ -70,7 +69,6 @@ def keep_observed_generations(new: Object, old: Object) -> None:
 
 
 def merge_label_keys(pod: Object, features: PodFeatures) -> None:
-    """Adds the label keys in affinity and spreading to their selectors."""
     labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
     if features.merged_affinity:
         for term in _affinity_terms(spec.get("affinity") or {}):
@@ -102,7 +100,7 @@ def _apply(term: Object, field: str, operator: str, labels: dict[str, str]) -> N
 
 
 def read_app_armor(pod: Object) -> None:
-    """Fills the fields of AppArmor from annotations, in containers without them (in place)."""
+    """Annotations fill the fields of AppArmor, in containers without them (in place)."""
     spec, annotations = pod["spec"], pod["metadata"]["annotations"]
     if (spec.get("os") or {}).get("name") == "windows":
         return
@@ -120,7 +118,6 @@ def read_app_armor(pod: Object) -> None:
 
 
 def narrowing_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks that selectors are only added, to the node selector and to each term."""
     after, before = new.get("nodeSelector") or {}, old.get("nodeSelector") or {}
     if any(after.get(name) != value for name, value in before.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -157,7 +154,7 @@ def _terms(spec: Object) -> list[Object]:
 
 
 def put_back_placement(munged: Object, old: Object) -> None:
-    """Gives `munged` the placement of `old`, except affinity to pods."""
+    """`munged` gets the placement of `old`, except affinity to pods."""
     munged.pop("nodeSelector", None)
     if "nodeSelector" in old:
         munged["nodeSelector"] = old["nodeSelector"]
@@ -175,9 +172,8 @@ def put_back_placement(munged: Object, old: Object) -> None:
 def pod_update_errors(
     new: Object, old: Object, options: PodOptions, *, resizes: bool = False
 ) -> list[FieldError]:
-    """Returns errors of the change from spec `old` to spec `new`; the new spec itself is checked
-    elsewhere. `resizes`: containers' amounts of CPU and memory may change.
-    """
+    """`new` and `old` are specs; the new one itself is checked elsewhere. `resizes`: containers' amounts of
+    CPU and memory may change."""
     if new == old:
         return list(_toleration_errors(new, old, options)) if new.get("tolerations") else []
     errors: list[FieldError] = []
@@ -246,7 +242,6 @@ def _toleration_errors(new: Object, old: Object, options: PodOptions) -> Iterato
 
 
 def _gate_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks that scheduling gates are only removed."""
     known = {gate.get("name") for gate in old.get("schedulingGates") or []}
     for position, gate in enumerate(new.get("schedulingGates") or []):
         if gate.get("name") not in known:
@@ -256,7 +251,7 @@ def _gate_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def munge(new: Object, old: Object) -> Object:
-    """Returns the new spec with what may change put back to what it was."""
+    """Fields of the new spec that may change are put back to what they were."""
     munged = copy.deepcopy(new)
     for field in ("containers", "initContainers"):
         for container, before in zip(munged.get(field) or [], old.get(field) or [], strict=False):
@@ -272,10 +267,10 @@ def munge(new: Object, old: Object) -> Object:
 
 
 def put_back_amounts(munged: Object, old: Object) -> None:
-    """Puts the containers' amounts of CPU and memory back to what they were.
+    """The containers' amounts of CPU and memory become what they were.
 
-    A list that was not there goes, whatever is in it now; claims and resources that are no CPU and no memory
-    are those of the new container.
+    A list that was not there goes, with all that is in it now; claims and resources that are no CPU and no
+    memory are those of the new container.
     """
     for container, before in zip(munged.get("containers") or [], old.get("containers") or [], strict=False):
         had = before.get("resources") or {}
@@ -307,7 +302,7 @@ def put_back(new: Object, old: Object, field: str) -> None:
 def resize_errors(
     new: Object, old: Object, qos: tuple[str, str], features: PodFeatures, spec_errors: list[FieldError]
 ) -> list[FieldError]:
-    """Checks a resize; `qos` are the classes of the new spec and the old, `spec_errors` those of the new."""
+    """`qos` are the classes of the new spec and the old, `spec_errors` those of the new."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(ROOT, "static pods cannot be resized")]
     if (old["spec"].get("os") or {}).get("name") == "windows":
@@ -345,7 +340,7 @@ def _amounts(spec: Object) -> Object:
 
 
 def _is_supported(pod: Object) -> bool:
-    """Returns whether the kubelet can resize: running containers then report resources."""
+    """Running containers report resources if the kubelet can resize."""
     for status in (pod.get("status") or {}).get("containerStatuses") or []:
         if "running" in (status.get("state") or {}):
             return "resources" in status
@@ -381,7 +376,7 @@ def _pod_level_errors(munged: Object, old: Object) -> Iterator[FieldError]:
 def _resized_container_errors(
     munged: Object, new: Object, old: Object, features: PodFeatures
 ) -> Iterator[FieldError]:
-    """Checks the changes of each container; sets in `munged` what must not change."""
+    """`munged` gets what must not change."""
     for field in reversed(_FIELDS):
         for position, (after, before) in enumerate(_pairs(new, old, field)):
             if field == "containers" or features.init_resize or is_sidecar(before):
@@ -440,7 +435,6 @@ def _memory_policy(container: Object) -> str:
 
 
 def _put_back(after: Object, before: Object) -> None:
-    """Restores cpu and memory."""
     resources = copy.deepcopy(after.get("resources") or {})
     for kind in ("requests", "limits"):
         amounts = {n: v for n, v in (resources.get(kind) or {}).items() if n not in _MUTABLE}

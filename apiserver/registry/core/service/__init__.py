@@ -1,1 +1,1 @@
-"""Holds what is particular to the kind Service."""
+"""Service: strategies, rules, warnings, and the allocation of addresses and ports."""

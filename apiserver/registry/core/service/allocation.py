@@ -42,7 +42,7 @@ _FULL = "range is full"
 def complete_families(
     spec: Object, before: Object, family: str, options: ServiceFeatures
 ) -> list[FieldError]:
-    """Sets policy and families; `before` is the old spec (empty at a create), `family` the cluster's."""
+    """Policy and families are set; `before` is the old spec (empty at a create), `family` the cluster's."""
     if spec.get("type") == "ExternalName" or _is_same_preference(spec, before):
         return []
     unselected = spec.get("clusterIP") == "None" and not spec.get("selector")
@@ -67,9 +67,7 @@ def complete_families(
 
 
 def _is_same_preference(spec: Object, before: Object) -> bool:
-    """Decides whether both only prefer two families and agree: then nothing follows a change of
-    the cluster.
-    """
+    """Nothing follows a change of the cluster if both only prefer two families and agree."""
     names = ("type", "ipFamilyPolicy", "clusterIPs", "ipFamilies")
     if spec.get("ipFamilyPolicy") != _PREFER:
         return False
@@ -94,7 +92,6 @@ def _too_many(spec: Object, policy: str) -> Iterator[FieldError]:
 
 
 def _inferred(spec: Object, family: str) -> Iterator[FieldError]:
-    """Infers families that are not given from addresses."""
     addresses, families = spec.get("clusterIPs") or [], list(spec.get("ipFamilies") or [])
     for position, address in enumerate(addresses):
         if address == "None":
@@ -120,11 +117,11 @@ def _refused(families: list[str], policy: str, family: str) -> Iterator[FieldErr
 
 
 class _RefusedError(Exception):
-    """Holds the reason for which an address or a port cannot be allocated."""
+    """The message is the reason for which an address or a port cannot be allocated."""
 
 
 class Allocation:
-    """Allocates for one write of a service, beside what all others have. A dry run takes nothing."""
+    """One write of a service gets what no other service has. A dry run takes nothing."""
 
     def __init__(self, service: Object, ctx: StrategyContext) -> None:
         self._ctx, self._spec = ctx, service["spec"]
@@ -142,7 +139,6 @@ class Allocation:
 
     @cached_property
     def _ports(self) -> set[int]:
-        """Returns the node ports of others, and those that this write has taken so far."""
         checked = {spec.get("healthCheckNodePort") or 0 for spec in self._others}
         return checked.union(*map(node_ports, self._others))
 
@@ -154,7 +150,7 @@ class Allocation:
             self._allocate_health_port()
 
     def update(self, before: Object) -> None:
-        """Allocates for an update; `before`: the old spec. An address stays for good, once there is one."""
+        """`before` is the old spec. An address stays for good, once there is one."""
         if before.get("type") == "ExternalName":
             self._allocate_address()
         if self._spec.get("type") in NODE_PORT_TYPES:
@@ -207,7 +203,7 @@ class Allocation:
 
     @contextmanager
     def _counted(self, count: Callable[..., None], scope: str) -> Iterator[None]:
-        """Counts an allocation that the context makes, or fails to make; a dry run makes none."""
+        """Allocations of the context are counted, made or failed; a dry run makes none."""
         try:
             yield
         except (_RefusedError, StatusError):
@@ -227,9 +223,7 @@ class Allocation:
     # --- node ports ----------------------------------------------------------------------------------------
 
     def _begin_ports(self) -> None:
-        """Allocates the node ports of a new service: entries for one port, of several protocols,
-        share one.
-        """
+        """Entries for one port, of several protocols, share a node port."""
         ports, given = self._spec.get("ports") or [], dict[int, int]()
         for position, port in enumerate(ports):
             asked, number = port.get("nodePort") or 0, port.get("port") or 0
@@ -248,9 +242,7 @@ class Allocation:
                 self._take_port(asked, position)
 
     def _continue_ports(self, own: set[int]) -> None:
-        """Allocates for a service that has the node ports `own`, which nothing new gets until
-        they are free.
-        """
+        """The service has the node ports `own`, which nothing new gets until they are free."""
         taken, seen = set(own), set[tuple[str, int]]()
         for position, port in enumerate(self._spec.get("ports") or []):
             asked = port.get("nodePort") or 0
@@ -329,16 +321,14 @@ def node_ports(spec: Object) -> list[int]:
 
 
 def _reserved(count: int, *, most: int, step: int) -> int:
-    """Returns the number of values at the start kept for static requests (calculateRangeOffset)."""
+    """Values at the start are kept for static requests (calculateRangeOffset)."""
     return 0 if count <= 16 else min(max(16, count // step), most)
 
 
 def _draw(
     count: int, reserved: int, is_taken: Callable[[int], bool], random: Callable[[], float]
 ) -> int | None:
-    """Returns a free one of `count` at random, of the reserved only if there is no other; None if all are
-    taken.
-    """
+    """One of `count` is drawn at random, of the reserved only if there is no other; None if all are taken."""
     for start, size in ((reserved, count - reserved), (0, reserved)):
         offset = int(random() * size)
         for at in range(size):

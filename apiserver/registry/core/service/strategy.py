@@ -66,7 +66,8 @@ def _ingress_modes(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def patch_allocated(new: Object, old: Object) -> None:
-    """Keeps what a change leaves out: addresses, node ports by the ports' names, the health check's port."""
+    """A change that leaves out addresses, node ports or the health check's port keeps them; node ports go by
+    the names of ports."""
     if _has_address(new) and _has_address(old):
         for name in ("clusterIP", "clusterIPs"):
             if not new.get(name) and old.get(name):
@@ -83,7 +84,7 @@ def patch_allocated(new: Object, old: Object) -> None:
 
 
 def normalize_addresses(new: Object, old: Object) -> None:
-    """Completes one of `clusterIP` and `clusterIPs` from clients that know only the other."""
+    """Clients may know only one of `clusterIP` and `clusterIPs`: the other is completed."""
     one, several = new.get("clusterIP"), new.get("clusterIPs")
     if not old:
         if one and not several:
@@ -100,9 +101,7 @@ def normalize_addresses(new: Object, old: Object) -> None:
 
 
 def drop_outdated(new: Object, old: Object) -> None:
-    """Drops the fields that only the old type needed, if they were left as they were
-    (dropTypeDependentFields).
-    """
+    """Fields that only the old type needed go, if they were left as they were (dropTypeDependentFields)."""
     if _has_address(old) and not _has_address(new):
         if all(new.get(name) == old.get(name) for name in ("clusterIP", "clusterIPs")):
             new.pop("clusterIP", None)
@@ -133,7 +132,7 @@ def _has_ports(spec: Object) -> bool:
 
 
 class ServiceStatusStrategy(SpecKeptStatus):
-    """Refuses the status of a load balancer in services of other types."""
+    """Services of other types have no status of a load balancer."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(validation.service_status_errors(new, old, ctx.features.services))
@@ -176,7 +175,8 @@ class ServiceStrategy(BuiltIn):
             new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
     def _is_completed(self, obj: Object, before: Object, ctx: StrategyContext) -> bool:
-        """Fill in the address families, of a service that has any; raises 422, before all other rules."""
+        """False for ExternalName; else the address families are filled in. Raises 422, before all other
+        rules."""
         spec = obj["spec"]
         if spec.get("type") == "ExternalName":
             return False

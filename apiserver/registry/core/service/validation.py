@@ -1,4 +1,4 @@
-"""Holds the rules of services: addresses and their families, load balancers, ports, traffic.
+"""Service: the rules of addresses and their families, load balancers, ports, traffic.
 
 Source: pkg/apis/core/validation/validation.go (validateService, ValidateServiceClusterIPsRelatedFields,
 validateUpgradeDowngradeClusterIPs, validateUpgradeDowngradeIPFamilies, validateServiceExternalTrafficPolicy,
@@ -94,7 +94,7 @@ def _family_errors(several: list[str], families: list[str]) -> Iterator[FieldErr
 
 
 def address_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks that the addresses of spec `old` may become those of `new`: the first stays."""
+    """The first address stays; `new` and `old` are specs."""
     if "ExternalName" in {new.get("type"), old.get("type")}:
         return
     headless = [spec.get("clusterIPs") == ["None"] for spec in (new, old)]
@@ -139,7 +139,6 @@ def _family_changes(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def is_external(spec: Object) -> bool:
-    """Decides whether clients outside of the cluster can reach it."""
     kind = spec.get("type")
     return kind in {"NodePort", "LoadBalancer"} or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
@@ -162,7 +161,7 @@ def balancer_errors(service: Object, old: Object | None, options: ServiceFeature
 def _range_errors(
     service: Object, old: Object | None, options: ServiceFeatures, *, balancer: bool
 ) -> Iterator[FieldError]:
-    """Checks source ranges, in the field or the annotation; blanks around them are part of the API."""
+    """Ranges stand in the field or the annotation; blanks around them are part of the API."""
     spec, at = service["spec"], "spec.LoadBalancerSourceRanges"  # so upstream
     ranges = spec.get("loadBalancerSourceRanges") or []
     said = (service["metadata"].get("annotations") or {}).get(_RANGES_ANNOTATION)
@@ -187,7 +186,6 @@ def _range_errors(
 
 
 def class_errors(spec: Object, old: Object | None) -> Iterator[FieldError]:
-    """Checks `loadBalancerClass`, which cannot change as long as there is a load balancer."""
     name, at = spec.get("loadBalancerClass"), "spec.loadBalancerClass"
     balancer = spec.get("type") == "LoadBalancer"
     was_balancer = old is not None and balancer and old.get("type") == "LoadBalancer"
@@ -233,7 +231,6 @@ def health_port_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def service_status_errors(new: Object, old: Object, options: ServiceFeatures) -> Iterator[FieldError]:
-    """Checks the ingress points of a load balancer in its status."""
     ingresses = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     before = ((old.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     at = "status.loadBalancer.ingress"
@@ -273,7 +270,7 @@ def is_headless(spec: Object) -> bool:
 
 
 def service_errors(service: Object, old: Object | None, options: ServiceFeatures) -> list[FieldError]:
-    """Checks a service; `old`: the service before, whose addresses may stay as they are."""
+    """`old`: the service before, whose addresses may stay as they are."""
     spec, before = service["spec"], (old or {}).get("spec") or {}
     kind, ports = spec.get("type") or "", spec.get("ports") or []
     errors = list(_topology(service["metadata"].get("annotations") or {}))
@@ -341,7 +338,7 @@ def _port(port: Object, path: str, seen: set[str], *, named: bool) -> Iterator[F
 
 
 def _numbers(ports: list[Object], kind: str) -> Iterator[FieldError]:
-    """Checks for node ports of services without any, and for duplicate ports."""
+    """Services without node ports may not name any, and no port is there twice."""
     if kind == "ClusterIP":
         for position, port in enumerate(ports):
             if port.get("nodePort"):

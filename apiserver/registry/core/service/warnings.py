@@ -1,4 +1,4 @@
-"""Makes the warnings for services and endpoints. Source: pkg/api/service/warnings.go, 1.27 … 1.36."""
+"""Service and Endpoints: warnings. Source: pkg/api/service/warnings.go, 1.27 … 1.36."""
 
 from collections.abc import Iterator
 

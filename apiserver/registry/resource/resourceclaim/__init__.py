@@ -1,1 +1,1 @@
-"""Holds what is particular to the kind ResourceClaim."""
+"""ResourceClaim: strategies, and the rules of spec and status."""

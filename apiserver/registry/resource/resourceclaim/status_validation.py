@@ -1,4 +1,4 @@
-"""Holds the rules of a ResourceClaim's status, and of the rights that its writer needs from 1.36 on.
+"""ResourceClaim: the rules of the status, and of the rights that its writer needs from 1.36 on.
 
 The field path of AuthorizedForBinding is from memory, and so is that the status of devices which the same
 update gives back may go without the driver's right: else no controller could deallocate a claim that a driver
@@ -70,7 +70,7 @@ def unique_id_errors(value: str, path: str) -> Iterator[FieldError]:
 
 
 def _wrong(value: str) -> str:
-    """Returns the library's error for a text that is no UUID in any of its forms."""
+    """The UUID library words the error of a text that is in none of its forms."""
     size = len(value.encode())
     if size == _SIZE + len(_PREFIX):
         if value[: len(_PREFIX)].lower() != _PREFIX:
@@ -97,7 +97,7 @@ def network_data_errors(data: Object, path: str, rules: DRAFeatures) -> Iterator
 
 
 def _same(text: str) -> str:
-    """Returns the one text for all ways to write an address (1.32)."""
+    """An address that can be written in several ways has one text (1.32)."""
     return addresses.interface(text) or ""
 
 
@@ -115,13 +115,12 @@ def _interface_address(text: str, path: str) -> Iterator[FieldError]:
 
 
 def device_id(device: Object) -> str:
-    """Returns the id of a device: driver/pool/device[/shareID]."""
+    """Devices are identified by `driver/pool/device[/shareID]`."""
     parts = [device.get(name) or "" for name in ("driver", "pool", "device")]
     return "/".join([*parts, device["shareID"]] if device.get("shareID") else parts)
 
 
 def _shown_id(device: Object, rules: DRAFeatures) -> Unquoted:
-    """Returns the id of a device as errors of the minor show it."""
     if rules.device_ids == "text":
         return Unquoted(device_id(device))
     names = {"Driver": "driver", "Pool": "pool", "Device": "device", "ShareID": "shareID"}
@@ -130,7 +129,7 @@ def _shown_id(device: Object, rules: DRAFeatures) -> Unquoted:
 
 
 def claim_status_errors(new: Object, old: Object, rules: DRAFeatures) -> list[FieldError]:
-    """Returns errors of a status update; specs are in the shape of v1."""
+    """Specs are in the shape of v1."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
     users, most = status.get("reservedFor"), rules.max_reserved
@@ -189,14 +188,12 @@ def _devices(status: Object, allocated: set[str], rules: DRAFeatures) -> Iterato
 
 
 def _device(device: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks the names that identify a device."""
     yield from devices.driver(device.get("driver") or "", child(path, "driver"), rules)
     yield from devices.pool(device.get("pool") or "", child(path, "pool"))
     yield from devices.label(device.get("device") or "", child(path, "device"))
 
 
 def _reported(device: Object, path: str, allocated: set[str], rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks a driver's status of an allocated device."""
     if device.get("shareID") is not None:
         yield from unique_id_errors(device["shareID"], child(path, "shareID"))
     name = device_id(device)
@@ -242,7 +239,6 @@ def _allocation(allocation: Object, spec: Object, rules: DRAFeatures) -> Iterato
 
 
 def drop_deallocated(new: Object, old: Object) -> None:
-    """Removes the status of devices that this update deallocates."""
     status = new.get("status") or {}
     if status.get("devices"):
         status["devices"] = kept_devices(status, status, old.get("status") or {})
@@ -250,18 +246,15 @@ def drop_deallocated(new: Object, old: Object) -> None:
             del status["devices"]
 
 
-def kept_devices(told: Object, after: Object, before: Object) -> list[Object]:
-    """Returns the devices of the status `told`, without those that go with the allocation of the status
-    before.
-    """
+def kept_devices(status: Object, after: Object, before: Object) -> list[Object]:
+    """Devices whose allocation is in the status `before` and not in `after` are left out."""
     gone = {device_id(result) for result in results(before.get("allocation"))}
     gone -= {device_id(result) for result in results(after.get("allocation"))}
-    return [device for device in told.get("devices") or () if device_id(device) not in gone]
+    return [device for device in status.get("devices") or () if device_id(device) not in gone]
 
 
 def admin_results_errors(new: Object, old: Object, label: str) -> list[FieldError]:
-    """Returns an error for the first result with administrative access, unless the old status had one
-    already."""
+    """The first result with administrative access is an error, unless the old status had one already."""
     old_results = results((old.get("status") or {}).get("allocation"))
     if any(result.get("adminAccess") for result in old_results):
         return []
@@ -273,7 +266,7 @@ def admin_results_errors(new: Object, old: Object, label: str) -> list[FieldErro
 
 
 def claim_access_errors(new: Object, old: Object, ctx: StrategyContext) -> Iterator[FieldError]:
-    """Yields an error for each change that the writer has no right to; both objects are v1."""
+    """Each change that the writer has no right to is an error; both objects are v1."""
     after, before = ((claim.get("status") or {}) for claim in (new, old))
     if any((after.get(name) or None) != (before.get(name) or None) for name in ("allocation", "reservedFor")):
         why = _refused(ctx, ctx.verb, "binding")
@@ -295,7 +288,7 @@ def claim_access_errors(new: Object, old: Object, ctx: StrategyContext) -> Itera
 
 
 def _refused(ctx: StrategyContext, verb: str, subresource: str, namespace: str = "", name: str = "") -> str:
-    """Returns the reason for which the writer may not do this, empty if they may."""
+    """An empty reason means that the writer may do this."""
     info = RequestInfo(
         True, "", verb, "resource.k8s.io", "v1", "resourceclaims", subresource, namespace, name
     )
@@ -318,7 +311,7 @@ def _key(device: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _node_of(allocation: Object) -> str:
-    """Returns the one node that an allocation is for, empty if it is for several."""
+    """An empty text means that the allocation is for several nodes."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions"):
         return ""
@@ -330,6 +323,6 @@ def _node_of(allocation: Object) -> str:
 
 
 def _is_on(ctx: StrategyContext, node: str) -> bool:
-    """Decides whether the writer is a service account whose token is bound to the node."""
+    """The writer is a service account whose token is bound to the node."""
     user = ctx.user
     return bool(node) and user.name.startswith(USER_PREFIX) and user.extra.get(_NODE_NAME) == (node,)

@@ -80,7 +80,6 @@ def default_inline_claim(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def default_classic_claim(obj: Object, _: DefaultingContext) -> None:
-    """Sets when the driver allocates (v1alpha1, v1alpha2)."""
     fill(struct(obj, "spec"), allocationMode="WaitForFirstConsumer")
 
 
@@ -89,7 +88,7 @@ def admin_label(ctx: StrategyContext) -> str:
 
 
 def may_administer(obj: Object, ctx: StrategyContext) -> bool:
-    """Decides whether the claim's namespace carries the label (where the release checks it)."""
+    """The claim's namespace must carry the label (where the release checks it)."""
     if not ctx.features.devices.checks_admin_label:
         return True
     namespace = ctx.get_entry("namespaces", "", obj["metadata"].get("namespace") or "") or {}
@@ -143,13 +142,12 @@ class ClaimStrategy(BuiltIn):
         return errors + self._errors(obj, ctx, stored=False)
 
     def create_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks: classic claims have none but their own."""
+        """Classic claims have no checks but their own."""
         return HandwrittenValidation.create_checks if is_classic(ctx) else self.create_checks
 
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Returns the checks: until 1.34 a claim is checked as a new one, and once more as one that was
-        stored, and its metadata as a new one's ever since.
-        """
+        """Until 1.34 a claim is checked as a new one, and once more as one that was stored; its metadata is
+        checked as a new one's ever since."""
         if is_classic(ctx):
             return TWICE_AS_NEW
         as_new = ctx.features.devices.revalidates_on_update
@@ -169,7 +167,7 @@ class ClaimStrategy(BuiltIn):
         return [*changed, *self._errors(new, ctx, stored=True)]
 
     def _change_errors(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        """Returns the error of a spec that changed, which is shown as upstream's internal type."""
+        """A spec that changed is shown as upstream's internal type."""
         after, before = (as_v1(obj, ctx).get("spec") for obj in (new, old))
         if after == before:
             return []
@@ -196,7 +194,7 @@ def resource_claim_cells(subject: Subject) -> Cells:
 
 
 def classic_claim_cells(spec: Object | None) -> Cells:
-    """Returns the cells that claims and their templates had while there were resource classes."""
+    """Claims and their templates had these cells while there were resource classes."""
     return {
         "ResourceClassName": at(spec, "resourceClassName") or "",
         "AllocationMode": at(spec, "allocationMode") or "",

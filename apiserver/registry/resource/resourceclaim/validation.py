@@ -1,4 +1,4 @@
-"""Holds the rules of ResourceClaim and ResourceClaimTemplate specs, in the shape of v1.
+"""ResourceClaim and ResourceClaimTemplate: the rules of their specs, in the shape of v1.
 
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """
@@ -19,7 +19,7 @@ _CONSTRAINT = (
 
 
 def claim_spec_errors(spec: Object, path: str, rules: DRAFeatures, *, stored: bool) -> list[FieldError]:
-    """Returns errors of a claim's spec; `stored`: it was accepted before."""
+    """`stored`: the spec was accepted before."""
     claim = spec.get("devices") or {}
     at = child(path, "devices")
     requests = claim.get("requests") or []
@@ -46,7 +46,6 @@ def claim_spec_errors(spec: Object, path: str, rules: DRAFeatures, *, stored: bo
 
 
 def request_names(requests: list[Object]) -> set[str]:
-    """Returns `name` and `name/subrequest` of all requests."""
     found = set()
     for request in requests:
         name = request.get("name") or ""
@@ -56,7 +55,6 @@ def request_names(requests: list[Object]) -> set[str]:
 
 
 def references(item: Object, path: str, names: set[str], rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks the `requests` of a constraint or configuration."""
     rule, at = devices.request_reference(names), child(path, "requests")
     yield from devices.unique(item.get("requests"), devices.MAX_REQUESTS, rule, at, rules, str, "")
 

@@ -1,1 +1,1 @@
-"""Holds what is particular to the kind ResourceSlice."""
+"""ResourceSlice: strategy, and the rules of slices and devices."""

@@ -1,4 +1,4 @@
-"""Holds the rules of one device in a slice: attributes, capacities, counters, nodes.
+"""ResourceSlice: the rules of one device: attributes, capacities, counters, nodes.
 
 Among them are how the capacity of a shared device may be requested, and what devices take of a node's own
 resources (1.36, renamed in 1.37).
@@ -65,7 +65,7 @@ _NODES = ("nodeName", "nodeSelector", "allNodes")
 
 
 def policy_errors(capacity: Object, path: str, rules: DRAFeatures, *, shared: bool) -> Iterator[FieldError]:
-    """Checks a policy; `shared`: the device allows several allocations."""
+    """`shared`: the device allows several allocations."""
     policy = capacity.get("requestPolicy")
     if policy is None:
         return
@@ -110,7 +110,7 @@ def _values(
 
 
 def _repeats(values: list[Quantity], path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks for equal values; whole numbers are compared unless fractions are allowed."""
+    """Whole numbers are compared unless fractions are allowed."""
     seen = set()
     for position, value in enumerate(values):
         name = format(value.decimal(), "f") if rules.fractional_capacity else str(value.value())
@@ -169,7 +169,7 @@ class _Range:
 
     @property
     def _in_millis(self) -> bool:
-        """Decides whether fractions are meant, which is a gate of its own."""
+        """Fractions are a gate of their own."""
         return self._rules.fractional_capacity and any(
             amount.decimal() != int(amount.decimal()) for amount in self._given.values()
         )
@@ -215,7 +215,7 @@ def _is_finer_than_milli(amount: Quantity) -> bool:
 
 
 def node_resource_errors(device: Object, path: str) -> Iterator[FieldError]:
-    """Checks the resources; `path` is that of the device."""
+    """`path` is that of the device."""
     capacity = device.get("capacity") or {}
     at = child(path, "nodeAllocatableResources")
     for name, item in sorted((device.get("nodeAllocatableResources") or {}).items()):
@@ -285,7 +285,7 @@ def _signed(value: Any, path: str, least: int, text: str) -> Iterator[FieldError
 
 @dataclass(frozen=True, slots=True)
 class SliceContext:
-    """Holds the facts about a slice that its devices' rules need."""
+    """Rules of devices need these facts about their slice."""
 
     per_device_nodes: bool
     counter_sets: Mapping[str, set[str]]
@@ -294,7 +294,7 @@ class SliceContext:
 def device_errors(
     device: Object, old: Object | None, path: str, around: SliceContext, rules: DRAFeatures
 ) -> Iterator[FieldError]:
-    """Yields errors of a device; taints (since 1.37 capacities too) that did not change are not looked at."""
+    """Taints (since 1.37 capacities too) that did not change are not looked at."""
     yield from devices.label(device.get("name") or "", child(path, "name"))
     at = child(path, rules.wrapper) if rules.wrapper else path
     if not rules.wrapper:
@@ -386,7 +386,6 @@ def _capacity(device: Object, rules: DRAFeatures) -> devices.Rule:
 
 
 def any_counter(_counter: Object, _path: str) -> Iterator[FieldError]:
-    """Accepts every quantity."""
     yield from ()
 
 
@@ -415,7 +414,7 @@ def _consumed(
 
 
 def _known(consumed: list[Object], path: str, around: SliceContext) -> Iterator[FieldError]:
-    """Checks the number of counters, which until 1.34 was that of all sets, in the same slice."""
+    """Until 1.34 the number of counters was that of all sets, in the same slice."""
     total = sum(len(item.get("counters") or {}) for item in consumed)
     if total > MAX_COUNTERS:
         text = f"the total number of counters must not exceed {MAX_COUNTERS}"
@@ -433,7 +432,6 @@ def _known(consumed: list[Object], path: str, around: SliceContext) -> Iterator[
 
 
 def one_term_errors(selector: Object, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks a selector of nodes that must have exactly one term."""
     yield from selectors.node_selector_errors(selector, path, any_value=rules.any_label_values)
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:

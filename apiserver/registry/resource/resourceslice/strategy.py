@@ -31,7 +31,7 @@ class SliceStrategy(BuiltIn):
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 
     def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
-        """Returns the pool's name since 1.37; without a spec other names."""
+        """Requests select by the pool's name since 1.37, and by other names without a spec."""
         return features.devices.slice_labels
 
     def counts_generation(self, ctx: StrategyContext) -> bool:

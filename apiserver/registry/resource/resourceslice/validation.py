@@ -1,4 +1,4 @@
-"""Holds the rules of ResourceSlice, in the shape of v1; devices themselves in `slice_devices`.
+"""ResourceSlice: the rules, in the shape of v1; those of devices are in `device_validation`.
 
 Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """
@@ -36,9 +36,7 @@ _LISTS = ("ints", "bools", "strings", "versions")
 def slice_errors(
     spec: Object, old: Object | None, rules: DRAFeatures, bare: Collection[int] = ()
 ) -> list[FieldError]:
-    """Returns errors of a slice's spec; `old` is the spec that it replaces, `bare` the devices without
-    `basic`.
-    """
+    """`old` is the spec that is replaced, `bare` the positions of devices without `basic`."""
     errors = list(devices.driver(spec.get("driver") or "", "spec.driver", rules))
     errors += _pool(spec.get("pool") or {})
     if old is not None:
@@ -84,7 +82,7 @@ def _fixed(spec: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _nodes(spec: Object, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks the nodes of a slice: exactly one of the fields must name them."""
+    """Exactly one of the fields must name the nodes."""
     pointers = rules.node_pointers
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
     used = [f"`{field}`" for field in _WHERE if spec.get(field) or spec.get(field) == {}]
@@ -174,9 +172,8 @@ def _max_devices(listed: list[Object], rules: DRAFeatures) -> int:
 
 
 def _partition_types(spec: Object, name: str, rules: DRAFeatures) -> Iterator[FieldError]:
-    """Checks the attribute that tells partitions apart: every device that consumes counters must have it as
-    text.
-    """
+    """Partitions are distinguished by an attribute, which every device that consumes counters must have as
+    text."""
     at = "spec.partitionTypeAttribute"
     malformed = list(devices.fully_qualified(name, at, rules))
     yield from malformed

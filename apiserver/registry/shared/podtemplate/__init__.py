@@ -1,1 +1,1 @@
-"""Holds the rules of pod templates, which pods, workloads and jobs hold."""
+"""Pods, workloads and jobs hold pod templates, whose rules these are."""

@@ -1,4 +1,4 @@
-"""Holds the rules of a pod's containers: environment, mounts, devices, restarts; ephemeral ones too.
+"""Containers of a pod follow these rules: environment, mounts, devices, restarts; ephemeral ones too.
 
 Source: pkg/apis/core/validation/validation.go (validateContainerCommon, validateContainers,
 validateInitContainers, ValidateEnv, ValidateEnvFrom, ValidateVolumeMounts, ValidateVolumeDevices,
@@ -100,7 +100,7 @@ def _value_errors(variable: Object, path: str, options: PodOptions) -> Iterator[
 
 
 def _key_errors(source: Object, path: str) -> Iterator[FieldError]:
-    """Checks a key of a config map or of a secret; that the name is empty is said as of any other name."""
+    """An empty `name` gets the errors of a wrong name, not that of a missing one."""
     name, wanted = source.get("name") or "", source.get("key") or ""
     yield from (invalid(child(path, "name"), name, text) for text in names.dns1123_subdomain(name))
     at = child(path, "key")
@@ -202,7 +202,7 @@ def _image_paths(mount: Object, path: str) -> Iterator[FieldError]:
 
 
 def _sub_paths(mount: Object, path: str, at: str) -> Iterator[FieldError]:
-    """Checks sub paths; `path` is that of the list, as upstream tells."""
+    """`path` is that of the list, as upstream reports it."""
     sub, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
     if sub:
         yield from sources.descending_path(child(path, "subPath"), sub)
@@ -277,7 +277,6 @@ def _device_name(name: str, volumes: Mapping[str, Object], seen: set[str], path:
 
 
 def regular_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Checks a regular container's policy: with rules it may have one of its own."""
     if options.restart_rules:
         yield from _policy_errors(container, path, options)
     elif container.get("restartPolicy") is not None:
@@ -285,7 +284,7 @@ def regular_policy_errors(container: Object, path: str, options: PodOptions) -> 
 
 
 def init_policy_errors(container: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Checks an init container's: Always makes it a sidecar."""
+    """Always makes an init container a sidecar."""
     policy = container.get("restartPolicy")
     if policy is None:
         if container.get("restartPolicyRules") and options.features.init_rules_need_policy:
@@ -353,9 +352,7 @@ def resize_policy_errors(
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """Holds the facts about a pod that its containers' rules need. `grace_seconds`: None is an error of its
-    own.
-    """
+    """Rules of containers need these facts about their pod. `grace_seconds`: None is an error of its own."""
 
     volumes: Mapping[str, Object]
     claims: Collection[str]
@@ -367,7 +364,7 @@ class PodFacts:
 
 
 def container_errors(container: Object, facts: PodFacts, path: str) -> list[FieldError]:
-    """Checks the fields that all sorts of containers share; absent fields cost nothing."""
+    """All sorts of containers share these fields; absent fields cost nothing."""
     errors: list[FieldError] = []
     get = container.get
     name = get("name") or ""
@@ -480,7 +477,7 @@ def _init_errors(container: Object, facts: PodFacts, path: str) -> Iterator[Fiel
 
 
 def _running_errors(container: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
-    """Checks hooks and probes, which only long-running containers may have."""
+    """Only long-running containers may have hooks and probes."""
     if container.get("lifecycle") is not None:
         yield from probes.lifecycle_errors(
             container["lifecycle"], facts.grace_seconds, child(path, "lifecycle"), facts.options, facts.system
@@ -527,7 +524,7 @@ def host_port_conflicts(containers: list[Object], path: str) -> Iterator[FieldEr
 
 
 def image_errors(containers: list[Object], path: str, first: int = 0) -> Iterator[FieldError]:
-    """Checks the images of pods, not of templates. `first`: the position of the first one in its list."""
+    """Templates are exempt. `first`: the position of the first container in its list."""
     for position, container in enumerate(containers, first):
         image = container.get("image") or ""
         if image.strip() != image:
@@ -535,7 +532,6 @@ def image_errors(containers: list[Object], path: str, first: int = 0) -> Iterato
 
 
 def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
-    """Yields the errors of the ephemeral containers of a spec."""
     others = {
         container.get("name") or ""
         for field in ("containers", "initContainers")
@@ -566,13 +562,11 @@ def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[Field
 
 
 def ephemeral_creation_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks that a new pod has none: they come through their subresource."""
     if spec.get("ephemeralContainers"):
         yield forbidden(child(path, "ephemeralContainers"), "cannot be set on create")
 
 
 def ephemeral_update_errors(new: Object, old: Object, types: InternalTypes) -> list[FieldError]:
-    """Returns the errors for changes of existing ephemeral containers."""
     if _MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(ROOT, "static pods do not support ephemeral containers")]
     path = "spec.ephemeralContainers"

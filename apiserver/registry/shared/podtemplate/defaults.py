@@ -37,7 +37,7 @@ _MAX_PATH = 255
 
 @remembered(4096)
 def pull_policy(image: str) -> str:
-    """Always for the tag latest (said or not), IfNotPresent for the rest, unreadable references included."""
+    """The tag latest (said or not) means Always, the rest IfNotPresent, unreadable references included."""
     match = _IMAGE.fullmatch(image)
     if match is None or _IDENTIFIER.fullmatch(image) or len(_path(match)) > _MAX_PATH:
         return "IfNotPresent"
@@ -46,7 +46,7 @@ def pull_policy(image: str) -> str:
 
 
 def _path(image: re.Match[str]) -> str:
-    """Returns the image's path after the registry: a first part that is not like a host belongs to it."""
+    """Registries are left out: a first part that is not like a host belongs to the path."""
     host = (image["domain"] or "").removesuffix("/")
     if not host:
         return image["path"] if "/" in image["path"] else f"library/{image['path']}"
@@ -55,7 +55,7 @@ def _path(image: re.Match[str]) -> str:
 
 
 def template(obj: Object, ctx: DefaultingContext) -> None:
-    """Sets the defaults of a pod template, at `template` of the spec `obj`."""
+    """`obj` is a spec with a `template`."""
     spec = struct(struct(obj, "template"), "spec")
     pod_spec(spec, ctx)
     if spec.get("hostNetwork") and ctx.features.pods.template_host_ports:
@@ -63,7 +63,6 @@ def template(obj: Object, ctx: DefaultingContext) -> None:
 
 
 def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
-    """Sets the defaults that pods and templates share."""
     fill(spec, restartPolicy="Always", dnsPolicy="ClusterFirst", schedulerName="default-scheduler")
     fill_null(spec, terminationGracePeriodSeconds=TERMINATION_GRACE_SECONDS)
     struct(spec, "securityContext")
@@ -81,7 +80,6 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
 
 
 def container(obj: Object) -> None:
-    """Sets the defaults of a container of any kind."""
     fill(
         obj,
         imagePullPolicy=obj.get("imagePullPolicy") or pull_policy(obj.get("image") or ""),
@@ -124,7 +122,7 @@ def _environment_source(source: Object) -> None:
 
 
 def round_up(text: str) -> str:
-    """Returns a quantity without anything finer than a thousandth."""
+    """Nothing finer than a thousandth is left."""
     if not text.endswith(("n", "u")) and "e-" not in text:
         return text
     amount = Quantity.parse(text)
@@ -155,7 +153,6 @@ _SOURCES: dict[str, dict[str, Any]] = {
 
 
 def volume_source(source: Object) -> None:
-    """Sets the defaults that volumes of pods and persistent volumes share."""
     for name, values in _SOURCES.items():
         if source.get(name) is not None:
             fill_null(source[name], **values)

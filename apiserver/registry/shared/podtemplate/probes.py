@@ -1,4 +1,4 @@
-"""Holds the rules of probes and lifecycle hooks.
+"""Probes and lifecycle hooks follow these rules.
 
 Source: pkg/apis/core/validation/validation.go (validateProbe, validateHandler, validateLifecycle), 1.36.
 """
@@ -29,7 +29,7 @@ Rule = Callable[[Object, str], Iterator[FieldError]]
 
 
 def probe_errors(probe: Object, kind: str, path: str) -> Iterator[FieldError]:
-    """Checks a probe; `kind`: livenessProbe, readinessProbe or startupProbe."""
+    """`kind`: livenessProbe, readinessProbe or startupProbe."""
     yield from _handler(probe, path, _HANDLERS_OF_PROBES)
     for name in _NUMBERS:
         number = probe.get(name) or 0
@@ -48,7 +48,7 @@ def probe_errors(probe: Object, kind: str, path: str) -> Iterator[FieldError]:
 def lifecycle_errors(
     lifecycle: Object, grace_seconds: int | None, path: str, options: PodOptions, system: str | None
 ) -> Iterator[FieldError]:
-    """Checks lifecycle hooks; `system`: the operating system that the pod names."""
+    """`system`: the operating system that the pod names."""
     for name in ("postStart", "preStop"):
         hook = lifecycle.get(name)
         if hook is None:
@@ -107,7 +107,7 @@ def _http(action: Object, path: str) -> Iterator[FieldError]:
     yield from port_reference(action.get("port"), child(path, "port"))
     if action.get("scheme") not in _SCHEMES:
         yield not_supported(child(path, "scheme"), action.get("scheme") or "", _SCHEMES)
-    at = child(path, "httpHeaders")  # upstream tells no position
+    at = child(path, "httpHeaders")  # upstream names no position
     for header in action.get("httpHeaders") or []:
         name = header.get("name") or ""
         yield from (invalid(at, name, text) for text in names.http_header(name))
@@ -118,7 +118,6 @@ def _port(action: Object, path: str) -> Iterator[FieldError]:
 
 
 def port_reference(port: int | str | None, path: str) -> Iterator[FieldError]:
-    """Checks a number, or the name of a port."""
     if isinstance(port, str):
         yield from (invalid(path, port, text) for text in names.port_name(port))
     else:

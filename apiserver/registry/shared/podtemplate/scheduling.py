@@ -1,4 +1,4 @@
-"""Holds the rules of affinity and topology spread constraints, of tolerations, and of taints.
+"""Affinity, topology spread constraints, tolerations and taints follow these rules.
 
 Tolerations are those of pods and of runtime classes.
 
@@ -96,7 +96,7 @@ def _pod_term(term: Object, path: str) -> Iterator[FieldError]:
 def _label_keys(
     match: list[str], mismatch: list[str], selector: Object | None, path: str
 ) -> Iterator[FieldError]:
-    """Checks that the selector does not already have what the label keys add."""
+    """The selector must not already have what the label keys add."""
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
             yield forbidden(child(path, name), _NO_SELECTOR)
@@ -181,9 +181,7 @@ def _spread_selector(constraint: Object, path: str, options: PodOptions) -> Iter
 def toleration_errors(
     tolerations: list[Object], path: str, *, comparisons: bool = False
 ) -> Iterator[FieldError]:
-    """Checks tolerations; `comparisons`: Lt and Gt are operators too (gate
-    TaintTolerationComparisonOperators).
-    """
+    """`comparisons`: Lt and Gt are operators too (gate TaintTolerationComparisonOperators)."""
     for position, toleration in enumerate(tolerations):
         at = index(path, position)
         name, operator = toleration.get("key") or "", toleration.get("operator") or ""

@@ -1,4 +1,4 @@
-"""Holds the rules of security contexts, of the annotations of pods and templates, and of Windows pods.
+"""Security contexts, annotations of pods and templates, and Windows pods follow these rules.
 
 Source: pkg/apis/core/validation/validation.go (validatePodSpecSecurityContext, ValidateSecurityContext and
 what they call; ValidatePodSpecificAnnotations and its neighbours; validateWindowsSecurityContextOptions,
@@ -77,7 +77,7 @@ _TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
 
 
 def all_containers(spec: Object, path: str) -> Iterator[tuple[Object, str]]:
-    """Yields each container with its path, init containers first (VisitContainersWithPath)."""
+    """Init containers come first (VisitContainersWithPath)."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for position, container in enumerate(spec.get(field) or ()):
             yield container, index(child(path, field), position)
@@ -132,7 +132,7 @@ def _host_process(obj: Object) -> bool | None:
 
 
 def host_process_errors(spec: Object, path: str) -> list[FieldError]:
-    """Checks that all containers or none are host processes, and then on the node's network."""
+    """All containers or none are host processes, and then on the node's network."""
     errors: list[FieldError] = []
     of_pod = _host_process(spec)
     count = processes = 0
@@ -155,7 +155,6 @@ def host_process_errors(spec: Object, path: str) -> list[FieldError]:
 
 
 def system_errors(spec: Object, path: str, features: PodFeatures) -> list[FieldError]:
-    """Checks fields against the operating system that the pod names."""
     name = (spec.get("os") or {}).get("name") or ""
     if not name:
         return [required(child(path, "os.name"), "" if features.short_os_text else "cannot be empty")]
@@ -189,14 +188,13 @@ def _of_windows(spec: Object, path: str) -> list[FieldError]:
 
 
 def id_errors(value: int | None, path: str, largest: int = MAX_ID) -> list[FieldError]:
-    """Checks a user's or group's number."""
     if value is None or 0 <= value <= largest:
         return []
     return [invalid(path, value, names.range_text(0, largest))]
 
 
 def pod_security_errors(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """Checks a pod's security context; `path`: that of the spec's securityContext."""
+    """`path`: that of the spec's securityContext."""
     security = spec.get("securityContext") or {}
     errors: list[FieldError] = []
     if security:
@@ -332,7 +330,7 @@ def _escalation_errors(security: Object, path: str) -> list[FieldError]:
 
 
 def annotation_mismatch(annotation: str, profile: Object, path: str) -> list[FieldError]:
-    """Checks a seccomp annotation that says something else than the field beside it."""
+    """A seccomp annotation must say the same as the field next to it."""
     kind, local = profile.get("type") or "", profile.get("localhostProfile")
     wrong = forbidden(child(path, "type"), "seccomp type in annotation and field must match")
     if kind == "Unconfined":
@@ -350,7 +348,7 @@ def annotation_mismatch(annotation: str, profile: Object, path: str) -> list[Fie
 
 
 def annotation_errors(annotations: dict[str, str], spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks annotations; `path`: that of the annotations."""
+    """`path`: that of the annotations."""
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         yield invalid(key(path, MIRROR), annotations[MIRROR], text)
@@ -368,7 +366,7 @@ def annotation_errors(annotations: dict[str, str], spec: Object, path: str) -> I
 
 
 def _is_cost(text: str) -> bool:
-    """Returns whether the text is a plain number: no plus sign, no leading zeros."""
+    """A cost is a plain number: no plus sign, no leading zeros."""
     if text == "0":
         return True
     return bool(re.fullmatch("-?[1-9][0-9]*", text)) and _MIN <= int(text) <= _MAX
@@ -390,9 +388,7 @@ def _app_armor(name: str, value: str, spec: Object, path: str) -> Iterator[Field
 
 
 def annotation_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    """Checks that annotations about a pod's containers stay as they were; new annotations are
-    checked again.
-    """
+    """Annotations about a pod's containers stay as they were; new annotations are checked again."""
     after, before = (pod["metadata"].get("annotations") or {} for pod in (new, old))
     path = "metadata.annotations"
     if after != before:
@@ -412,7 +408,7 @@ def annotation_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def mismatch_errors(annotations: dict[str, str], spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks annotations against the fields that replaced them. `path`: that of the spec."""
+    """Annotations must agree with the fields that replaced them. `path`: that of the spec."""
     security = spec.get("securityContext") or {}
     at = child(path, "securityContext.seccompProfile")
     if security.get("seccompProfile") is not None and SECCOMP_POD in annotations:
@@ -444,7 +440,7 @@ def _armor_mismatch(said: str, profile: Object, path: str) -> Iterator[FieldErro
 
 
 def app_armor_profile(annotation: str) -> Object | None:
-    """Returns the field that an annotation stands for; None if it is not valid."""
+    """An annotation stands for this field; None if it is not valid."""
     if annotation in _TYPES:
         return {"type": _TYPES[annotation]}
     if not annotation.startswith("localhost/"):

@@ -1,4 +1,4 @@
-"""Holds the rules of a pod's spec, for pods and templates.
+"""Pods and templates have specs, whose rules these are.
 
 Those of containers, security and scheduling are modules of their own. What a spec does not have costs nothing
 here, as pods are what is created most.
@@ -61,7 +61,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Checks the resources of a pod; `path`: that of the spec."""
+    """`path`: that of the spec."""
     resources, at = spec["resources"], child(path, "resources")
     if (spec.get("os") or {}).get("name") == "windows" and options.features.pod_resources_wording:
         yield forbidden(at, "may not be set for a windows pod")
@@ -76,8 +76,7 @@ def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterato
 
 
 def _consistency(spec: Object, resources: Object, path: str) -> Iterator[FieldError]:
-    """Checks that all containers together request no more than the pod, and that none may use more than
-    it."""
+    """All containers together request no more than the pod, and none may use more than it."""
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, amount in sorted(_together(spec, "requests").items()):
         if name in requests and amount > Quantity.parse(requests[name]):
@@ -149,7 +148,7 @@ def _search_errors(searches: list[str], path: str, options: PodOptions) -> Itera
 
 
 def alias_errors(aliases: list[Object], path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Checks the addresses and names of host aliases; releases before 1.30 name no positions."""
+    """Releases before 1.30 name no positions."""
     numbered = options.features.numbers_aliases
     for position, alias in enumerate(aliases):
         where = index(path, position) if numbered else path
@@ -163,7 +162,7 @@ def alias_errors(aliases: list[Object], path: str, options: PodOptions) -> Itera
 
 
 def host_network_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Checks that host ports equal container ports on the node's network; templates may leave them out."""
+    """Host ports equal container ports on the node's network; templates may leave them out."""
     for number, container in enumerate(spec.get("containers") or ()):
         for position, port in enumerate(container.get("ports") or ()):
             host = port.get("hostPort") or 0
@@ -174,7 +173,7 @@ def host_network_errors(spec: Object, path: str, options: PodOptions) -> Iterato
 
 
 def host_user_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    """Checks that a pod with users of its own shares no other namespace with its node."""
+    """A pod with users of its own shares no other namespace with its node."""
     field = "hostUsers" if options.features.host_users_wording else "pod.Spec.HostUsers"
     text = f"when `{field}` is false"
     if spec.get("hostNetwork") and not options.host_network_users:
@@ -189,7 +188,6 @@ def host_user_errors(spec: Object, path: str, options: PodOptions) -> Iterator[F
 
 
 def host_name_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks `hostnameOverride`."""
     name, at = spec["hostnameOverride"], child(path, "hostnameOverride")
     if spec.get("setHostnameAsFQDN"):
         yield forbidden(at, "may not be specified when setHostnameAsFQDN is true")
@@ -203,7 +201,7 @@ def host_name_errors(spec: Object, path: str) -> Iterator[FieldError]:
 def claim_errors(
     claims: list[Object], path: str, features: PodFeatures, pod: Object | None
 ) -> Iterator[FieldError]:
-    """Checks `resourceClaims`. `pod`: the metadata of a real pod, not given for templates."""
+    """`pod`: the metadata of a real pod, not given for templates."""
     if MIRROR in ((pod or {}).get("annotations") or {}) and not features.mirrors_may_claim:
         yield from (forbidden(ROOT, "static pods do not support resource claims") for _ in claims)
         return
@@ -227,7 +225,7 @@ def claim_errors(
 
 
 def _source_errors(source: Object, path: str, features: PodFeatures) -> Iterator[FieldError]:
-    """Checks that a claim has exactly one source, and the source."""
+    """A claim has exactly one source."""
     sources = (_CLAIM, _TEMPLATE if features.inline_claim_templates else _TEMPLATE_NAME)
     used = [name for name in sources if source.get(name) is not None]
     shown = pod_claim(source, sources, named=not features.nested_claim_sources)
@@ -248,7 +246,7 @@ def _source_errors(source: Object, path: str, features: PodFeatures) -> Iterator
 def pod_spec_errors(
     spec: Object, path: str, options: PodOptions, pod: Object | None = None
 ) -> list[FieldError]:
-    """Returns the errors of a pod's spec. `pod`: the metadata of a real pod, not given for templates."""
+    """`pod`: the metadata of a real pod, not given for templates."""
     errors: list[FieldError] = []
     get = spec.get
     grace = get("terminationGracePeriodSeconds")
@@ -282,7 +280,6 @@ def pod_spec_errors(
 
 
 def _rest(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """Checks the fields that are not about containers and volumes."""
     errors: list[FieldError] = []
     get = spec.get
     if get("hostNetwork"):
@@ -377,9 +374,7 @@ def _group(group: Object, path: str) -> Iterator[FieldError]:
 
 
 def template_errors(template: Object, path: str, options: PodOptions) -> list[FieldError]:
-    """Checks a pod template: labels and annotations, spec. Upstream's paths of the first two lack
-    `metadata`.
-    """
+    """Upstream's paths of labels and annotations lack `metadata`."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     at, inside = child(path, "annotations"), child(path, "spec")

@@ -1,4 +1,4 @@
-"""Makes the warnings for pods and pod templates.
+"""Writers of pods and pod templates get these warnings.
 
 Among them are those of duplicate ports, of volumes of removed kinds, of files in a volume that hide each
 other, and of host names that no pod could have. Where upstream walks a map the names come sorted.
@@ -51,7 +51,7 @@ _KINDS = (
 )
 _SHOWN_AS = {"storageos": "storageOS"}
 _PLANNED = "deprecated in v1.22, support removal is planned in v1.26"
-_REMOVALS = {  # what 1.26 says of kinds that were to go
+_REMOVALS = {  # texts of 1.26 about kinds that were to be removed
     **dict.fromkeys(("flocker", "storageos", "quobyte"), _PLANNED),
     "glusterfs": "deprecated in v1.25, this feature will be removed soon after in a subsequent release",
 }
@@ -82,8 +82,8 @@ def overlap_warnings(volumes: list[Object], *, sources_repeat: bool = False) -> 
         for kind, shown, named_by in _PLAIN:
             source = volume.get(kind) or {}
             what = f"{shown} {json.dumps(source.get(named_by) or '')}"
-            yield from _told(name, what, [(path, "") for path in _paths(source)])
-        yield from _told(
+            yield from _pair_warnings(name, what, [(path, "") for path in _paths(source)])
+        yield from _pair_warnings(
             name, "DownwardAPI", [(path, "") for path in _paths(volume.get("downwardAPI") or {})]
         )
         parts = (volume.get("projected") or {}).get("sources") or ()
@@ -130,12 +130,12 @@ def _projected(part: Object) -> Iterator[tuple[str, str]]:
             yield certificate[named_by], f"PodCertificate {what}"
 
 
-def _told(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[str]:
+def _pair_warnings(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[str]:
     yield from (text for _, text in _pairs(name, what, paths))
 
 
 def _pairs(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[tuple[int, str]]:
-    """Yields the warnings of paths that overlap, each with the later one's position."""
+    """Each warning of paths that overlap comes with the later one's position."""
     for position, other in islice(_overlapping([path.rstrip("/") for path, _ in paths]), _WARNINGS_MAX):
         pair = f"{_shown(*paths[position])} with {_shown(*paths[other])}"
         yield position, f"volume {name} ({what}): overlapping paths: {pair}"
@@ -143,7 +143,7 @@ def _pairs(name: str, what: str, paths: list[tuple[str, str]]) -> Iterator[tuple
 
 @dataclass(slots=True)
 class _Directory:
-    """A path of which earlier paths are known: by position, those that end here and those that end below."""
+    """Earlier paths are known by position: those that end here and those that end below."""
 
     children: dict[str, "_Directory"] = field(default_factory=dict)
     ending: list[int] = field(default_factory=list)
@@ -151,7 +151,7 @@ class _Directory:
 
 
 def _overlapping(paths: list[str]) -> Iterator[tuple[int, int]]:
-    """Yields the positions of each two paths of which one is the other or lies below it, the later one first.
+    """Two paths overlap if one is the other or lies below it; the later one's position comes first.
 
     Takes time in the length of all paths and the number of pairs.
     """
@@ -223,7 +223,7 @@ def _repeated_names(spec: Object, path: str) -> Iterator[str]:
 
 
 def _conflict(port: Object, other: Object) -> str:
-    """Returns the sort of a port's collision with another of the same number and protocol; empty if none."""
+    """An empty text means that no other port of the same number and protocol collides."""
     one, two = port.get("hostIP") or "", other.get("hostIP") or ""
     first, second = port.get("hostPort") or 0, other.get("hostPort") or 0
     if one == two and first == second:
@@ -234,12 +234,10 @@ def _conflict(port: Object, other: Object) -> str:
 
 
 def label_text(texts: list[str]) -> str:
-    """Returns several errors as Go prints a list."""
     return f"[{' '.join(texts)}]"
 
 
 def pod_warnings(pod: Object, features: PodFeatures) -> list[str]:
-    """Returns the warnings about a new pod."""
     name = pod["metadata"].get("name") or ""
     texts = names.dns1123_label(name)
     found = []
@@ -282,7 +280,7 @@ def _app_armor(pod: Object) -> Iterator[str]:
 
 
 def _spec_warnings(metadata: Object, spec: Object, path: str, features: PodFeatures) -> Iterator[str]:
-    """Warns of a spec; `path`: of the template, empty for a pod."""
+    """`path` is that of the template, empty for a pod."""
     inside, annotations = child(path, "spec"), metadata.get("annotations") or {}
     if spec.get("nodeSelector") or spec.get("affinity") or spec.get("topologySpreadConstraints"):
         yield from _placement(spec, inside, features)
@@ -433,12 +431,11 @@ def _container(container: Object, path: str, features: PodFeatures) -> Iterator[
 
 
 def _hides(variable: Object, name: str) -> bool:
-    """Decides whether a second definition does not build on the first."""
     value, reference = variable.get("value") or "", f"$({name})"
     return variable.get("valueFrom") is not None or value == reference or reference not in value
 
 
 def host_name_warnings(obj: Object) -> list[str]:
-    """Warns of a name that makes names of pods that no host can have."""
+    """Names of pods are made of this one; unless it is a label, no host can have them."""
     texts = names.dns1123_label(obj["metadata"].get("name") or "")
     return [_HOST_NAMES + label_text(texts)] if texts else []

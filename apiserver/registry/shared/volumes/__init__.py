@@ -1,1 +1,1 @@
-"""Holds the rules of volumes and claims, which pods, persistent volumes and attachments hold."""
+"""Pods, persistent volumes and attachments hold volumes and claims, whose rules these are."""

@@ -61,10 +61,7 @@ def access_mode_errors(modes: list[str], path: str) -> Iterator[FieldError]:
 
 
 def claim_errors(spec: Object, path: str, *, classes: bool = True) -> Iterator[FieldError]:
-    """Checks the spec of a PersistentVolumeClaim.
-
-    `classes` says whether classes of attributes are known (gate VolumeAttributesClass).
-    """
+    """`classes`: classes of attributes are known (gate VolumeAttributesClass)."""
     modes = spec.get("accessModes") or []
     if not modes:
         yield required(child(path, "accessModes"), "at least 1 access mode is required")
@@ -123,7 +120,6 @@ def _source_errors(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def template_errors(template: Object, path: str) -> Iterator[FieldError]:
-    """Checks a template of a claim: labels, annotations and a spec, no other metadata."""
     yield from template_metadata_errors(template.get("metadata") or {}, child(path, "metadata"))
     yield from claim_errors(template.get("spec") or {}, child(path, "spec"))
 
@@ -132,9 +128,7 @@ def template_errors(template: Object, path: str) -> Iterator[FieldError]:
 
 
 def claim_update_errors(new: Object, old: Object, features: VolumeFeatures) -> Iterator[FieldError]:
-    """Checks that the spec stays, except the size and class of bound claims, and the fields that binding
-    sets.
-    """
+    """The spec stays, except the size and class of bound claims, and the fields that binding sets."""
     before, after = dict(old["spec"]), dict(new["spec"])
     if not before.get("volumeName"):
         before.pop("volumeName", None)
@@ -160,7 +154,7 @@ _IMMUTABLE_SPEC = (
 
 
 def _storage_class_errors(new: Object, old: Object, before: Object, after: Object) -> Iterator[FieldError]:
-    """Checks that a class is only added, or moved from the old annotation to its field."""
+    """A class is only added, or moved from the old annotation to its field."""
     had, has = (claim["metadata"].get("annotations") or {} for claim in (old, new))
     name = after.get("storageClassName")
     moved = before.get("storageClassName") is None and name is not None
@@ -174,7 +168,6 @@ def _storage_class_errors(new: Object, old: Object, before: Object, after: Objec
 
 
 def _free(after: Object, before: Object) -> None:
-    """Restores what may change while the claim is bound."""
     for resources, amounts in [(after.get("resources") or {}, before.get("resources") or {})]:
         if resources.get("requests") is not None:
             requests = {**resources["requests"], **_only(amounts.get("requests"), "storage")}
@@ -225,7 +218,7 @@ def _attributes_errors(new: Object, old: Object, *, classes: bool, applied: bool
 
 
 def status_errors(new: Object, *, shrinks: bool, plural: bool) -> Iterator[FieldError]:
-    """Checks the status; `plural`: the path's last name, right only in later releases."""
+    """`plural`: the path's last name, right only in later releases."""
     status = new.get("status") or {}
     if not new["spec"].get("accessModes"):
         yield required("Spec.accessModes")

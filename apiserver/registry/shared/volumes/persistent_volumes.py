@@ -1,4 +1,4 @@
-"""Holds the rules of persistent volumes.
+"""Persistent volumes follow these rules.
 
 Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume/validation, 1.36.
 """
@@ -48,9 +48,8 @@ _NO_WHOLE_HOST = "may not be 'recycle' for a hostPath mount of '/'"
 
 
 def volume_errors(spec: Object, *, any_value: bool, required_alone: bool) -> Iterator[FieldError]:
-    """Checks a spec; `any_value`: its node affinity may ask for values that no label can have;
-    `required_alone`: of a CSI driver that is missing nothing else is said.
-    """
+    """`any_value`: node affinity may ask for values that no label can have; `required_alone`: of a CSI driver
+    that is missing nothing else is said."""
     yield from _access_modes(spec, "spec")
     yield from _capacity(spec.get("capacity") or {})
     policy = spec.get("persistentVolumeReclaimPolicy") or ""
@@ -72,7 +71,6 @@ def volume_errors(spec: Object, *, any_value: bool, required_alone: bool) -> Ite
 
 
 def mount_option_errors(obj: Object) -> Iterator[FieldError]:
-    """Checks the annotation for mount options, of volumes that are not mounted with any."""
     noted = _MOUNT_OPTIONS in (obj["metadata"].get("annotations") or {})
     if noted and all(obj["spec"].get(kind) is None for kind in _WITH_MOUNT_OPTIONS):
         text = "may not specify mount options for this volume type"
@@ -80,7 +78,7 @@ def mount_option_errors(obj: Object) -> Iterator[FieldError]:
 
 
 def inline_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """Checks a volume that an attachment holds itself, of a pod's inline volume: nobody else knows it."""
+    """An attachment may hold a pod's inline volume itself: nobody else knows it."""
     if spec.get("claimRef") is not None:
         yield forbidden(child(path, "claimRef"), _NOT_INLINE)
     if spec.get("capacity"):
@@ -275,16 +273,13 @@ def update_errors(new: Object, old: Object, types: InternalTypes) -> Iterator[Fi
 
 
 def _let_in_expansion_secret(after: Object, before: Object) -> None:
-    """Lets the secret for expanding a volume be added later."""
     now, then = after.get("csi"), before.get("csi")
     if now and then and then.get("controllerExpandSecretRef") is None:
         after["csi"] = {name: value for name, value in now.items() if name != "controllerExpandSecretRef"}
 
 
 def _renamed(old: Object, new: Object | None) -> Object:
-    """Returns the old affinity with those beta labels renamed that the new one has under their
-    later names.
-    """
+    """Beta labels of the old affinity are renamed if the new one has them under their later names."""
     terms = (((new or {}).get("required") or {}).get("nodeSelectorTerms")) or []
     names_now = {expression.get("key") for term in terms for expression in term.get("matchExpressions") or ()}
     required_terms = ((old.get("required") or {}).get("nodeSelectorTerms")) or []

@@ -1,4 +1,4 @@
-"""Holds the rules of the volumes of a pod, those made of several sources and the files in them included.
+"""Volumes of a pod follow these rules, those made of several sources and the files in them included.
 
 Some paths are not what one would expect upstream, and so are they here. The rule of pod certificates is from
 memory.
@@ -66,7 +66,7 @@ def projected_errors(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _part(name: str, source: Object, path: str, at: str, seen: set[str]) -> Iterator[FieldError]:
-    """`path`: of the whole volume, where what concerns its files is told."""
+    """`path`: of the whole volume, which is the path of errors about its files."""
     if name in {"secret", "configMap"}:
         if not source.get("name"):
             yield required(child(at, "name"))
@@ -188,9 +188,7 @@ def downward_file(item: Object, path: str) -> Iterator[FieldError]:
 def volume_errors(
     volumes: list[Object], path: str, options: PodOptions, pod_name: str = ""
 ) -> tuple[list[FieldError], dict[str, Object]]:
-    """Returns the errors of the volumes, and those without an error by name. `pod_name`: none for
-    templates.
-    """
+    """Volumes without an error come by name. `pod_name`: none for templates."""
     errors: list[FieldError] = []
     known: dict[str, Object] = {}
     made = {
@@ -250,8 +248,6 @@ def _empty_dir(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def _files(field: str) -> Rule:
-    """Returns the rule for a secret or a config map, named by `field`."""
-
     def rule(source: Object, path: str) -> Iterator[FieldError]:
         yield from needed(source, path, field)
         yield from sources.file_mode(child(path, "defaultMode"), source.get("defaultMode"))

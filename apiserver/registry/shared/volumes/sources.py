@@ -1,4 +1,4 @@
-"""Holds the rules of volumes that pods and persistent volumes share, of old ones, and of paths in them.
+"""Pods and persistent volumes share these rules of volumes, of old ones, and of paths in them.
 
 Source: pkg/apis/core/validation/validation.go (validateISCSIVolumeSource and its neighbours), 1.36.
 """
@@ -35,18 +35,15 @@ _BLOB_DISK = "https://{account-name}.blob.core.windows.net/{container-name}/{dis
 
 
 def without_backsteps(path: str, value: str) -> list[FieldError]:
-    """Checks that a path has no `..` anywhere."""
     return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 
 def descending_path(path: str, value: str) -> list[FieldError]:
-    """Checks that a path is relative, and never leads upwards."""
     errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
     return errors + without_backsteps(path, value)
 
 
 def local_path(path: str, value: str) -> list[FieldError]:
-    """Checks the name of a file made in a volume: given, descending, and not beginning with two dots."""
     return unreserved_path(path, value) if value else [required(path)]
 
 
@@ -66,7 +63,7 @@ def needed(source: Object, path: str, *fields: str) -> Iterator[FieldError]:
 
 
 def in_byte(source: Object, field: str, path: str, least: int = 0) -> Iterator[FieldError]:
-    """Checks a number from 0 to 255, whose text tells `least`."""
+    """Numbers are from 0 to 255; the text of the error names `least` as the smallest."""
     number = source.get(field) or 0
     if not 0 <= number <= _MAX_BYTE:
         yield invalid(child(path, field), number, names.range_text(least, _MAX_BYTE))
@@ -89,8 +86,6 @@ def git_repo(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def disk(field: str) -> Rule:
-    """Makes the rule of a disk of a cloud, named by `field`."""
-
     def rule(source: Object, path: str) -> Iterator[FieldError]:
         yield from needed(source, path, field)
         yield from in_byte(source, "partition", path, 1)
@@ -99,8 +94,6 @@ def disk(field: str) -> Rule:
 
 
 def only(*fields: str) -> Rule:
-    """Makes the rule that the fields are set, and no more."""
-
     def rule(source: Object, path: str) -> Iterator[FieldError]:
         yield from needed(source, path, *fields)
 
@@ -108,7 +101,7 @@ def only(*fields: str) -> Rule:
 
 
 def iscsi(source: Object, path: str, *, long: bool = True) -> Iterator[FieldError]:
-    """`long`: a pod's, which says more of a wrong beginning."""
+    """`long`: the source is a pod's, whose error says more of a wrong beginning."""
     yield from needed(source, path, "targetPortal")
     name, initiator = source.get("iqn") or "", source.get("initiatorName")
     if not name:
@@ -220,7 +213,7 @@ def storage_os(source: Object, path: str) -> Iterator[FieldError]:
 
 
 def csi_driver_name(name: str, path: str, *, required_alone: bool = True) -> Iterator[FieldError]:
-    """Checks the name of a driver; `required_alone`: of a missing one nothing else is said (since 1.35)."""
+    """`required_alone`: of a missing name nothing else is said (since 1.35)."""
     if not name:
         yield required(path)
         if required_alone:

@@ -1,4 +1,4 @@
-"""Makes the warnings for claims and persistent volumes.
+"""Writers of claims and persistent volumes get these warnings.
 
 Source: pkg/api/persistentvolumeclaim/util.go and pkg/api/persistentvolume/util.go, 1.36 (from memory).
 """
@@ -28,7 +28,6 @@ _SHOWN_AS = {"storageos": "storageOS", "cephfs": "cephfs"}
 
 
 def claim_warnings(spec: Object, path: str) -> Iterator[str]:
-    """Amounts of bytes that are not whole."""
     resources = spec.get("resources") or {}
     for field in ("requests", "limits"):
         text = (resources.get(field) or {}).get("storage")
