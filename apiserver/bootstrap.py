@@ -258,7 +258,7 @@ def _namespaces() -> Iterable[tuple[str, Object]]:
 
 def _roles(services: Services) -> Iterable[tuple[str, Object]]:
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    default = DefaultRoles(services.environment.version, services.environment.gates)
+    default = DefaultRoles(services.environment.gates)
     for role in default.cluster_roles():
         yield f"{rbac}/clusterroles", role
     for binding in default.cluster_role_bindings():

@@ -61,14 +61,17 @@ def _parameter(flag: str) -> str:
     help="The CA published in every namespace; by default the one of the kubeconfig.",
 )
 @click.option(
-    "--cluster-signing-cert-file", "signing_certificate", type=_FILE, help="Who signs certificates."
+    "--cluster-signing-cert-file",
+    "signing_certificate",
+    type=_FILE,
+    help="The authority that signs certificates.",
 )
 @click.option("--cluster-signing-key-file", "signing_key", type=_FILE, help="Its key.")
 @click.option(
     "--service-account-private-key-file",
     "account_key",
     type=_FILE,
-    help="What signs the tokens in secrets of type service-account-token.",
+    help="The key that signs tokens in secrets of type service-account-token.",
 )
 @click.option(
     "--use-service-account-credentials",

@@ -41,7 +41,6 @@ class RoleAggregationController(Controller):
         await self.client.apply(CLUSTER_ROLES, wanted, field_manager=_MANAGER, force=True)
 
     def _gathered(self, role: Object) -> list[Object]:
-        """Returns the rules of every role that a selector matches, by name, each once."""
         name, rules = role["metadata"]["name"], []
         roles = sorted(self._roles.list(), key=lambda one: str(one["metadata"]["name"]))
         for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():

@@ -91,8 +91,7 @@ def _labels(key: Key, service: Object) -> dict[str, str]:
 
 
 def slices(found: Iterable[Backend]) -> list[Object]:
-    """Returns the contents of the slices, at least one; endpoints with different ports are in different
-    slices."""
+    """There is at least one slice; endpoints with different ports are in different slices."""
     result = []
     for ports, group in by_ports(found).items():
         listed = [_port(port) for port in ports]

@@ -25,7 +25,7 @@ _MOST_ADDRESSES = 1000  # of a subset
 
 
 class EndpointSliceMirroringController(Controller):
-    """Mirrors endpoints; keys are endpoints, which have the names of their services."""
+    """Mirrors endpoints. Keys are those of Endpoints, which have the names of their services."""
 
     name = "endpointslice-mirroring-controller"
     component = "endpoint-slice-mirroring-controller"
@@ -72,7 +72,7 @@ class EndpointSliceMirroringController(Controller):
         return [{**_frame(endpoints), **content} for content in contents]
 
     async def _reconcile(self, key: Key, wanted: list[Object], present: list[Object]) -> None:
-        """Keeps a slice with the same ports; reuses another one of the same family."""
+        """A slice with the same ports is kept; otherwise one of the same address family is reused."""
         left, new = list(present), []
         for slice_ in wanted:
             same = next((other for other in left if _place(other) == _place(slice_)), None)
@@ -126,8 +126,7 @@ def _frame(endpoints: Object) -> Object:
 
 
 def _contents(subsets: list[Object]) -> tuple[list[Object], int, int]:
-    """Returns one content per family and set of ports, and the numbers of invalid and of surplus
-    addresses."""
+    """The numbers are of invalid and of surplus addresses; contents are by family and set of ports."""
     found: dict[tuple[str, str], Object] = {}
     invalid = skipped = 0
     for subset in subsets:

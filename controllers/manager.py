@@ -181,13 +181,12 @@ ALIASES = {
 
 
 def account_of(controller: str) -> str | None:
-    """Returns the service account that a controller runs as; None for those that run as the manager
-    itself."""
+    """None for controllers that run as the manager itself."""
     return None if controller in _OWN else _ACCOUNTS.get(controller, controller)
 
 
 class AccountClients:
-    """Makes the client of each controller. `root` is the manager's own, which asks for tokens."""
+    """`root` is the manager's own client, which requests the tokens."""
 
     def __init__(
         self,
@@ -200,9 +199,9 @@ class AccountClients:
         dial: Dial = dial,
         decode: Decode = as_is,
     ) -> None:
-        """`wrap` may put something in front of the transport of an account, whose user name it is told.
+        """`wrap` may replace the transport of an account; its second argument is the user name.
 
-        `decode` is what `APIClient` says.
+        `decode` is that of `APIClient`.
         """
         bare = replace(config, certificate=b"", key=b"", token="")
         self._root = root
@@ -214,7 +213,6 @@ class AccountClients:
         self._clients: dict[str, APIClient] = {}
 
     def of(self, controller: str) -> APIClient:
-        """Returns the client of a controller, by its name."""
         account = account_of(controller)
         if account is None:
             return self._root
@@ -255,14 +253,14 @@ class AccountTransport:
         return response
 
     async def close(self) -> None:
-        """Does nothing: the transport below is shared."""
+        """The transport below is shared and stays open."""
 
     async def _send(self, request: Request, token: str) -> Response:
         headers = {**request.headers, "Authorization": f"Bearer {token}"}
         return await self._inner(replace(request, headers=headers))
 
     async def _current(self, refused: str) -> str:
-        """Returns a token that is not about to expire and is not the refused one."""
+        """Requests a token unless the present one is valid for long enough and is not the `refused` one."""
         async with self._asking:
             if not self._token or self._token == refused or self._clock.monotonic() > self._renewal:
                 self._token = await self._ask()
@@ -299,8 +297,6 @@ class AccountTransport:
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
-    """The flags of the controller manager itself."""
-
     controllers: Sequence[str] = ("*",)
     workers: Mapping[str, int] = field(default_factory=dict)  # by controller name
     root_ca: str = ""  # PEM
@@ -310,7 +306,7 @@ class ManagerOptions:
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
-    """Reads what `--controllers` says about a controller: its name, `-` and its name, or `*`."""
+    """`wanted` is the value of `--controllers`: names, `-` and a name, or `*`."""
     names = [_full_name(text) for text in wanted]
     if name in names:
         return True
@@ -318,7 +314,6 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
 
 
 def unknown_controllers(wanted: Sequence[str]) -> list[str]:
-    """Returns the names in `--controllers` that no controller has."""
     known = {controller.name for controller, _ in CONTROLLERS} | set(ALIASES.values()) | {"*"}
     return [text for text in wanted if _full_name(text).removeprefix("-") not in known]
 
@@ -329,8 +324,6 @@ def _full_name(text: str) -> str:
 
 
 class Manager:
-    """Runs the controllers for as long as this process leads."""
-
     def __init__(self, ctx: ComponentContext, options: ManagerOptions) -> None:
         self._ctx = ctx
         self._options = options
@@ -344,7 +337,7 @@ class Manager:
         return f"starting: {', '.join(late)}" if late else True
 
     async def run(self) -> None:
-        """Leads and works until the component has to stop."""
+        """It ends when the component has to stop."""
         if not self._ctx.options.leader_elect:
             await self._lead(self._ctx.stop)
             return

@@ -38,7 +38,7 @@ class PodGarbageCollector(Controller):
         return [self._rounds()]
 
     async def sync(self, key: Key) -> None:
-        """Deletes a pod that was chosen before."""
+        """Pods come here once they were chosen as orphaned or beyond the threshold."""
         pod = self._pods.get(*key)
         if pod is None:
             return
@@ -66,7 +66,7 @@ class PodGarbageCollector(Controller):
             await self.clock.sleep(_PERIOD_SECONDS)
 
     def _orphaned(self) -> list[Object]:
-        """Returns the pods whose node has been missing for the quarantine time, which then begins anew."""
+        """Nodes must be missing for the quarantine time, which then begins again."""
         now = self.clock.monotonic()
         bound = [pod for pod in self._pods.list() if pod["spec"].get("nodeName")]
         absent = {pod["spec"]["nodeName"] for pod in bound}
@@ -77,7 +77,6 @@ class PodGarbageCollector(Controller):
         return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
 
     def _terminated(self) -> list[Object]:
-        """Returns the oldest of the terminated pods beyond the threshold."""
         found = [pod for pod in self._pods.list() if pods.is_terminal(pod)]
         excess = len(found) - _TERMINATED_THRESHOLD
         if excess <= 0:

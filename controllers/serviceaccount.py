@@ -46,7 +46,7 @@ class _NamespaceObjectController(Controller):
 
     @abstractmethod
     def wanted(self) -> Object:
-        """Returns the content of the object beside its metadata."""
+        """Metadata are added by the base class."""
 
     def annotations(self) -> dict[str, str]:
         return {}
@@ -114,7 +114,9 @@ class RootCAPublisher(_NamespaceObjectController):
 
 
 class AccountTokensController(Controller):
-    """Fills such secrets, and removes those whose account is gone. Does nothing without a key."""
+    """Fills secrets of type service-account-token; removes those whose account is gone. Inactive without a
+    key.
+    """
 
     name = "serviceaccount-token-controller"
     queue_name = "serviceaccount_tokens_service"
@@ -157,8 +159,7 @@ class AccountTokensController(Controller):
             )
 
     async def _account(self, secret: Object) -> Object | None:
-        """Returns the account of a secret, None if it is gone; reads it from the server if it is not known
-        yet."""
+        """Asks the server if the informer has no account; None if it is gone."""
         namespace, annotations = secret["metadata"]["namespace"], _annotations(secret)
         account = self._accounts.get(namespace, annotations[_NAME])
         if account is None:
@@ -183,7 +184,6 @@ class AccountTokensController(Controller):
                 raise
 
     def _missing(self, secret: Object, account: Object) -> dict[str, str]:
-        """Returns the data that the secret lacks."""
         data, metadata = secret.get("data") or {}, secret["metadata"]
         wanted = {"namespace": _encoded(metadata["namespace"])}
         if self._root_ca:

@@ -25,6 +25,7 @@ EXIT_STATUS = 2  # of a Go program that panics
 log = logging.getLogger(__name__)
 STOP_SECONDS = 8.0  # for a component to stop; the sender of the signal waits a little longer
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Exit = Callable[[int], None]  # ends the process at once
 
 
@@ -100,11 +101,21 @@ def call_all(calls: Sequence[Callable[[], None]]) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Runs one coroutine on a uvloop event loop."""
+    """Runs one coroutine on a uvloop event loop.
+
+    The handlers of signals are afterwards what they were before: uvloop, other than asyncio, leaves those of
+    its closed loop, which lose every signal.
+    """
     import uvloop
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main)
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(main)
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 def settle_memory() -> None:

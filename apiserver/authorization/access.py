@@ -89,7 +89,7 @@ class Access(UnionAuthorizer):
     """Authorizes as `--authorization-mode=Node,RBAC`; `rbac` also knows which rules a user holds."""
 
     def __init__(self, store: Store, environment: Environment) -> None:
-        rules = map(Rule.of, DefaultRoles(environment.version, environment.gates).rules_of("system:node"))
+        rules = map(Rule.of, DefaultRoles(environment.gates).rules_of("system:node"))
         self.rbac = RBACAuthorizer(Bindings(store))
         node = NodeAuthorizer(Graph(store), Features.of(environment.gates).accounts, tuple(rules))
         super().__init__([node, self.rbac, AnnouncerAuthorizer()])

@@ -18,7 +18,6 @@ import orjson
 from kubeskew.apimachinery.features import Condition, gate, preview, since, until
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.rbac import rules_of, uncovered
 
 _FILE = Path(__file__).with_name("default_roles.json")
@@ -37,8 +36,7 @@ def _table() -> dict[str, Any]:
 class DefaultRoles:
     """Roles and bindings are whole objects, as they are created."""
 
-    def __init__(self, version: Version, gates: FeatureGates) -> None:
-        self._version = version
+    def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
 
     def cluster_roles(self) -> Iterator[Object]:

@@ -1,4 +1,5 @@
-"""Horizontal pod autoscalers: replicas by what pods use (metrics.k8s.io); other metrics are not to be had.
+"""Horizontal pod autoscalers: replicas follow the usage of pods (metrics.k8s.io); no server has other
+metrics.
 
 Source: k8s.io/kubernetes/pkg/controller/podautoscaler, 1.36.
 """

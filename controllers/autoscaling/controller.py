@@ -1,8 +1,8 @@
-"""The controller of horizontal pod autoscalers: every 15 seconds it scales their targets by what pods use.
-Each metric proposes a number of replicas, limits keep the change (the autoscaler's, its behaviour's, what
-was recommended lately), and the status says why.
+"""The controller of horizontal pod autoscalers: every 15 seconds it scales their targets by the usage of
+pods. Each metric proposes a number of replicas, limits bound the change (the autoscaler's, its behaviour's,
+recent recommendations), and the status has the reason.
 
-A new autoscaler, or a changed one, is looked at once at first.
+A new autoscaler, or a changed one, is processed at once at first.
 
 Sources: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36;
 k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go (normalizeDesiredReplicas…), 1.36;
@@ -35,8 +35,8 @@ from kubeskew.controllers.framework.discovery import served_resources
 ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 GOT_SCALE = ("SucceededGetScale", "the HPA controller was able to get the target's current scale")
 _SOURCES = {"Resource": "resource", "ContainerResource": "containerResource"}
-STABILIZATION_SECONDS = 300  # before fewer replicas than recommended lately are believed
-_FACTOR, _AT_LEAST = 2.0, 4.0  # how many replicas may come at once without a behaviour
+STABILIZATION_SECONDS = 300  # highest recommendation of this time counts before fewer replicas do
+_FACTOR, _AT_LEAST = 2.0, 4.0  # replicas that may be added at once without a behaviour
 _READY = ("ReadyForNewScale", "recommended size matches current size")
 _UP_STABILIZED = (
     "ScaleUpStabilized",
@@ -61,7 +61,6 @@ _RESYNC_SECONDS = 15.0
 
 
 def new_condition(kind: str, status: bool | str, reason: str, message: str, now: datetime) -> Object:
-    """Returns a condition whose status began now."""
     return {
         "type": kind,
         "status": str(status),
@@ -72,7 +71,7 @@ def new_condition(kind: str, status: bool | str, reason: str, message: str, now:
 
 
 def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:
-    """Returns (the new size, why) if the limits alone decide it."""
+    """(new size, why) if the limits decide alone, else None."""
     if current > most:
         return most, "Current number of replicas above Spec.MaxReplicas"
     if current < least:
@@ -81,13 +80,12 @@ def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:
 
 
 def source_of(metric: Object) -> Object | None:
-    """Returns what is measured of a resource; None for metrics of other kinds."""
+    """Only the kinds Resource and ContainerResource measure a resource; None for the others."""
     kind = _SOURCES.get(metric["type"])
     return metric.get(kind) if kind is not None else None
 
 
 def metric_name(metric: Object) -> str:
-    """Returns how the reason for a new size names a metric of a resource."""
     source = source_of(metric) or {}
     if source["target"].get("averageValue") is not None:
         return f"{source['name']} resource"
@@ -96,7 +94,6 @@ def metric_name(metric: Object) -> str:
 
 
 def measured(metric: Object, proposal: Proposal, *, binary_memory: bool) -> Object:
-    """Returns the status of a metric of a resource."""
     kind, source = _SOURCES[metric["type"]], source_of(metric) or {}
     is_binary = binary_memory and source["name"] == "memory"
     quantity = Quantity(proposal.average, -3, Format.BINARY_SI if is_binary else Format.DECIMAL_SI)
@@ -108,12 +105,11 @@ def measured(metric: Object, proposal: Proposal, *, binary_memory: bool) -> Obje
 
 
 def unmeasured(metrics: Sequence[Object]) -> list[Object]:
-    """Returns the statuses of metrics that nothing is known of."""
     return [{"type": ""} for _ in metrics]
 
 
 def failure(metric: Object, why: str) -> tuple[str, str, str]:
-    """Returns (reason, message, summary of all) for a metric of a resource that could not be had."""
+    """A metric without a value has (reason, message, summary of all metrics)."""
     source = source_of(metric) or {}
     what = "utilization" if source["target"].get("averageValue") is None else "usage"
     message = f"failed to get {source['name']} {what}: {why}"
@@ -131,7 +127,6 @@ def failure(metric: Object, why: str) -> tuple[str, str, str]:
 
 
 def unserved(metric: Object) -> tuple[str, str, str]:
-    """Returns the same for a metric of another kind: no server has those."""
     kind = metric["type"]
     name = metric[kind[0].lower() + kind[1:]]["metric"]["name"]
     api = "external" if kind == "External" else "custom"
@@ -141,8 +136,6 @@ def unserved(metric: Object) -> tuple[str, str, str]:
 
 
 class Limited(NamedTuple):
-    """A number of replicas within the limits: the conditions AbleToScale and ScalingLimited tell of it."""
-
     replicas: int
     able: Why
     is_limited: bool
@@ -151,19 +144,18 @@ class Limited(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """Holds what the controller recommended for one autoscaler, and what it changed, each with its time."""
+    """Holds what the controller recommended for one autoscaler and how it was scaled, each with its time."""
 
     recommendations: list[tuple[int, datetime]] = field(default_factory=list)
     ups: list[tuple[int, datetime]] = field(default_factory=list)
     downs: list[tuple[int, datetime]] = field(default_factory=list)
 
     def begin(self, current: int, now: datetime) -> None:
-        """Takes the replicas that there are for the first recommendation."""
         if not self.recommendations:
             self.recommendations = [(current, now)]
 
     def scaled(self, behaviour: Object | None, before: int, after: int, now: datetime) -> None:
-        """Takes note of a change; without a behaviour nobody asks for it."""
+        """Changes are recorded only under a behaviour: nothing else looks at them."""
         if behaviour is None:
             return
         rules = behaviour["scaleUp" if after > before else "scaleDown"]
@@ -174,7 +166,9 @@ class History:
             self.downs = [*_since(self.downs, oldest), (before - after, now)]
 
     def limit(self, spec: Object, current: int, wanted: int, least: int, now: datetime) -> Limited:
-        """Returns how many replicas there may be now, and keeps the recommendation."""
+        """Limits `wanted` by recent recommendations and by the behaviour's or the default rules; it is
+        recorded.
+        """
         behaviour = spec.get("behavior")
         if behaviour is None:
             stable, able = self._stabilized(wanted, now)
@@ -185,7 +179,7 @@ class History:
         return Limited(replicas, able, replicas != stable, limit)
 
     def _stabilized(self, wanted: int, now: datetime) -> tuple[int, Why]:
-        """Returns the highest recommendation of late."""
+        """Without a behaviour the highest recommendation of the last STABILIZATION_SECONDS counts."""
         recent = _since(self.recommendations, now - timedelta(seconds=STABILIZATION_SECONDS), inclusive=True)
         stable = max([wanted, *(count for count, _ in recent)])
         self.recommendations = [*recent, (wanted, now)]
@@ -194,8 +188,9 @@ class History:
     def _stabilized_as_wanted(
         self, behaviour: Object, current: int, wanted: int, now: datetime
     ) -> tuple[int, Why]:
-        """Keeps the replicas between the lowest and the highest recommendation of late, in windows of the
-        behaviour's."""
+        """Keeps the replicas between the lowest and the highest recent recommendation, within the behaviour's
+        windows.
+        """
         window = behaviour["scaleDown"].get("stabilizationWindowSeconds")
         down = timedelta(seconds=STABILIZATION_SECONDS if window is None else window)
         up = timedelta(seconds=behaviour["scaleUp"]["stabilizationWindowSeconds"])
@@ -245,7 +240,7 @@ class History:
         proposed: Callable[[Object, int], int],
         furthest: Callable[[list[int]], Any],
     ) -> int:
-        """Returns what the policies allow: the largest change, or the smallest with `Min`."""
+        """The policy with the largest change counts, with `Min` the one with the smallest."""
         if rules["selectPolicy"] == "Disabled":
             return current
         nearest = min if furthest is max else max
@@ -277,7 +272,7 @@ def _since(
 
 @dataclass(slots=True)
 class Proposals:
-    """Holds what an autoscaler's metrics came to: how many replicas, by which metric, None if nothing did.
+    """Metrics propose `replicas`, the largest of them by `metric`; None if none has a value.
 
     `active` is the condition ScalingActive as (status, reason, message); `error` sums up what failed.
     """
@@ -297,20 +292,17 @@ class _Failed(NamedTuple):
 
 
 class Proposer:
-    """Measures for the autoscalers of one cluster."""
-
     def __init__(self, client: APIClient, pods: Informer, clock: Clock, features: AutoscalerFeatures) -> None:
         self._client = client
         self._pods = pods
         self._clock = clock
         self._features = features
-        self._selectors: dict[Key, LabelSelector] = {}  # of the autoscalers that have been looked at
+        self._selectors: dict[Key, LabelSelector] = {}  # of the autoscalers that have been synced
 
     def forget(self, key: Key) -> None:
         self._selectors.pop(key, None)
 
     async def propose(self, autoscaler: Object, scale: Object) -> Proposals:
-        """Returns what an autoscaler's metrics want for the scale of its target."""
         found = Proposals()
         text = (scale.get("status") or {}).get("selector") or ""
         pods = self._selected(autoscaler, text, found)
@@ -334,7 +326,7 @@ class Proposer:
         return found
 
     def _conclude(self, found: Proposals, failures: list[_Failed], count: int, current: int) -> None:
-        """Sets condition and error: with some metrics missing there are never fewer replicas."""
+        """Sets condition and error; while some metrics are missing, replicas are never reduced."""
         if failures:
             summary = failures[0].summary
             found.error = (
@@ -349,7 +341,7 @@ class Proposer:
         found.active = "True", "ValidMetricFound", message
 
     def _selected(self, autoscaler: Object, text: str, found: Proposals) -> list[Object] | None:
-        """Returns the pods behind a target; None if its selector cannot be used, which `found` then tells."""
+        """An unusable selector gives None; `proposals` then has the reason."""
         invalid = "InvalidSelector"
         if not text:
             found.warnings.append(("SelectorRequired", "selector is required"))
@@ -378,7 +370,6 @@ class Proposer:
         return pods
 
     def _selecting(self, namespace: str, pods: list[Object]) -> list[Key]:
-        """Returns the autoscalers that select any of the pods."""
         labels: list[Mapping[str, str]] = [pod["metadata"].get("labels") or {} for pod in pods]
         return sorted(
             key
@@ -482,7 +473,6 @@ class HorizontalController(Controller):
         await self._write(autoscaler, found)
 
     async def _keep(self, autoscaler: Object, ref: Ref, scale: Object, found: Object) -> None:
-        """Scales the target as its limits or its metrics want, and fills in the status."""
         spec = autoscaler["spec"]
         current = int((scale.get("spec") or {}).get("replicas") or 0)
         least = 1 if spec.get("minReplicas") is None else spec["minReplicas"]
@@ -499,7 +489,7 @@ class HorizontalController(Controller):
             await self._rescale(autoscaler, ref, scale, found, *limited)
             return
         proposals = await self._proposer.propose(autoscaler, scale)
-        self._tell(autoscaler, found, proposals)
+        self._report_metrics(autoscaler, found, proposals)
         if proposals.replicas is None:
             return
         wanted, why = proposals.replicas, "All metrics below target"
@@ -514,15 +504,13 @@ class HorizontalController(Controller):
         await self._rescale(autoscaler, ref, scale, found, within.replicas, why)
 
     def _set_status(self, autoscaler: Object, found: Object, current: int) -> None:
-        """Begins the status anew, but for what stays."""
         found["currentReplicas"] = current
         found.setdefault("desiredReplicas", 0)
         found.pop("currentMetrics", None)
         if self._features.observed_generation:
             found["observedGeneration"] = autoscaler["metadata"].get("generation", 0)
 
-    def _tell(self, autoscaler: Object, found: Object, proposals: Proposals) -> None:
-        """Tells what became of the metrics."""
+    def _report_metrics(self, autoscaler: Object, found: Object, proposals: Proposals) -> None:
         for reason, message in proposals.warnings:
             self.recorder.event(autoscaler, "Warning", reason, message)
         if proposals.replicas is None:
@@ -568,7 +556,7 @@ class HorizontalController(Controller):
         return await self.client.get(ref, target["name"], namespace, subresource="scale")
 
     async def _target(self, autoscaler: Object) -> Ref:
-        """Returns the resource of the target's kind; raises SyncError."""
+        """Discovery is asked once for each unknown kind. Raises SyncError."""
         target = autoscaler["spec"]["scaleTargetRef"]
         group = target.get("apiVersion", "").rpartition("/")[0]
         key = group, target["kind"]

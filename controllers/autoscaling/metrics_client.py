@@ -1,4 +1,4 @@
-"""Asks the API metrics.k8s.io what pods use.
+"""Reads the usage of pods from the API metrics.k8s.io.
 
 Source: k8s.io/kubernetes/pkg/controller/podautoscaler/metrics/client.go, 1.36; k8s.io/client-go for the texts
 of answers that are no Status.
@@ -25,12 +25,12 @@ _GENERIC = {
 
 
 class MetricError(Exception):
-    """A metric from which no number of replicas comes; the text says why."""
+    """No number of replicas can be computed from the metric; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodMetric:
-    """Holds what one pod used, in thousandths, in the time `window` that ended `at`."""
+    """The pod used `value` thousandths in the time `window` that ended `at`."""
 
     value: int
     at: datetime
@@ -46,7 +46,7 @@ async def resource_metrics(
     *,
     needs_container: bool,
 ) -> dict[str, PodMetric]:
-    """Returns what each pod that has metrics used of a resource: all its containers, or the named one.
+    """Sums the usage of each pod's containers, or takes the named one; pods without metrics are absent.
 
     `needs_container`: metrics of a pod without that container are an error; else the pod is left out. Raises
     MetricError.
@@ -70,14 +70,14 @@ async def resource_metrics(
 
 
 def _text(error: Exception) -> str:
-    """Returns what client-go says: where the answer is no Status, something general and the request."""
+    """Answers that are no Status get client-go's general text and the request."""
     if isinstance(error, StatusError) and not error.details and error.code in _GENERIC:
         return f"{_GENERIC[error.code]} (get pods.metrics.k8s.io)"
     return str(error)
 
 
 def _of_pod(item: Object, resource: str) -> int | None:
-    """Returns the sum over a pod's containers; None unless all have the resource."""
+    """The result is None unless all containers have the resource."""
     usages: list[dict[str, Any]] = [container["usage"] for container in item.get("containers") or ()]
     if not usages or any(resource not in usage for usage in usages):
         return None
@@ -85,7 +85,7 @@ def _of_pod(item: Object, resource: str) -> int | None:
 
 
 def _of_container(item: Object, resource: str, container: str) -> int | None:
-    """Returns what the container of that name used; None if there is none, or it says nothing of that."""
+    """None without that container, or if it has no usage of the resource."""
     amount = _containers(item).get(container, {}).get(resource)
     return None if amount is None else Quantity.parse(amount).milli_value()
 

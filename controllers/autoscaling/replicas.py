@@ -1,6 +1,6 @@
-"""Computes how many replicas pods need by what they use. Pure functions.
+"""The number of replicas that follows from the usage of pods. Pure functions.
 
-Pods that are not ready, or have no metrics, are counted so that they slow down a change and never turn it.
+Pods that are not ready, or have no metrics, count so that they slow down a change and never reverse it.
 Source: k8s.io/kubernetes/pkg/controller/podautoscaler/replica_calculator.go and metrics/utilization.go, 1.36.
 """
 
@@ -29,7 +29,7 @@ Values = dict[str, int]  # pod → thousandths
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """Holds how far usage may be from its target, as a share of it, before anything changes."""
+    """Usage may be this far from its target, as a share of it, before anything changes."""
 
     down: float = TOLERANCE
     up: float = TOLERANCE
@@ -39,8 +39,9 @@ class Tolerances:
 
 
 class Proposal(NamedTuple):
-    """Holds how many replicas a metric wants, and what it measured: percent of the request where that is
-    the target, and thousandths for each pod."""
+    """A metric proposes replicas; `utilization` is in percent of the request, `average` in thousandths per
+    pod.
+    """
 
     replicas: int
     utilization: int | None
@@ -49,7 +50,7 @@ class Proposal(NamedTuple):
 
 @dataclass(slots=True)
 class Groups:
-    """The pods behind a target by what can be said of them."""
+    """Sorts the pods behind a target by how far their usage can be relied on."""
 
     ready: int = 0
     unready: list[str] = field(default_factory=list)
@@ -66,7 +67,7 @@ def by_utilization(
     groups: Groups,
     tolerances: Tolerances,
 ) -> Proposal:
-    """Returns the replicas for a target in percent of what pods request. Raises MetricError."""
+    """`target` is in percent of what pods request. Raises MetricError."""
     values = _counted(metrics, pods, groups)
     requests = requested()
     ratio, utilization, average = _utilization(values, requests, target)
@@ -92,7 +93,7 @@ def by_value(
     groups: Groups,
     tolerances: Tolerances,
 ) -> Proposal:
-    """Returns the replicas for a target in thousandths for each pod. Raises MetricError."""
+    """`target` is in thousandths per pod. Raises MetricError."""
     values = _counted(metrics, pods, groups)
     ratio, average = _average(values, target)
     proposal = Proposal(current, None, average)
@@ -105,8 +106,6 @@ def by_value(
 
 
 class _Steps:
-    """The way from a ratio of usage to its target to a number of replicas."""
-
     def __init__(self, current: int, ratio: float, groups: Groups, tolerances: Tolerances) -> None:
         self._current = current
         self._ratio = ratio
@@ -115,7 +114,7 @@ class _Steps:
         self._counts_unready = bool(groups.unready) and ratio > 1.0
 
     def without_doubt(self) -> int | None:
-        """Returns the replicas if no pod has to be guessed about."""
+        """Unready pods and missing metrics require assumptions, and give None."""
         if self._counts_unready or self._groups.missing:
             return None
         if self._tolerances.allow(self._ratio):
@@ -123,14 +122,14 @@ class _Steps:
         return math.ceil(self._ratio * self._groups.ready)
 
     def fill(self, values: Values, missing: Mapping[str, int]) -> None:
-        """Adds values for pods that have none; with a ratio of just one they stay out."""
+        """Adds assumed values for pods without any, unless the ratio is exactly 1."""
         if self._ratio != 1.0:
             values |= missing
         if self._counts_unready:
             values |= dict.fromkeys(self._groups.unready, 0)
 
     def with_doubt(self, ratio: float, counted: int) -> int:
-        """Returns the replicas by the ratio with all guesses, which may not change the direction."""
+        """Assumed values may not reverse the direction of the change; the present number stays then."""
         turned = (self._ratio < 1.0 < ratio) or (self._ratio > 1.0 > ratio)
         if self._tolerances.allow(ratio) or turned:
             return self._current
@@ -151,7 +150,6 @@ def _counted(metrics: Mapping[str, PodMetric], pods: Sequence[Object], groups: G
 
 
 def _utilization(values: Values, requests: Mapping[str, int], target: int) -> tuple[float, int, int]:
-    """Returns (ratio to the target, percent, thousandths for each pod)."""
     known = [name for name in values if name in requests]
     requested = sum(requests[name] for name in known)
     if not requested:
@@ -170,8 +168,7 @@ def _average(values: Values, target: int) -> tuple[float, int]:
 
 
 def grouped(pods: Iterable[Object], metrics: Mapping[str, PodMetric], resource: str, now: datetime) -> Groups:
-    """Sorts pods: those that end are ignored; unready are those that wait, and of processor time those that
-    start up."""
+    """Pods that end are ignored; unready are pending pods and, for cpu, those that are starting."""
     groups = Groups()
     for pod in pods:
         name: str = pod["metadata"]["name"]
@@ -189,7 +186,7 @@ def grouped(pods: Iterable[Object], metrics: Mapping[str, PodMetric], resource: 
 
 
 def _starts_up(pod: Object, metric: PodMetric, now: datetime) -> bool:
-    """Returns whether what a pod used tells of its start alone."""
+    """Usage of a pod that is starting says nothing about its load; these pods count as unready."""
     condition, start = find_condition(pod, "Ready"), pod["status"].get("startTime")
     if condition is None or not start:
         return True
@@ -202,7 +199,7 @@ def _starts_up(pod: Object, metric: PodMetric, now: datetime) -> bool:
 
 
 def requests_of(pods: Iterable[Object], container: str, resource: str, *, pod_level: bool) -> dict[str, int]:
-    """Returns what each pod requests, or its container of that name, in thousandths. Raises MetricError."""
+    """Requests are in thousandths, of the pod or of its container of that name. Raises MetricError."""
     found = {}
     for pod in pods:
         own = (pod["spec"].get("resources") or {}).get("requests") or {}
@@ -214,7 +211,7 @@ def requests_of(pods: Iterable[Object], container: str, resource: str, *, pod_le
 
 
 def _of_pod(pod: Object, own: Mapping[str, Any], resource: str) -> int:
-    """Returns what a pod requests as a whole, where that is said for the pod itself."""
+    """`own` are the pod-level requests, which take precedence; raises MetricError without any."""
     if resource in own:
         return Quantity.of(own[resource]).milli_value()
     regular = [_amounts(container) for container in pod["spec"].get("containers") or ()]

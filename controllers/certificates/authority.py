@@ -37,7 +37,7 @@ _EXTENDED = {
 
 
 def client_fault(request: CertificateRequest, usages: Sequence[str]) -> str:
-    """Returns the fault of a request for a client certificate, empty if it has none."""
+    """A request without a fault gives an empty text."""
     return next(_client_faults(request, set(usages)), "")
 
 
@@ -51,7 +51,7 @@ def _client_faults(request: CertificateRequest, usages: set[str]) -> Iterator[st
 
 
 def serving_fault(request: CertificateRequest, usages: Sequence[str]) -> str:
-    """Returns the fault of a request for a serving certificate, empty if it has none."""
+    """A request without a fault gives an empty text."""
     return next(_serving_faults(request, set(usages)), "")
 
 
@@ -95,7 +95,9 @@ class Issuer:
         self._lasting = lasting
 
     def issue(self, request: str, usages: Sequence[str], seconds: int | None, now: datetime) -> str:
-        """Returns the certificate for `spec.request`, as in `status.certificate`."""
+        """The certificate has the form of `status.certificate` (base64 of PEM); `request` is
+        `spec.request`.
+        """
         asked = x509.load_pem_x509_csr(base64.b64decode(request))
         lasting = self._lasting if seconds is None else max(timedelta(seconds=seconds), _LEAST)
         end = min(now + min(lasting, self._lasting), self._certificate.not_valid_after_utc)

@@ -38,8 +38,6 @@ _PENDING = timedelta(hours=24)
 
 
 class RequestController(Controller):
-    """Handles requests that have no certificate yet."""
-
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:
@@ -53,8 +51,7 @@ class RequestController(Controller):
             await self.handle(request)
 
     @abstractmethod
-    async def handle(self, request: Object) -> None:
-        """Handles a request that has no certificate."""
+    async def handle(self, request: Object) -> None: ...
 
 
 def conditions(request: Object) -> list[Object]:
@@ -62,7 +59,7 @@ def conditions(request: Object) -> list[Object]:
 
 
 def has(request: Object, kind: str) -> bool:
-    """Returns whether a condition of the kind is true (old ones have an empty status)."""
+    """Conditions of old requests have an empty status, which counts as true."""
     return any(
         condition["type"] == kind and condition.get("status") in {None, "", "True"}
         for condition in conditions(request)
@@ -70,7 +67,7 @@ def has(request: Object, kind: str) -> bool:
 
 
 def with_added_condition(request: Object, kind: str, reason: str, message: str) -> Object:
-    """Returns the request with one more condition; those it has stay, whatever their types."""
+    """Present conditions stay, even one of the same type."""
     added = {"type": kind, "status": "True", "reason": reason, "message": message}
     status = request.get("status") or {}
     return {**request, "status": {**status, "conditions": [*conditions(request), added]}}
@@ -97,7 +94,7 @@ class ApprovingController(RequestController):
             raise SyncError(f"{what} but subject access review was not approved")
 
     async def _may(self, spec: Object, subresource: str) -> bool:
-        """Returns whether the requesting user may have such a certificate."""
+        """A SubjectAccessReview decides, for the user who requested the certificate."""
         attributes = {
             "group": REQUESTS.group,
             "resource": REQUESTS.plural,
@@ -113,7 +110,9 @@ class ApprovingController(RequestController):
 
 
 def _kinds(request: Object) -> list[tuple[str, str]]:
-    """Returns (subresource to check, message) for each kind of certificate that the request could be."""
+    """The request could be a certificate of these kinds: (subresource to check, message).
+    Raises SyncError.
+    """
     from kubeskew.apimachinery.security.certificate_requests import (  # cryptography is slow
         RequestError,
         parse_request,
@@ -173,7 +172,7 @@ class SigningController(RequestController):
         return self._issuer
 
     def _fault(self, request: Object) -> str:
-        """Returns why the signer does not sign, empty if it does."""
+        """Empty if the signer signs the request. Raises SyncError."""
         from kubeskew.apimachinery.security.certificate_requests import RequestError, parse_request
         from kubeskew.controllers.certificates import authority
 

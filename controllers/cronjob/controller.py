@@ -70,9 +70,9 @@ class CronJobController(Controller):
         return self._jobs_by_owner.of(cron_job)
 
     async def _reconcile(self, run: Run) -> None:
-        """Cleans up, then starts what is due: old jobs may use up a quota.
+        """Cleans up first, then starts what is due, because old jobs may use up a quota.
 
-        What cleaning up deletes leaves the list of active jobs, so that nobody tells of its end any more.
+        Jobs deleted by the clean-up leave the list of active jobs, so that their end is not reported.
         """
         if self._features.failure_skips_clean_up:
             await run.go()
@@ -83,6 +83,5 @@ class CronJobController(Controller):
 
 
 def _controller_names(job: Object) -> list[str]:
-    """Returns the name of the job's controller, of whatever kind, with its namespace: an index function."""
     reference = controller_of(job)
     return [f"{job['metadata']['namespace']}/{reference['name']}"] if reference is not None else []

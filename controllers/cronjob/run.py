@@ -24,13 +24,13 @@ from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 from kubeskew.controllers.job import conditions
 
 _MANY = 100
-_DELTA_SECONDS = 0.1  # seconds of delay, so that the clock has certainly passed the moment
+_DELTA_SECONDS = 0.1  # seconds of delay, so that the clock has certainly passed the time
 
 
 class DueStarts(NamedTuple):
-    """The starts that are due: the time from which to look, the latest start, and about how many there are.
+    """Starts that are due lie after `earliest`; `times` is about how many there are.
 
-    There may be some and no latest one: what is further back than two distances of starts is not found.
+    There may be some and no latest one: the search goes back two intervals only.
     """
 
     earliest: datetime
@@ -45,7 +45,7 @@ class DueStarts(NamedTuple):
 def missed(
     cron_job: Object, schedule: Schedule, now: datetime, *, deadline: bool = True, even: bool = False
 ) -> DueStarts:
-    """Returns the missed starts; `deadline` leaves out starts before startingDeadlineSeconds.
+    """`deadline` leaves out starts before startingDeadlineSeconds.
 
     With `even`, all starts are taken to be as far apart as the first two (118724). Raises CronError.
     """
@@ -76,7 +76,7 @@ def missed(
 def seconds_to_next(
     cron_job: Object, schedule: Schedule, now: datetime, *, even: bool = False
 ) -> float | None:
-    """Returns the seconds until the next start that is not yet due; `even` as `missed` has it."""
+    """`even` is that of `missed`; a start that is due now does not count."""
     try:
         found = missed(cron_job, schedule, now, deadline=False, even=even)
     except CronError:
@@ -97,8 +97,6 @@ _ZONE_IN_SCHEDULE = (
 
 
 class Run:
-    """One reconciliation of one cron job; `status` is its new status."""
-
     def __init__(
         self,
         client: APIClient,
@@ -114,9 +112,9 @@ class Run:
     ) -> None:
         """`annotates`: jobs have an annotation with their scheduled time.
 
-        `overlooks_made_jobs`: the status is left alone where the job is there already (pull request 120649).
-        `loses_made_jobs`: a job that is there already is looked for without its namespace (issue 136918).
-        `even_schedules` as `timing.missed` has it.
+        `overlooks_made_jobs`: the status is left alone if the job exists already (pull request 120649).
+        `loses_made_jobs`: an existing job is looked up without its namespace (issue 136918).
+        `even_schedules` is the `even` of `missed`.
         """
         self._client = client
         self._recorder = recorder
@@ -128,9 +126,9 @@ class Run:
         self._loses_made_jobs = loses_made_jobs
         self._even = even_schedules
         self.status: Object = cron_job.setdefault("status", {})
-        self.again: float | None = None  # seconds until the next look
+        self.again: float | None = None  # seconds until the next sync
 
-    def _tell(self, kind: str, reason: str, message: str) -> None:
+    def _emit(self, kind: str, reason: str, message: str) -> None:
         self._recorder.event(self._cron_job, kind, reason, message)
 
     async def go(self) -> None:
@@ -149,7 +147,7 @@ class Run:
             await self._start(due)
         self.again = seconds_to_next(self._cron_job, schedule, self._now, even=self._even)
 
-    # -- what became of the jobs
+    # -- ended jobs
 
     def _active(self) -> list[Object]:
         return list(self.status.get("active") or ())
@@ -165,12 +163,12 @@ class Run:
         known = any(reference["uid"] == metadata["uid"] for reference in self._active())
         if not known and not conditions.is_finished(job):
             text = f"Saw a job that the controller did not create or forgot: {metadata['name']}"
-            self._tell("Warning", "UnexpectedJob", text)
+            self._emit("Warning", "UnexpectedJob", text)
         elif known and conditions.is_finished(job):
             self._drop(metadata["uid"])
             how = conditions.COMPLETE if conditions.holds(job, conditions.COMPLETE) else conditions.FAILED
             text = f"Saw completed job: {metadata['name']}, condition: {how}"
-            self._tell("Normal", "SawCompletedJob", text)
+            self._emit("Normal", "SawCompletedJob", text)
         ended = (job.get("status") or {}).get("completionTime")
         if conditions.holds(job, conditions.COMPLETE) and ended:
             last = self.status.get("lastSuccessfulTime")
@@ -182,53 +180,53 @@ class Run:
         for reference in self._active():
             if reference["uid"] in known or await self._live(reference) is not None:
                 continue
-            self._tell("Normal", "MissingJob", f"Active job went missing: {reference['name']}")
+            self._emit("Normal", "MissingJob", f"Active job went missing: {reference['name']}")
             self._drop(reference["uid"])
 
-    # -- the next one
+    # -- the next job
 
     def _schedule(self) -> Schedule | None:
-        """Returns the schedule; None, with an event, if the spec is not valid."""
+        """An invalid spec has no schedule: the result is None, with an event."""
         spec = self._cron_job["spec"]
         text, zone = spec["schedule"], spec.get("timeZone")
         try:
             where = cron.location(zone or "")
         except CronError:
             why = f'invalid timeZone: "{zone}": unknown time zone {zone}'
-            self._tell("Warning", "UnknownTimeZone", why)
+            self._emit("Warning", "UnknownTimeZone", why)
             return None
         if "TZ" in text:
-            self._tell("Warning", "UnsupportedSchedule", _ZONE_IN_SCHEDULE.format(text))
+            self._emit("Warning", "UnsupportedSchedule", _ZONE_IN_SCHEDULE.format(text))
         try:
             return cron.parse(text, where)
         except CronError as error:
-            self._tell("Warning", "UnparseableSchedule", f'unparseable schedule: "{text}" : {error}')
+            self._emit("Warning", "UnparseableSchedule", f'unparseable schedule: "{text}" : {error}')
             return None
 
     def _due(self, schedule: Schedule) -> datetime | None:
-        """Returns the start that is due and allowed."""
+        """None if no start is due, or its deadline has passed."""
         spec = self._cron_job["spec"]
         try:
             found = missed(self._cron_job, schedule, self._now, even=self._even)
         except CronError as error:
-            self._tell("Warning", "InvalidSchedule", f"invalid schedule: {spec['schedule']} : {error}")
+            self._emit("Warning", "InvalidSchedule", f"invalid schedule: {spec['schedule']} : {error}")
             return None
         due = found.latest
         if due is None:
             return None
         if found.many:
-            self._tell("Warning", "TooManyMissedTimes", _TOO_MANY)
+            self._emit("Warning", "TooManyMissedTimes", _TOO_MANY)
         deadline = spec.get("startingDeadlineSeconds")
         if deadline is not None and (self._now - due).total_seconds() > deadline:
             text = due.strftime("%a, %d %b %Y %H:%M:%S +0000")
-            self._tell("Warning", "MissSchedule", f"Missed scheduled time to start a job: {text}")
+            self._emit("Warning", "MissSchedule", f"Missed scheduled time to start a job: {text}")
             return None
         if any(reference["name"] == self._name_of(due) for reference in self._active()):
             return None
         if self.status.get("lastScheduleTime") == timestamp(due):
             return None
         if spec.get("concurrencyPolicy") == "Forbid" and self._active():
-            self._tell("Normal", "JobAlreadyActive", _FORBIDDEN)
+            self._emit("Normal", "JobAlreadyActive", _FORBIDDEN)
             return None
         return due
 
@@ -246,7 +244,7 @@ class Run:
             if is_namespace_terminating(error):
                 return
             if not is_reason(error, "AlreadyExists"):
-                self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
+                self._emit("Warning", "FailedCreate", f"Error creating job: {error}")
                 raise
             if self._overlooks_made_jobs:
                 raise
@@ -257,7 +255,7 @@ class Run:
             if not self._was_forgotten(made):
                 return
         else:
-            self._tell("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+            self._emit("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
         reference = {
             "kind": JOBS.kind,
             "namespace": made["metadata"]["namespace"],
@@ -270,7 +268,9 @@ class Run:
         self.status["lastScheduleTime"] = timestamp(due)
 
     def _was_forgotten(self, job: Object) -> bool:
-        """Returns whether a job was already made for this moment, when the status could not be written."""
+        """Jobs made by an earlier run that could not write the status belong to the cron job but are not
+        active.
+        """
         owner = controller_of(job)
         ours = owner is not None and owner["uid"] == self._cron_job["metadata"]["uid"]
         return ours and not any(reference["uid"] == job["metadata"]["uid"] for reference in self._active())
@@ -287,7 +287,7 @@ class Run:
         job = await self._live(reference)
         if job is None:
             why = f'jobs.batch "{reference["name"]}" not found'
-            self._tell("Warning", "FailedGet", f"Get job: {why}")
+            self._emit("Warning", "FailedGet", f"Get job: {why}")
             raise SyncError(why)
         if not await self._delete(job):
             raise SyncError(f"could not replace job {reference['namespace']}/{reference['name']}")
@@ -315,7 +315,6 @@ class Run:
     # -- history
 
     async def clean_up(self) -> None:
-        """Deletes the oldest finished jobs beyond the limits."""
         spec = self._cron_job["spec"]
         for kind, limit in (
             (conditions.COMPLETE, spec.get("successfulJobsHistoryLimit")),
@@ -326,25 +325,24 @@ class Run:
                 await self._delete(job)
 
     async def _delete(self, job: Object) -> bool:
-        """Deletes a job, and its reference from the active ones; returns whether the server did."""
+        """Removes the job's reference from the active ones, too; False if the server refused."""
         metadata = job["metadata"]
         try:
             await self._client.delete(JOBS, metadata["name"], metadata["namespace"], propagation="Background")
         except StatusError as error:
-            self._tell("Warning", "FailedDelete", f"Deleted job: {error}")
+            self._emit("Warning", "FailedDelete", f"Deleted job: {error}")
             return False
         self._drop(job["metadata"]["uid"])
-        self._tell("Normal", "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
+        self._emit("Normal", "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
         return True
 
 
 def _start(job: Object) -> tuple[bool, str, str]:
-    """Returns the sort key of jobs by their start; those that have not started come last."""
+    """Jobs that have not started come last."""
     start = (job.get("status") or {}).get("startTime")
     return start is None, start or "", job["metadata"]["name"]
 
 
 def _zoned(due: datetime, zone: str | None) -> str:
-    """Returns the time as RFC 3339 in the cron job's time zone."""
     text = due.astimezone(cron.location(zone or "")).isoformat()
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text

@@ -1,4 +1,4 @@
-"""The daemon set controller: decides on which nodes a daemon set's pods belong, makes them, and chooses the
+"""The daemon set controller: decides on which nodes a daemon set's pods belong, creates them, and chooses the
 pods to delete and the nodes that get a new one.
 
 Sources: k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) and daemon/util, 1.36;
@@ -45,7 +45,7 @@ OnNodes = dict[str, list[Object]]
 
 
 def template_generation(daemon_set: Object) -> str:
-    """Returns the server's count of templates; empty if the annotation is absent or no number."""
+    """The API server counts templates in an annotation; empty if it is absent or no number."""
     text = str((daemon_set["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION, ""))
     return text if text.removeprefix("-").isdigit() else ""
 
@@ -61,7 +61,7 @@ def _tolerations(spec: Object) -> list[Object]:
 
 
 def pod_template(daemon_set: Object, text: str) -> Object:
-    """Returns the template of new pods for any node; `text` is the hash of the present revision."""
+    """`text` is the hash of the present revision."""
     template = copy.deepcopy(daemon_set["spec"].get("template") or {})
     labels = template.setdefault("metadata", {}).get("labels") or {}
     template["metadata"]["labels"] = labels
@@ -74,7 +74,7 @@ def pod_template(daemon_set: Object, text: str) -> Object:
 
 
 def pinned_to(template: Object, node_name: str) -> Object:
-    """Returns the template for one node: the default scheduler places it only there."""
+    """Node affinity restricts the template to one node, so that the default scheduler places it there."""
     spec = dict(template["spec"])
     affinity = dict(spec.get("affinity") or {})
     node_affinity = dict(affinity.get("nodeAffinity") or {})
@@ -85,7 +85,7 @@ def pinned_to(template: Object, node_name: str) -> Object:
 
 
 def target_node(pod: Object) -> str:
-    """Returns the node that the pod runs on or is pinned to; empty if neither is known."""
+    """Pods that are neither bound nor pinned give an empty text."""
     if name := pod["spec"].get("nodeName"):
         return str(name)
     required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
@@ -98,7 +98,7 @@ def target_node(pod: Object) -> str:
 
 
 def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
-    """Returns whether a pod (should start, may go on) on the node."""
+    """Taints may keep new pods away without evicting running ones: (should start, may go on)."""
     spec = (daemon_set["spec"].get("template") or {}).get("spec") or {}
     name = spec.get("nodeName")
     if (name and name != node["metadata"]["name"]) or not affinity_matches({"spec": spec}, node):
@@ -115,7 +115,6 @@ def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
 
 
 def is_updated(pod: Object, text: str, generation: str) -> bool:
-    """Returns whether the pod was made from the present template, by its hash or number."""
     labels = pod["metadata"].get("labels") or {}
     if generation and labels.get(GENERATION_LABEL) == generation:
         return True
@@ -124,14 +123,12 @@ def is_updated(pod: Object, text: str, generation: str) -> bool:
 
 @dataclass(slots=True)
 class Plan:
-    """The changes to make: nodes that get a pod, and pods to delete."""
-
     nodes: list[str] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
 
 
 def by_age(found: Iterable[Object]) -> list[Object]:
-    """Returns the pods in the order in which they are kept: bound ones first, then the oldest."""
+    """Bound pods come first, then the oldest: the first are kept."""
     return sorted(
         found,
         key=lambda pod: (
@@ -156,7 +153,7 @@ def allows_surge(daemon_set: Object) -> bool:
 
 
 def limits(daemon_set: Object, desired: int) -> tuple[int, int]:
-    """Returns (max surge, max unavailable) for so many nodes; at least one of them is not 0."""
+    """The numbers are (max surge, max unavailable) of `desired` nodes; at least one of them is not 0."""
     rolling = _rolling(daemon_set) or {}
     surge = scaled(rolling.get("maxSurge"), desired, round_up=True)
     unavailable = scaled(rolling.get("maxUnavailable", 1), desired, round_up=True)
@@ -166,8 +163,6 @@ def limits(daemon_set: Object, desired: int) -> tuple[int, int]:
 
 
 class PodClassifier:
-    """Classifies a daemon set's pods at one moment."""
-
     def __init__(self, daemon_set: Object, text: str, now: datetime) -> None:
         self.daemon_set = daemon_set
         self._hash = text
@@ -182,7 +177,7 @@ class PodClassifier:
         return is_updated(pod, self._hash, self._generation)
 
     def pair(self, found: Sequence[Object]) -> tuple[Object | None, Object | None] | None:
-        """Returns (new pod, old pod) of a node; None if there are more, which the next sync deletes."""
+        """A node has (new pod, old pod); None if there are more, which the next sync deletes."""
         new = old = None
         for pod in found:
             if pods.is_terminating(pod):
@@ -197,10 +192,9 @@ class PodClassifier:
                 old = pod
         return new, old
 
-    # -- too many on one node
+    # -- several pods on one node
 
     def excess(self, running: Sequence[Object]) -> list[Object]:
-        """Returns the pods to delete if several run on a node."""
         if len(running) <= 1:
             return []
         if not allows_surge(self.daemon_set):
@@ -225,8 +219,9 @@ class PodClassifier:
         *,
         forgives_old: bool = False,
     ) -> Plan:
-        """Plans to delete old pods, those that are not available first: at most so many nodes are without an
-        available pod, or so many more if that `forgives_old` ones."""
+        """Plans to delete old pods, unavailable ones first. At most `max_unavailable` nodes are then without
+        an available pod; with `forgives_old`, old pods that are unavailable already do not count.
+        """
         unavailable, broken, candidates = 0, [], []
         for found in on_nodes.values():
             pair = self.pair(found)
@@ -250,7 +245,7 @@ class PodClassifier:
         starts: Callable[[str], bool],
         desired: int,
     ) -> Plan:
-        """Plans a new pod beside the old one, which is deleted when the new one is available.
+        """Plans a new pod next to the old one, which is deleted when the new one is available.
 
         `starts` says whether a node should have a pod. Where none should be, the old one is deleted only when
         enough of the `desired` others are available.
@@ -288,7 +283,6 @@ class PodClassifier:
         *,
         starts: bool,
     ) -> None:
-        """Decides about a node that has only an old pod."""
         if self.is_available(old):
             if starts:
                 candidates.append(node)
@@ -321,7 +315,7 @@ class DaemonSetController(PodOwnerController):
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object(obj["spec"].get("selector"))
 
-    # -- what is told
+    # -- event handlers
 
     def object_deleted(self, old: Object) -> None:
         uid = old["metadata"]["uid"]
@@ -338,7 +332,7 @@ class DaemonSetController(PodOwnerController):
             if belongs(daemon_set, old) != belongs(daemon_set, new):
                 self.enqueue(daemon_set)
 
-    # -- what is done
+    # -- reconciliation
 
     async def sync(self, key: Key) -> None:
         self.own_writes.ensure_seen(key)
@@ -369,7 +363,7 @@ class DaemonSetController(PodOwnerController):
         await self._truncate(daemon_set, old)
 
     async def _on_nodes(self, daemon_set: Object) -> OnNodes:
-        """Returns the pods of the set by node, without those that ended and are being deleted."""
+        """Pods that have ended and are being deleted are left out."""
         found: OnNodes = {}
         for pod in await self.claim_pods(daemon_set):
             if pods.is_terminal(pod) and pods.is_terminating(pod):
@@ -378,7 +372,6 @@ class DaemonSetController(PodOwnerController):
         return found
 
     async def _present(self, daemon_set: Object, text: str) -> Plan:
-        """Returns the plan for one pod on every node that should have one."""
         plan, classifier = Plan(), PodClassifier(daemon_set, text, self.clock.now())
         on_nodes = await self._on_nodes(daemon_set)
         nodes = self._nodes.list()
@@ -400,7 +393,7 @@ class DaemonSetController(PodOwnerController):
         return plan
 
     def _without_ended(self, daemon_set: Object, node: str, found: list[Object], plan: Plan) -> list[Object]:
-        """Returns the pods that run; plans the deletion of ended ones, of failed ones after a backoff."""
+        """Plans the deletion of ended pods, of failed ones after a backoff; running pods remain."""
         running = []
         for pod in found:
             if pods.is_terminating(pod):
@@ -421,7 +414,7 @@ class DaemonSetController(PodOwnerController):
         return running
 
     def _backs_off(self, daemon_set: Object, node: str) -> bool:
-        """Returns whether a failed pod of the node was replaced so recently that the next has to wait."""
+        """True if the failed pod of the node was replaced too recently; the set is queued for later then."""
         key, now = (daemon_set["metadata"]["uid"], node), self.clock.monotonic()
         until, seconds = self._backoff.get(key, (0.0, 0.0))
         if now < until:
@@ -464,7 +457,9 @@ class DaemonSetController(PodOwnerController):
     # -- history
 
     async def _history(self, daemon_set: Object) -> tuple[Object, list[Object]]:
-        """Returns the revision of the present template, made if there is none, and the others."""
+        """The pair is (revision of the present template, other revisions); the former is created if there is
+        none.
+        """
         selector = self.selector(daemon_set)
         found = await self._revisions.of(
             daemon_set, lambda one: selector.matches(one["metadata"].get("labels"))

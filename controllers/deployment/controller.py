@@ -1,5 +1,5 @@
-"""The deployment controller: which deployments to sync after a change, the reconciliation of one, step by
-step, and its status: counts, conditions, and whether the rollout progresses.
+"""The deployment controller: selects the deployments to sync after a change, reconciles them step by step,
+and keeps their status: counts, conditions, and the progress of the rollout.
 
 Each step that changed something ends the reconciliation: the informer's event starts the next one.
 
@@ -52,8 +52,9 @@ def new_condition(kind: str, status: str, reason: str, message: str, now: dateti
 
 
 def with_updated_condition(conditions: Sequence[Object], new: Object) -> list[Object]:
-    """Returns the conditions with `new` last, without the one of its type; as they are if status and reason
-    are the same (SetDeploymentCondition)."""
+    """Appends `new` in place of the condition of its type; nothing changes if status and reason are the same
+    (SetDeploymentCondition).
+    """
     for present in conditions:
         if present["type"] != new["type"] or present["status"] != new["status"]:
             continue
@@ -74,7 +75,6 @@ def has_deadline(deployment: Object) -> bool:
 def calculate(
     deployment: Object, sets: Sequence[Object], new: Object | None, now: datetime, *, counts_terminating: bool
 ) -> Object:
-    """Returns counts and the Available condition; other conditions are kept."""
     present = deployment.get("status") or {}
     available = reported(sets, "availableReplicas")
     status: Object = {
@@ -102,7 +102,9 @@ def calculate(
 
 
 def is_complete(deployment: Object, status: Object) -> bool:
-    """Returns whether all replicas have the present template and are available, and no others are left."""
+    """All replicas have the present template and are available, no others are left, and the generation was
+    seen.
+    """
     wanted = replicas(deployment)
     counts = ("updatedReplicas", "replicas", "availableReplicas")
     seen = status.get("observedGeneration") or 0
@@ -112,7 +114,6 @@ def is_complete(deployment: Object, status: Object) -> bool:
 
 
 def is_progressing(deployment: Object, status: Object) -> bool:
-    """Returns whether there are more new, ready or available replicas than before, or fewer old ones."""
     before = deployment.get("status") or {}
 
     def gained(name: str) -> bool:
@@ -127,7 +128,6 @@ def is_progressing(deployment: Object, status: Object) -> bool:
 
 
 def is_timed_out(deployment: Object, status: Object, now: datetime) -> bool:
-    """Returns whether there was no progress for longer than the deadline."""
     if not has_deadline(deployment):
         return False
     found = find_condition({"status": status}, "Progressing")
@@ -146,7 +146,6 @@ def deadline_of(deployment: Object, progressing: Object) -> datetime:
 def with_progress(
     deployment: Object, status: Object, sets: Sequence[Object], new: Object | None, now: datetime
 ) -> Object:
-    """Returns the status with its Progressing and ReplicaFailure conditions brought up to date."""
     conditions: list[Object] = status["conditions"]
     if has_deadline(deployment):
         conditions = _progressing(deployment, status, new, now)
@@ -189,7 +188,7 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
 
 
 def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | None:
-    """Returns the failure of the new replica set, else of any."""
+    """A failure of the new replica set comes before those of the others."""
     for replica_set in ([new] if new is not None else []) + list(sets):
         found = find_condition(replica_set, "ReplicaFailure")
         if found is not None:
@@ -205,7 +204,7 @@ def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | Non
 
 
 def paused_condition(deployment: Object, now: datetime) -> Object | None:
-    """Returns the Progressing condition to set because the deployment was just paused or resumed."""
+    """Pausing and resuming set a Progressing condition; None if neither just happened."""
     current = find_condition(deployment, "Progressing")
     reason = current.get("reason") if current is not None else ""
     if not has_deadline(deployment) or reason == TIMED_OUT:
@@ -219,8 +218,6 @@ def paused_condition(deployment: Object, now: datetime) -> Object | None:
 
 
 class Rollout:
-    """A deployment with its replica sets, updated during the reconciliation."""
-
     def __init__(
         self,
         client: APIClient,
@@ -244,13 +241,13 @@ class Rollout:
 
     @property
     def sets(self) -> list[Object]:
-        """Returns all replica sets, the new one last."""
+        """Old replica sets come before the new one."""
         return [*self.old, *([self.new] if self.new is not None else [])]
 
     # -- the strategies
 
     async def run(self, old_pods: Sequence[Object]) -> None:
-        """Runs a rollout; `old_pods` are the pods of all replica sets but the new one."""
+        """`old_pods` are the pods of all replica sets except the new one."""
         await self._note_pause()
         if self.deployment["spec"].get("paused") or await self._is_scaling():
             await self.scale_only()
@@ -260,11 +257,11 @@ class Rollout:
             await self._recreate(old_pods)
 
     async def report_only(self) -> None:
-        """Updates only the status, of a deployment that is being deleted."""
+        """Called for deployments that are being deleted."""
         await self._write_status(self._calculated())
 
     async def scale_only(self) -> None:
-        """Scales without a rollout, when the deployment is paused or only its size changed."""
+        """A paused deployment is only scaled, and so is one of which only the size changed."""
         await self._sync_revision(create=False)
         await self._scale()
         if self.deployment["spec"].get("paused"):
@@ -366,7 +363,7 @@ class Rollout:
                 raise
             existed = True
         if not existed and (size := replicas(wanted)) > 0:
-            self._tell_scaling("up", self.new, 0, size, created=True)
+            self._report_scaling("up", self.new, 0, size, created=True)
         condition = None
         if not existed and has_deadline(self.deployment):
             message = f'Created new replica set "{_name(self.new)}"'
@@ -414,7 +411,7 @@ class Rollout:
         return changed
 
     async def _resize(self, one: Object, size: int, *, notes_too: bool = False) -> bool:
-        """Sets a replica set's size, and records the deployment's on it; returns whether it changed.
+        """Sets a replica set's size and records the deployment's on it; False if the size stays.
 
         `notes_too`: writes the annotations even if the size stays.
         """
@@ -431,7 +428,7 @@ class Rollout:
         updated = await self._client.update(REPLICA_SETS, changed)
         self._replace(one, updated)
         if before != size:
-            self._tell_scaling("up" if size > before else "down", one, before, size)
+            self._report_scaling("up" if size > before else "down", one, before, size)
         return before != size
 
     def _replace(self, former: Object, updated: Object) -> None:
@@ -440,7 +437,7 @@ class Rollout:
         else:
             self.old = [updated if replica_set is former else replica_set for replica_set in self.old]
 
-    def _tell_scaling(
+    def _report_scaling(
         self, direction: str, one: Object, before: int, after: int, *, created: bool = False
     ) -> None:
         if self._event_names_from_first:
@@ -450,7 +447,7 @@ class Rollout:
         text = f"Scaled {direction} replica set {_name(one)} {numbers}"
         self._recorder.event(self.deployment, "Normal", "ScalingReplicaSet", text)
 
-    # -- the end of a rollout, and what is said about it
+    # -- the end of a rollout, and its status
 
     async def _clean_up_if_complete(self) -> None:
         if is_complete(self.deployment, self.deployment.get("status") or {}):
@@ -475,7 +472,6 @@ class Rollout:
         return new_condition("Progressing", verdict, reason, message, self._clock.now())
 
     async def _note(self, number: int, condition: Object | None) -> None:
-        """Writes a revision (unless 0) and a condition to the deployment, if they changed."""
         deployment = self.deployment
         if number and replica_sets.revision(deployment) != number:
             annotations = deployment["metadata"].get("annotations") or {}
@@ -542,7 +538,7 @@ class DeploymentController(Controller):
         self._sets.add_handler(self._set_added, self._set_updated, self._set_deleted)
         self._pods.add_handler(deleted=self._pod_deleted)
 
-    # -- what is told
+    # -- event handlers
 
     def _owner(self, replica_set: Object) -> Object | None:
         return owner_references.resolve_controller(replica_set, DEPLOYMENTS, self._deployments.get)
@@ -584,7 +580,7 @@ class DeploymentController(Controller):
             if not selector.is_empty() and selector.matches(labels):
                 self.enqueue(deployment)
 
-    # -- what is done
+    # -- reconciliation
 
     async def sync(self, key: Key) -> None:
         deployment = self._deployments.get(*key)
@@ -639,7 +635,6 @@ class DeploymentController(Controller):
         return [pod for pod in found if selector.matches(pod["metadata"].get("labels"))]
 
     def _look_again(self, key: Key, deployment: Object) -> None:
-        """Syncs the deployment again when the progress deadline passes."""
         found = find_condition(deployment, "Progressing")
         if found is None or not has_deadline(deployment) or deployment["spec"].get("paused"):
             return

@@ -1,5 +1,5 @@
-"""The replica sets of a deployment: how many replicas each should have, which has the present template, and
-revisions in annotations. Pure functions.
+"""The replica sets of a deployment: their sizes, the one of the present template, and revisions in
+annotations. Pure functions.
 
 Source: k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
 """
@@ -19,7 +19,6 @@ MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 
 
 def replicas(obj: Object) -> int:
-    """`spec.replicas` of a deployment or replica set."""
     count = obj["spec"].get("replicas")
     return 1 if count is None else int(count)
 
@@ -29,19 +28,18 @@ def total(sets: Iterable[Object]) -> int:
 
 
 def reported(sets: Iterable[Object | None], name: str) -> int:
-    """Returns the sum of a status field."""
+    """Sums a status field; absent replica sets count as 0."""
     return sum(
         (replica_set.get("status") or {}).get(name) or 0 for replica_set in sets if replica_set is not None
     )
 
 
 def active(sets: Iterable[Object | None]) -> list[Object]:
-    """Returns the replica sets with replicas in their specs."""
     return [replica_set for replica_set in sets if replica_set is not None and replicas(replica_set) > 0]
 
 
 def by_age(sets: Iterable[Object]) -> list[Object]:
-    """Returns the replica sets by age, oldest first, then by name."""
+    """Oldest first, then by name."""
     return sorted(
         sets,
         key=lambda replica_set: (
@@ -52,7 +50,7 @@ def by_age(sets: Iterable[Object]) -> list[Object]:
 
 
 def by_size(sets: Iterable[Object], *, newer_first: bool) -> list[Object]:
-    """Returns the replica sets by size, largest first; among equals the newer or the older one."""
+    """The largest comes first; among equals the newer or the older one."""
     sign = -1 if newer_first else 1
 
     def rank(replica_set: Object) -> tuple[int, float, str]:
@@ -74,13 +72,11 @@ def is_rolling(deployment: Object) -> bool:
 
 
 def max_surge(deployment: Object) -> int:
-    """Returns how many replicas there may be beyond the desired number."""
     rolling = _rolling(deployment)
     return 0 if rolling is None else scaled(rolling.get("maxSurge"), replicas(deployment), round_up=True)
 
 
 def max_unavailable(deployment: Object) -> int:
-    """Returns how many replicas may be missing during a rollout."""
     rolling, wanted = _rolling(deployment), replicas(deployment)
     if rolling is None or wanted == 0:
         return 0
@@ -92,7 +88,7 @@ def max_unavailable(deployment: Object) -> int:
 
 
 def new_set_size(deployment: Object, sets: Sequence[Object], new: Object) -> int:
-    """Returns how far the new replica set may grow now; `sets` are all, the new one included."""
+    """`sets` are all replica sets, the new one included."""
     wanted = replicas(deployment)
     if not is_rolling(deployment):
         return wanted
@@ -103,7 +99,7 @@ def new_set_size(deployment: Object, sets: Sequence[Object], new: Object) -> int
 
 
 def unhealthy_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict[str, int]:
-    """Returns smaller sizes of old replica sets, without their replicas that are not available anyway."""
+    """Old replica sets lose replicas that are not available anyway."""
     left = _may_remove(deployment, old, new)
     sizes: dict[str, int] = {}
     for replica_set in by_age(old):
@@ -116,7 +112,7 @@ def unhealthy_cuts(deployment: Object, old: Sequence[Object], new: Object) -> di
 
 
 def _may_remove(deployment: Object, old: Sequence[Object], new: Object) -> int:
-    """Returns how many old replicas can go while enough stay, even if no unavailable new one starts."""
+    """Enough replicas stay even if no unavailable new one ever starts."""
     minimum = replicas(deployment) - max_unavailable(deployment)
     starting = replicas(new) - reported([new], "availableReplicas")
     return total([*old, new]) - minimum - starting
@@ -127,7 +123,6 @@ def may_scale_down(deployment: Object, old: Sequence[Object], new: Object) -> bo
 
 
 def rolling_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict[str, int]:
-    """Returns smaller sizes of old replica sets, because enough replicas are available."""
     minimum = replicas(deployment) - max_unavailable(deployment)
     left = reported([*old, new], "availableReplicas") - minimum
     sizes: dict[str, int] = {}
@@ -140,7 +135,7 @@ def rolling_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict
 
 
 def proportional_sizes(deployment: Object, sets: Sequence[Object]) -> dict[str, int]:
-    """Returns the sizes after scaling during a rollout: each active set changes in proportion to its size."""
+    """During a rollout each active set changes in proportion to its size."""
     wanted = replicas(deployment)
     allowed = wanted + max_surge(deployment) if wanted > 0 else 0
     change = allowed - total(sets)
@@ -165,7 +160,6 @@ def _share(replica_set: Object, deployment: Object, change: int, added: int) -> 
 
 
 def _fraction(replica_set: Object, deployment: Object) -> int:
-    """Returns the change of the set's size if its share of the deployment stayed the same."""
     wanted = replicas(deployment)
     if wanted == 0:
         return -replicas(replica_set)
@@ -177,13 +171,13 @@ def _fraction(replica_set: Object, deployment: Object) -> int:
 
 
 def annotated(replica_set: Object, name: str) -> int | None:
-    """Returns an annotation that holds a number."""
+    """None unless the annotation is a number."""
     text = (replica_set["metadata"].get("annotations") or {}).get(name, "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | None:
-    """Returns the only active replica set, or the newest if none is active; None if several are."""
+    """Prefers the only active replica set, and the newest if none is active; None if several are."""
     if new is None and not old:
         return None
     found = active([*old, new])
@@ -193,7 +187,6 @@ def active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | None
 
 
 def is_saturated(deployment: Object, replica_set: Object | None) -> bool:
-    """Returns whether the replica set has, and has recorded, all replicas of the deployment."""
     if replica_set is None:
         return False
     wanted = replicas(deployment)
@@ -220,7 +213,6 @@ _NOT_COPIED = {
 
 
 def same_template(one: Object, other: Object) -> bool:
-    """Returns whether templates are equal except for the hash label."""
     return _without_hash(one) == _without_hash(other)
 
 
@@ -234,7 +226,7 @@ def _without_hash(template: Object) -> Object:
 
 
 def split(deployment: Object, sets: Iterable[Object]) -> tuple[Object | None, list[Object]]:
-    """Returns the replica set of the present template, and the others.
+    """The pair is (replica set of the present template, others by age).
 
     If several have that template, the oldest counts as new: any choice works if it is always the same.
     """
@@ -257,21 +249,20 @@ def next_revision(old: Sequence[Object]) -> int:
 
 
 def copied_annotations(deployment: Object) -> dict[str, str]:
-    """Returns the deployment's annotations that are copied to its replica sets."""
     annotations = deployment["metadata"].get("annotations") or {}
     return {name: value for name, value in annotations.items() if name not in _NOT_COPIED}
 
 
 def size_annotations(deployment: Object) -> dict[str, str]:
-    """Returns the annotations with the deployment's size, for proportional scaling."""
+    """Proportional scaling reads the deployment's size from these annotations."""
     wanted = replicas(deployment)
     return {DESIRED_REPLICAS: str(wanted), MAX_REPLICAS: str(wanted + max_surge(deployment))}
 
 
 def annotations_of_new(deployment: Object, new: Object, number: int) -> dict[str, str]:
-    """Returns the annotations of the new replica set at revision `number`.
+    """`number` is the revision.
 
-    An existing one that is rolled back to keeps its former revisions as history.
+    A replica set that is rolled back to keeps its former revisions as history.
     """
     annotations = {**(new["metadata"].get("annotations") or {}), **copied_annotations(deployment)}
     former_text = annotations.get(REVISION)
@@ -291,7 +282,6 @@ def annotations_of_new(deployment: Object, new: Object, number: int) -> dict[str
 def new_replica_set(
     deployment: Object, old: Sequence[Object], number: int, *, names_too_long: bool
 ) -> Object:
-    """Returns the replica set to create for the deployment's template."""
     spec, metadata = deployment["spec"], deployment["metadata"]
     text = template_hash(spec["template"], (deployment.get("status") or {}).get("collisionCount"))
     name = metadata["name"]
@@ -326,7 +316,7 @@ def new_replica_set(
 
 
 def to_clean_up(deployment: Object, old: Sequence[Object]) -> list[Object]:
-    """Returns the old replica sets beyond the history limit that have no replicas, oldest revisions first."""
+    """Replica sets with replicas stay; the oldest revisions beyond the history limit go first."""
     limit = deployment["spec"].get("revisionHistoryLimit")
     if limit is None or limit == 2**31 - 1:
         return []

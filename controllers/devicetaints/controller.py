@@ -36,7 +36,7 @@ _REMEMBERED = 500
 
 
 class EvictionMetrics:
-    """Counts evictions. Close it, so that another controller may register."""
+    """Counts evictions. Another controller may register only after `close`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -113,7 +113,7 @@ class DeviceTaintEvictionController(Controller):
         self._metrics.close()
         await super().stop()
 
-    # -- what is told
+    # -- event handlers
 
     def _claim_updated(self, old: Object, new: Object) -> None:
         if reserved_for(old) != reserved_for(new):
@@ -132,7 +132,7 @@ class DeviceTaintEvictionController(Controller):
                     self._handle_pod(pod)
 
     def _pod_updated(self, old: Object, new: Object) -> None:
-        """Handles pods, which change often: only their node and their claims matter."""
+        """Only changes of a pod's node and claims matter; pods change often."""
         if self._relevant(old) != self._relevant(new):
             self._handle_pod(new)
 
@@ -175,7 +175,7 @@ class DeviceTaintEvictionController(Controller):
         self._handle_all()
 
     def _handle_all(self) -> None:
-        """Checks every claim again: rules change rarely."""
+        """Checking every claim is affordable because rules change rarely."""
         for claim in self._claims.list():
             self._handle_users(claim)
 
@@ -183,7 +183,7 @@ class DeviceTaintEvictionController(Controller):
         eviction, work = self._eviction_of(pod, self._evicting()), _work("pod", pod)
         if eviction is None:
             if self._due.pop(work, None) is not None:
-                self._tell(pod, "Cancelling deletion")
+                self._emit(pod, "Cancelling deletion")
             return
         self._due[work] = eviction
         self.queue.add_after(work, self._seconds_until(eviction))
@@ -194,11 +194,11 @@ class DeviceTaintEvictionController(Controller):
     def _seconds_until(self, eviction: Eviction) -> float:
         return (eviction.when - self.clock.now()).total_seconds()
 
-    def _tell(self, pod: Object, text: str) -> None:
+    def _emit(self, pod: Object, text: str) -> None:
         about = {"apiVersion": "v1", "kind": "Pod", **pod}
         self.recorder.event(about, "Normal", "DeviceTaintManagerEviction", text)
 
-    # -- why a pod has to go
+    # -- reasons for evictions
 
     def _evicting(self) -> list[Object]:
         rules = self._rules.list() if self._rules is not None else ()
@@ -216,7 +216,7 @@ class DeviceTaintEvictionController(Controller):
         )
 
     def _used_claims(self, pod: Object) -> Iterator[Object]:
-        """Yields the allocated claims of a pod that are reserved for it."""
+        """Only allocated claims that are reserved for the pod count."""
         for name, owned in self._named_claims(pod):
             claim = self._claims.get(pod["metadata"]["namespace"], name)
             if claim is None or not results(claim):
@@ -230,7 +230,7 @@ class DeviceTaintEvictionController(Controller):
                 yield claim
 
     def _named_claims(self, pod: Object) -> Iterator[tuple[str, bool]]:
-        """Yields the names of a pod's claims, each with whether the pod must own it."""
+        """A pod must own the claim if the second value is true."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
                 name, owned = claims.claim_name(pod, pod_claim, self._claim_features)
@@ -286,13 +286,13 @@ class DeviceTaintEvictionController(Controller):
             self._count(eviction)
 
     async def _delete(self, work: Work) -> bool:
-        """Deletes the pod; returns whether it was there."""
+        """False if the pod was gone."""
         try:
             pod = await self.client.get(PODS, work.key.name, work.key.namespace)
             if pod["metadata"]["uid"] != work.uid:
                 return False
             if not pods.is_terminating(pod):
-                self._tell(pod, "Marking for deletion")
+                self._emit(pod, "Marking for deletion")
                 reason = "DeletionByDeviceTaintManager"
                 message = "Device Taint manager: deleting due to NoExecute taint"
                 await mark_and_delete(
@@ -311,8 +311,9 @@ class DeviceTaintEvictionController(Controller):
                 self._look_at(rule, _STATUS_SECONDS)
 
     def _concerned(self, rule: Object) -> tuple[list[Object], int, int]:
-        """Returns the pods that the rule would evict, and the numbers of published and allocated devices
-        it selects."""
+        """The rule would evict these pods; the numbers are of the published and allocated
+        devices it selects.
+        """
         waiting = [pod for pod in self._pods.list() if not pods.is_terminating(pod)]
         uid = rule["metadata"]["uid"]
         found = [(pod, self._eviction_of(pod, (rule,))) for pod in waiting]

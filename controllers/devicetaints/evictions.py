@@ -1,5 +1,6 @@
-"""Decides when and why the users of devices are evicted, over claims, slices and taint rules with the
-selectors that each minor has, and reports the evictions that a rule causes in its status (1.35 and later).
+"""Computes the time and the rules by which users of devices are evicted, over claims, slices and taint rules
+with the selectors that each minor has, and reports the evictions that a rule causes in its status (1.35 and
+later).
 
 Until 1.34 a rule may also name a class and selectors, and counts only for devices that are published
 (upstream puts its taint into slices); since 1.35 it names driver, pool and device. A rule without a selector
@@ -36,14 +37,14 @@ Concerned = Callable[[Object], tuple[list[Object], int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """The time of an eviction, and its rules (by uid; none for a slice's own taints)."""
+    """A slice's own taints have no rules; others have the uids of theirs."""
 
     when: datetime
     rules: frozenset[str]
 
 
 def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
-    """Returns the devices of one pool by name, from slices of the newest generation."""
+    """Only slices of the pool's newest generation count."""
     listed = list(slices)
     newest = max((slice_["spec"]["pool"].get("generation") or 0 for slice_ in listed), default=0)
     found: dict[str, Object] = {}
@@ -55,7 +56,6 @@ def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
 
 
 def tainted(devices: Mapping[str, Object]) -> dict[str, list[Object]]:
-    """Returns the NoExecute taints that drivers put on devices."""
     found = {name: [*_no_execute(device)] for name, device in devices.items()}
     return {name: taints for name, taints in found.items() if taints}
 
@@ -65,10 +65,7 @@ def _no_execute(device: Object) -> Iterator[Object]:
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:
-    """Returns whether a toleration covers a taint.
-
-    Source: k8s.io/dynamic-resource-allocation/resourceclaim (ToleratesTaint).
-    """
+    """Source: k8s.io/dynamic-resource-allocation/resourceclaim (ToleratesTaint)."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
@@ -80,7 +77,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
-    """Returns when a taint ends the use of a device; None if it is tolerated for ever.
+    """None if the taint is tolerated for ever.
 
     As upstream, a toleration must name NoExecute; one of every effect does not count.
     """
@@ -97,7 +94,7 @@ def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | No
 
 
 def joined(evictions: Iterable[Eviction | None]) -> Eviction | None:
-    """Returns the earliest of several evictions, with all their reasons."""
+    """The earliest time counts, with the rules of all evictions."""
     found = [eviction for eviction in evictions if eviction is not None]
     if not found:
         return None
@@ -107,14 +104,14 @@ def joined(evictions: Iterable[Eviction | None]) -> Eviction | None:
 
 
 class RuleMatcher:
-    """Matches devices against rules; `device_class` returns a class by its name."""
+    """`device_class` looks a class up by its name."""
 
     def __init__(self, features: DeviceTaintFeatures, device_class: Callable[[str], Object | None]) -> None:
         self._features = features
         self._class = device_class
 
     def matches(self, rule: Object, pool: Pool, name: str, device: Object | None) -> bool:
-        """Returns whether the rule selects a device; `device` is as published, None if it is not."""
+        """`device` is as published, None if it is not."""
         if not self._features.rules_name_classes:
             return selects(rule, pool, name)
         if device is None:
@@ -128,7 +125,7 @@ class RuleMatcher:
         )
 
     def _selectors(self, selector: Object) -> Iterator[str | None]:
-        """Yields the expressions that must hold; None if the class does not exist."""
+        """All of these expressions must hold; None among them if the class does not exist."""
         if selector.get("deviceClassName"):
             found = self._class(selector["deviceClassName"])
             if found is None:
@@ -138,7 +135,6 @@ class RuleMatcher:
         yield from _expressions(selector.get("selectors"))
 
     def _holds(self, expression: str, pool: Pool, device: Object) -> bool:
-        """Returns whether an expression holds; one that fails does not."""
         # Rarely needed, and slow to import.
         from kubeskew.apimachinery.cel.devices import compile_selector, device_value
         from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
@@ -156,7 +152,7 @@ def _expressions(selectors: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a rule's effects. Published and allocated devices are counted for the effect None only."""
+    """Numbers of a rule's effects. Published and allocated devices are counted for the effect None only."""
 
     pods: int = 0  # pods that wait for their eviction, or would be evicted
     namespaces: int = 0  # namespaces of those pods
@@ -166,7 +162,7 @@ class Counts:
 
 
 def condition_of(rule: Object, counts: Counts) -> Object:
-    """Returns the condition, without its time."""
+    """lastTransitionTime is left to the caller."""
     effect = rule["spec"]["taint"]["effect"]
     status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
     if effect == NO_EXECUTE:
@@ -212,8 +208,6 @@ def _namespaces(counts: Counts) -> str:
 
 
 class RuleStatus:
-    """Counts the pods evicted because of each rule."""
-
     def __init__(self, context: ControllerContext, manager: str) -> None:
         self._client = context.client
         self._clock = context.environment.clock
@@ -228,7 +222,7 @@ class RuleStatus:
         self._evicted.pop(rule["metadata"]["uid"], None)
 
     async def update(self, rule: Object, concerned: Concerned) -> float:
-        """Writes the condition if it is due and differs; returns the seconds to wait if it is not due yet."""
+        """Writes the condition if it is due and differs; otherwise the seconds to wait are returned."""
         before = find_condition(rule, IN_PROGRESS) or {}
         if before and before.get("observedGeneration") == rule["metadata"].get("generation"):
             since = (self._clock.now() - parse_timestamp(before["lastTransitionTime"])).total_seconds()
@@ -240,7 +234,7 @@ class RuleStatus:
         return 0.0
 
     def _counts(self, rule: Object, concerned: Concerned) -> Counts:
-        """Counts affected pods and devices, only if the condition shows them."""
+        """Pods and devices are counted only if the condition shows them."""
         metadata, effect = rule["metadata"], rule["spec"]["taint"].get("effect")
         evicted = self._evicted[metadata["uid"]]
         if effect not in (NO_EXECUTE, "None"):

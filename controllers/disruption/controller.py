@@ -40,7 +40,7 @@ _STALE_SECONDS = 120.0
 
 
 def desired_healthy(budget: Object, found: int, expected: int) -> tuple[int, int]:
-    """Returns (pods that must be healthy, pods there should be); `expected` is the owners' number."""
+    """The pair is (pods that must be healthy, pods there should be); `expected` is the owners' number."""
     spec = budget["spec"]
     if spec.get("maxUnavailable") is not None:
         return max(0, expected - scaled(spec["maxUnavailable"], expected, round_up=True)), expected
@@ -51,7 +51,7 @@ def desired_healthy(budget: Object, found: int, expected: int) -> tuple[int, int
 
 
 def asks_owners(budget: Object) -> bool:
-    """Returns whether the budget depends on the number of pods there should be."""
+    """Percentages and maxUnavailable depend on the number of pods there should be."""
     spec = budget["spec"]
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
@@ -59,7 +59,9 @@ def asks_owners(budget: Object) -> bool:
 def still_disrupted(
     budget: Object, found: Sequence[Object], now: datetime
 ) -> tuple[dict[str, str], list[Object], float | None]:
-    """Returns evicted pods about to go, those that did not go in time, and seconds until the next is late."""
+    """Evicted pods are about to go, or did not go in time; the number is the seconds until the next one is
+    late.
+    """
     noted = (budget.get("status") or {}).get("disruptedPods") or {}
     kept: dict[str, str] = {}
     late: list[Object] = []
@@ -82,7 +84,6 @@ def _deadline(since: str) -> datetime:
 
 
 def healthy(found: Sequence[Object], disrupted: Mapping[str, str], now: datetime) -> int:
-    """Counts ready pods that are not being evicted."""
     return sum(
         pods.is_ready(pod)
         and not pods.is_terminating(pod)
@@ -101,7 +102,7 @@ def status_of(
     *,
     forgets_conditions: bool = False,
 ) -> Object:
-    """Returns the status with these counts; an equal one if nothing changed.
+    """Equals the present status if nothing changed.
 
     `forgets_conditions`: one that changes has no condition but the one made here, as if it began now.
     """
@@ -125,7 +126,6 @@ def status_of(
 
 
 def allowed_condition(status: str, reason: str, message: str, generation: int, now: datetime) -> Object:
-    """Returns the condition DisruptionAllowed as it begins now."""
     return {
         "type": ALLOWED,
         "status": status,
@@ -137,8 +137,6 @@ def allowed_condition(status: str, reason: str, message: str, generation: int, n
 
 
 class Scales:
-    """Looks up owners in informers, and the scales of other kinds live."""
-
     def __init__(self, context: ControllerContext) -> None:
         self._client: APIClient = context.client
         self._informers: dict[tuple[str, str], Informer] = {
@@ -149,7 +147,7 @@ class Scales:
         self._refs: dict[tuple[str, str], Ref] = {}
 
     async def expected(self, found: Sequence[Object]) -> int:
-        """Returns the sum over all owners of the pods; pods without one do not count. Raises SyncError."""
+        """Sums over all owners of the pods; pods without one do not count. Raises SyncError."""
         counts: dict[str, int] = {}
         for pod in found:
             reference = controller_of(pod)
@@ -161,7 +159,7 @@ class Scales:
         return sum(counts.values())
 
     async def _scale(self, reference: Object, pod: Object) -> tuple[str, int]:
-        """Returns the owner that decides, and its number of replicas."""
+        """The deciding owner is (uid, replicas): a replica set's deployment decides for it."""
         namespace = pod["metadata"]["namespace"]
         group = reference["apiVersion"].rpartition("/")[0]
         informer = self._informers.get((group, reference["kind"]))
@@ -196,7 +194,7 @@ class Scales:
         return reference["uid"], int((scale.get("spec") or {}).get("replicas") or 0)
 
     async def _has_scale(self, ref: Ref) -> bool:
-        """Returns whether objects of the kind have a scale, so that it was the object that is missing."""
+        """Discovery distinguishes a kind without scale from a missing object."""
         listed = await self._client.request("GET", f"{'/apis' if ref.group else '/api'}/{ref.api_version}")
         return any(resource["name"] == f"{ref.plural}/scale" for resource in listed.get("resources") or ())
 
@@ -243,7 +241,7 @@ class DisruptionController(Controller):
         self._budgets.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._enqueue_budgets)
 
-    # -- what is told
+    # -- event handlers
 
     def _pod_updated(self, old: Object, new: Object) -> None:
         self._pod_changed(new)
@@ -271,7 +269,7 @@ class DisruptionController(Controller):
             )
             self.recorder.event(pod, "Warning", "MultiplePodDisruptionBudgets", text)
 
-    # -- what is done
+    # -- reconciliation
 
     async def sync(self, key: Key | StaleTarget) -> None:
         if isinstance(key, StaleTarget):
@@ -328,10 +326,10 @@ class DisruptionController(Controller):
         status["conditions"] = with_condition(status.get("conditions") or (), condition)
         await self._write(budget, status)
 
-    # -- pods that were to go and did not
+    # -- pods that were not deleted in time
 
     def _stale_in(self, pod: Object) -> float | None:
-        """Returns the seconds until the pod's DisruptionTarget no longer counts; None if it has none."""
+        """DisruptionTarget no longer counts after these seconds; None if the pod has none."""
         found = find_condition(pod, "DisruptionTarget")
         if found is None or found["status"] != "True" or not pods.is_active(pod):
             return None
@@ -356,7 +354,7 @@ class DisruptionController(Controller):
 
 
 def _selects(budget: Object, pod: Object) -> bool:
-    """Returns whether the budget selects the pod: an empty selector selects all, no selector none."""
+    """An empty selector selects all pods, no selector none."""
     selector = budget["spec"].get("selector")
     if selector is None:
         return False

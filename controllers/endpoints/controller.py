@@ -125,10 +125,7 @@ class EndpointsController(ServiceController):
 
 
 def _says(endpoints: Object, service: Object, wanted: list[Object]) -> bool:
-    """Returns whether nothing has to change; truncated Endpoints are written anew each time.
-
-    The controller's own labels do not count.
-    """
+    """Truncated Endpoints are written again each time; the controller's own labels do not count."""
     metadata = endpoints["metadata"]
     labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k not in _OWN_LABELS}
     return (
@@ -139,14 +136,14 @@ def _says(endpoints: Object, service: Object, wanted: list[Object]) -> bool:
 
 
 def _published(service: Object, selected: Iterable[Object], features: EndpointsFeatures) -> list[Backend]:
-    """Returns the backends; terminating pods count among those that are not ready."""
+    """Terminating pods count among those that are not ready."""
     ending = bool(service["spec"].get("publishNotReadyAddresses"))
     found = backends(service, selected, overlooks_sidecars=features.overlooks_sidecars)
     return [backend for backend in found if ending or not backend.terminating]
 
 
 def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:
-    """Returns each port once with all its addresses; ports with the same addresses are together
+    """Each port comes once with all its addresses; ports with the same addresses are together
     (RepackSubsets).
 
     `portless`: the service has no ports.
@@ -173,7 +170,7 @@ def _subset(group: Iterable[Backend], ports: list[Port]) -> Object:
 
 
 def _port_hash(port: Port) -> bytes:
-    """Returns upstream's sort key of ports: the MD5 of their dump by go-spew."""
+    """Upstream sorts ports by the MD5 of their dump by go-spew."""
     application = "<nil>" if port.application is None else port.application
     fields = f"Name:(string){port.name} Port:(int32){port.port} Protocol:(v1.Protocol){port.protocol}"
     dump = f"(v1.EndpointPort){{{fields} AppProtocol:(*string){application}}}"

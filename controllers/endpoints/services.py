@@ -1,8 +1,8 @@
-"""The common part of the controllers of a service's endpoints.
+"""The base of the controllers of a service's endpoints.
 
-It has the pods behind a service with their ports, the time when their state last changed, the sync after a
-change, and the writing of slices. The server chooses the names of slices, so new ones are kept track of, that
-none is created twice.
+It finds the pods behind a service with their ports, and the time of their last change, starts the sync after
+a change, and writes slices. The server chooses the names of slices, so new ones are remembered, lest one is
+created twice.
 
 Sources: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36; k8s.io/endpointslice and
 k8s.io/kubernetes/pkg/controller/endpoint, 1.36.
@@ -27,14 +27,13 @@ MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 
 
 class TriggerTimes:
-    """Remembers each service's pods at its last sync."""
-
     def __init__(self) -> None:
         self._seen: dict[Key, dict[str, str]] = {}
 
     def of(self, key: Key, service: Object, selected: Iterable[Object]) -> str:
-        """Returns the earliest change since the last call, empty if there is none; for a new service its
-        creation."""
+        """The earliest change since the last call counts, or the creation of a new service; empty without
+        either.
+        """
         created: str = service["metadata"].get("creationTimestamp") or ""
         times = {"": created}
         for pod in selected:
@@ -51,7 +50,7 @@ class TriggerTimes:
 
 
 def annotated(metadata: Object, time: str) -> Object:
-    """Returns the metadata with the annotation; without a new change it is removed."""
+    """An empty `time` removes the annotation."""
     annotations = {**(metadata.get("annotations") or {}), ANNOTATION: time}
     if not time:
         del annotations[ANNOTATION]
@@ -60,8 +59,6 @@ def annotated(metadata: Object, time: str) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A service's port as one pod has it."""
-
     name: str
     port: int
     protocol: str
@@ -100,7 +97,7 @@ class Backend:
 
 
 def selector_of(service: Object) -> dict[str, str]:
-    """Returns the service's selector; empty for services whose endpoints others write."""
+    """Services whose endpoints others write have an empty one."""
     spec = service["spec"]
     selector: dict[str, str] = spec.get("selector") or {}
     return {} if spec.get("type") == "ExternalName" else selector
@@ -113,7 +110,7 @@ def is_headless(service: Object) -> bool:
 def backends(
     service: Object, selected: Iterable[Object], *, overlooks_sidecars: bool = False
 ) -> list[Backend]:
-    """Returns the selected pods with an address that have not ended, by name.
+    """Only pods with an address that have not ended are backends, in the order of their names.
 
     `overlooks_sidecars`: the names of their ports are not known.
     """
@@ -142,7 +139,7 @@ def _hostname(service: Object, pod: Object) -> str:
 
 
 def _ports(service: Object, pod: Object, overlooks_sidecars: bool) -> tuple[Port, ...]:
-    """Returns the service's ports on the pod, without named ports that none of its containers has."""
+    """Named ports that none of the pod's containers has are left out."""
     resolved = []
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")
@@ -167,7 +164,6 @@ def _number(port: Object, protocol: str, containers: Iterable[Object]) -> int | 
 
 
 def by_ports(found: Iterable[Backend]) -> dict[tuple[Port, ...], list[Backend]]:
-    """Returns backends grouped by their ports."""
     groups: dict[tuple[Port, ...], list[Backend]] = {}
     for backend in found:
         groups.setdefault(backend.ports, []).append(backend)
@@ -175,7 +171,7 @@ def by_ports(found: Iterable[Backend]) -> dict[tuple[Port, ...], list[Backend]]:
 
 
 class ServiceController(Controller):
-    """A controller whose keys are services."""
+    """Keys are services."""
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
@@ -204,15 +200,16 @@ class ServiceController(Controller):
 
 
 class SliceWriter:
-    """Creates and deletes slices, and remembers those that the informer does not show yet."""
+    """Remembers the slices that it created until the informer shows them."""
 
     def __init__(self, client: APIClient) -> None:
         self._client = client
         self._made: dict[Key, set[str]] = {}
 
     def is_behind(self, key: Key, present: Iterable[Object]) -> bool:
-        """Returns whether new slices of a service are not in the informer yet; from the second call on
-        they count as deleted."""
+        """True while slices that were just created are missing in the informer; from the second call on they
+        count as deleted.
+        """
         return bool(self._made.pop(key, set()) - {slice_["metadata"]["name"] for slice_ in present})
 
     def forget(self, key: Key) -> None:
@@ -239,7 +236,6 @@ class SliceWriter:
 
 
 def service_keys(slice_: Object, manager: str) -> list[str]:
-    """Returns the key of the service, for slices of a manager: an index function."""
     metadata = slice_["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != manager or SERVICE_LABEL not in labels:

@@ -1,1 +1,1 @@
-"""Holds what the controllers share: queues and workers, expectations, owner references, pods, revisions."""
+"""Shared by the controllers: queues and workers, expectations, owner references, pods, revisions."""

@@ -59,11 +59,11 @@ class Monitors:
 
 
 class SyncError(Exception):
-    """An object cannot be reconciled for a reason that its user has to know; tried again later."""
+    """An object cannot be reconciled for a reason that its user has to know; the key is tried again later."""
 
 
 class Key(NamedTuple):
-    """Names the object to look at; the namespace is empty for cluster-scoped ones."""
+    """Identifies the object to reconcile; the namespace is empty for cluster-scoped ones."""
 
     namespace: str
     name: str
@@ -78,8 +78,6 @@ def key_of(obj: Object) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """Holds what the manager gives to its controllers."""
-
     environment: Environment
     client: APIClient
     informers: InformerFactory
@@ -94,7 +92,6 @@ class ControllerContext:
     panic: Callable[[Panic], None] = raised
 
     def informer(self, ref: Ref, namespace: str = "", field_selector: str = "") -> Informer:
-        """Returns a shared informer; the controller waits for its first list."""
         found = self.informers.informer(ref, namespace, field_selector)
         self.used.append(found)
         return found
@@ -133,20 +130,19 @@ class Controller(ABC):
         """Reconciles the object of `key`. Failures are raised, and retried."""
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Returns further loops that run beside the workers, until cancelled."""
+        """They run next to the workers until they are cancelled."""
         return []
 
     @property
     def ready(self) -> bool:
-        """Returns whether it works; also true while it waits for a resource that the server does not have,
-        as upstream."""
+        """True also while the controller waits for a resource that the server does not have, as upstream."""
         return self._working or any(informer.is_unserved for informer in self._informers)
 
     def enqueue(self, obj: Object) -> None:
         self.queue.add(key_of(obj))
 
     def start(self) -> None:
-        """Begins to work as soon as the informers are synced."""
+        """Work begins as soon as the informers are synced."""
         self._tasks = [asyncio.create_task(self._begin(), name=self.name)]
 
     async def _begin(self) -> None:
@@ -157,7 +153,7 @@ class Controller(ABC):
         self._working = True
 
     async def stop(self) -> None:
-        """Ends all work; the next start continues what is unfinished."""
+        """Unfinished work is continued by the next start."""
         self.queue.shut_down()
         for task in self._tasks:
             task.cancel()

@@ -11,21 +11,19 @@ class Pool(NamedTuple):
 
 
 def pool_of(item: Object) -> Pool:
-    """Returns the pool of a slice, or of a result of an allocation."""
     if "spec" in item:
         return Pool(item["spec"]["driver"], item["spec"]["pool"]["name"])
     return Pool(item["driver"], item["pool"])
 
 
 def results(claim: Object) -> list[Object]:
-    """Returns the devices that a claim has."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     found: list[Object] = (allocation.get("devices") or {}).get("results") or []
     return found
 
 
 def selects(rule: Object, pool: Pool, device: str) -> bool:
-    """Returns whether a rule selects a device; without a selector it selects none."""
+    """Rules without a selector select nothing."""
     selector = rule["spec"].get("deviceSelector")
     if selector is None:
         return False

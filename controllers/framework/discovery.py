@@ -26,8 +26,9 @@ class ServedResource:
 
 
 async def served_resources(client: APIClient) -> list[ServedResource]:
-    """Returns all resources (without subresources), every version, preferred versions first within a
-    group."""
+    """Every version of each resource counts, without subresources; preferred versions come first within a
+    group.
+    """
     found: list[ServedResource] = []
     for path in ("/api", "/apis"):
         document = await client.request("GET", path, accept=_AGGREGATED)

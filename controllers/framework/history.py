@@ -1,11 +1,11 @@
 """Controller revisions: the former templates of stateful sets and daemon sets, for rollbacks; and the hashes
 that name replica sets and revisions, over the text of a pod template as Go prints it.
 
-Upstream hashes what go-spew prints of the struct with `%#v`: names and types of all fields, even of unset
+Upstream hashes the text of the struct by go-spew with `%#v`: names and types of all fields, even of unset
 ones, so that the text depends on the release. Here it is that of 1.20 in every release, with younger fields
-after the others if they are set: so names are those in recordings, and no upgrade changes them.
+after the others if they are set: thus names are those in recordings, and no upgrade changes them.
 
-A pod template's is FNV-1a, 32 bits, of what Go prints of it.
+The hash of a pod template is FNV-1a, 32 bits, of this text.
 
 Sources: k8s.io/kubernetes pkg/util/hash/hash.go, 1.20; the structs by hack/catalogue/pod_template_structs.py;
 k8s.io/kubernetes/pkg/controller/history and of the two controllers' use of it, 1.36.
@@ -57,7 +57,6 @@ class _Layout(NamedTuple):
 
 
 def template_text(template: Object) -> str:
-    """Formats a PodTemplateSpec as Go prints it."""
     return _typed("v1.PodTemplateSpec", template)
 
 
@@ -79,7 +78,7 @@ def _typed(kind: str, value: Any) -> str:
 
 
 def _bare(kind: str, value: Any) -> str:
-    """Returns the value without its type, as behind a pointer and in a list."""
+    """Pointers and lists hold values without their type."""
     structs, shapes = _layout()
     if kind in structs:
         return f"{{{' '.join(_fields(structs[kind], value or {}))}}}"
@@ -107,13 +106,11 @@ def _fields(fields: list[_Field], value: Object) -> Iterator[str]:
 
 
 def _own(kind: str, value: Object) -> Object:
-    """Returns the fields of an object that belong to a struct embedded in its own."""
     names = _names(_layout().structs[kind])
     return {name: field for name, field in value.items() if name in names}
 
 
 def _names(fields: list[_Field]) -> set[str]:
-    """Returns the fields' names in JSON, with those of embedded structs."""
     embedded = (_names(_layout().structs[field.kind]) for field in fields if not field.known)
     return {field.known for field in fields if field.known}.union(*embedded)
 
@@ -140,14 +137,14 @@ def _quantity(value: Any) -> str:
 
 
 def _decimal(number: int, places: int) -> str:
-    """Returns a number beyond 64 bits as 64-bit words, the lowest first."""
+    """Numbers beyond 64 bits are printed as 64-bit words, the lowest first."""
     words = [str(abs(number) >> at & 2**64 - 1) for at in range(0, number.bit_length(), 64)]
     unscaled = f"{{neg:(bool){'true' if number < 0 else 'false'} abs:(big.nat)[{' '.join(words)}]}}"
     return f"{{unscaled:(big.Int){unscaled} scale:(inf.Scale){places}}}"
 
 
 def _is_kept(written: str, quantity: Quantity) -> bool:
-    """Returns whether Go's quantity keeps the text it was read from (ParseQuantity)."""
+    """Go's quantity keeps canonical texts as they were read (ParseQuantity)."""
     found = _DIGITS.match(written)
     digits = "".join(found.groups("")) if found else ""
     if quantity.format is Format.BINARY_SI:
@@ -164,7 +161,6 @@ _PARTICULAR: dict[str, Callable[[Any], str]] = {
 
 
 def fnv1a(data: bytes) -> int:
-    """The 32-bit FNV-1a hash."""
     value = _OFFSET
     for byte in data:
         value = ((value ^ byte) * _PRIME) & _MASK
@@ -172,7 +168,7 @@ def fnv1a(data: bytes) -> int:
 
 
 def fnv1(data: bytes) -> int:
-    """The 32-bit FNV-1 hash, which multiplies first."""
+    """FNV-1 multiplies first, unlike FNV-1a; both are of 32 bits."""
     value = _OFFSET
     for byte in data:
         value = ((value * _PRIME) & _MASK) ^ byte
@@ -180,13 +176,11 @@ def fnv1(data: bytes) -> int:
 
 
 def safe_encode(text: str) -> str:
-    """Returns the text with each character mapped to one that forms no words (apimachinery
-    util/rand.SafeEncodeString)."""
+    """Maps each character to one that forms no words (apimachinery util/rand.SafeEncodeString)."""
     return "".join(SUFFIX_ALPHABET[ord(character) % len(SUFFIX_ALPHABET)] for character in text)
 
 
 def template_hash(template: Object, collisions: int | None) -> str:
-    """Returns the pod-template-hash of a pod template after `collisions` collisions of names."""
     data = template_text(template).encode()
     if collisions is not None:
         data += collisions.to_bytes(8, "little")
@@ -194,7 +188,7 @@ def template_hash(template: Object, collisions: int | None) -> str:
 
 
 def patch_of(owner: Object, *, writes_empty_times: bool) -> RawObject:
-    """Makes a revision's data: a strategic merge patch that puts the present template back, as Go writes it.
+    """A revision's data is a strategic merge patch that puts the present template back, as Go writes it.
 
     Up to 1.33 Go's encoder wrote the time that a template never has, as null (pull request 130989).
     """
@@ -205,15 +199,13 @@ def patch_of(owner: Object, *, writes_empty_times: bool) -> RawObject:
 
 
 def applied(owner: Object, revision: Object) -> Object:
-    """Returns the owner with the template of the revision."""
     template = dict(((revision.get("data") or {}).get("spec") or {}).get("template") or {})
     template.pop("$patch", None)
     return {**owner, "spec": {**owner["spec"], "template": template}}
 
 
 def same_data(one: Object | None, other: Object | None, *, by_bytes: bool = False) -> bool:
-    """Returns whether data are equal; unless it is judged by their bytes, apart from the empty creation time
-    that templates had up to 1.33."""
+    """Unless `by_bytes`, the empty creation time that templates had up to 1.33 does not count."""
     return one == other if by_bytes else _timeless(one) == _timeless(other)
 
 
@@ -224,8 +216,7 @@ def _timeless(data: Object | None) -> Object:
 
 
 def data_hash(data: RawObject, collisions: int) -> str:
-    """Returns the hash in the names of stateful sets' revisions: FNV-1 of the data's bytes and the number of
-    collisions."""
+    """Names of stateful sets' revisions end with FNV-1 of the data's bytes and the number of collisions."""
     return safe_encode(str(fnv1(data.text + str(collisions).encode())))
 
 
@@ -234,7 +225,7 @@ def name_of(owner: Object, text: str) -> str:
 
 
 def new_revision(owner: Object, ref: Ref, number: int, data: Object, text: str, hash_label: str) -> Object:
-    """Returns the revision of the owner's present template (`data`), not yet created."""
+    """`data` is the owner's present template; the revision is not created yet."""
     metadata = owner["metadata"]
     labels = ((owner["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
     revision: Object = {
@@ -255,7 +246,7 @@ def new_revision(owner: Object, ref: Ref, number: int, data: Object, text: str, 
 
 
 def ordered(revisions: Collection[Object]) -> list[Object]:
-    """Returns the revisions, oldest first: by number, age, name."""
+    """Oldest first: by number, age, name."""
     return sorted(
         revisions,
         key=lambda one: (
@@ -271,7 +262,7 @@ def next_number(revisions: Sequence[Object]) -> int:
 
 
 def unused(revisions: Sequence[Object], live: Collection[str]) -> list[Object]:
-    """Returns the revisions that nothing uses (`live`: names or hashes), oldest first."""
+    """`live` are names or hashes of revisions in use; the oldest unused one comes first."""
     return [revision for revision in ordered(revisions) if not live_names(revision) & set(live)]
 
 
@@ -282,8 +273,6 @@ def live_names(revision: Object) -> set[str]:
 
 
 class Revisions:
-    """The revisions of owners of one kind, read through an informer and written through the client."""
-
     def __init__(
         self,
         client: APIClient,
@@ -293,14 +282,14 @@ class Revisions:
         *,
         releases: bool = True,
     ) -> None:
-        """`releases`: gives up revisions whose labels do not match any more, and does not just leave them."""
+        """Revisions whose labels no longer match are given up if `releases`, and otherwise left alone."""
         self._client = client
         self._dependents = Dependents(informer, ref.kind, match)
         self._ref = ref
         self._releases = releases
 
     async def of(self, owner: Object, matches: Callable[[Object], bool]) -> list[Object]:
-        """Returns the owner's revisions, oldest first; matching orphans are adopted."""
+        """Matching orphans are adopted; the oldest revision comes first."""
         metadata = owner["metadata"]
         ref_manager = ControllerRefManager(
             self._client,
@@ -316,10 +305,7 @@ class Revisions:
         return ordered(await ref_manager.claim(found))
 
     async def create(self, revision: Object) -> Object | None:
-        """Creates a revision; returns None if another one has the name.
-
-        An equal one that the informer missed is used.
-        """
+        """A different revision of the name gives None; an equal one that the informer missed is used."""
         try:
             return await self._client.create(CONTROLLER_REVISIONS, revision)
         except StatusError as error:

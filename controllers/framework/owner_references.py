@@ -1,5 +1,5 @@
-"""Owner references: the controller of an object, what an owner controls, and how dependents are adopted and
-released.
+"""Owner references: the controller of an object, the objects of an owner, and adoption and release of
+dependents.
 
 Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go, and of the indexes of dependents in
 controller_utils.go, 1.31 … 1.36.
@@ -21,14 +21,13 @@ _ORPHANS = "without a controller"
 
 
 class OwnerMatch(Enum):
-    """Names what a controller compares to find the objects that an owner controls."""
+    """Controllers compare these attributes to find the objects that an owner controls."""
 
     UID_IN_NAMESPACE = "UID in the owner's namespace"
     UID = "UID in any namespace"  # upstream's fault 134654
     WHOLE_REFERENCE = "namespace, kind, name and UID"
 
     def keys(self, obj: Object) -> list[str]:
-        """Returns the key of the owner that controls the object: an index function."""
         reference = controller_of(obj)
         if reference is None:
             return []
@@ -44,8 +43,6 @@ class OwnerMatch(Enum):
 
 
 class Dependents:
-    """Finds the objects of an informer that owners of one kind control, and those that nobody controls."""
-
     def __init__(self, informer: Informer, owner_kind: str, match: OwnerMatch) -> None:
         self._informer = informer
         self._kind = owner_kind
@@ -54,17 +51,15 @@ class Dependents:
         informer.add_index(_ORPHANS, _orphan_namespaces)
 
     def of(self, owner: Object) -> Sequence[Object]:
-        """Returns what the owner controls, whether its selector matches or not."""
+        """Selectors of the owner do not matter."""
         metadata = owner["metadata"]
         key = self._match.key(metadata["namespace"], self._kind, metadata["name"], metadata["uid"])
         return self._informer.by_index(self._match.value, key)
 
     def orphans(self, namespace: str) -> Sequence[Object]:
-        """Returns the objects of a namespace without a controller."""
         return self._informer.by_index(_ORPHANS, namespace)
 
     def candidates(self, owner: Object) -> list[Object]:
-        """Returns what the owner controls, and what it may adopt."""
         return [*self.of(owner), *self.orphans(owner["metadata"]["namespace"])]
 
 
@@ -78,7 +73,7 @@ def is_controlled_by(obj: Object, owner: Object) -> bool:
 
 
 def new_controller_reference(owner: Object, ref: Ref) -> Object:
-    """Returns the reference of metav1.NewControllerRef: controller and blockOwnerDeletion set."""
+    """Controller and blockOwnerDeletion are set, as by metav1.NewControllerRef."""
     return {
         "apiVersion": ref.api_version,
         "kind": ref.kind,
@@ -90,7 +85,7 @@ def new_controller_reference(owner: Object, ref: Ref) -> Object:
 
 
 def resolve_controller(obj: Object, ref: Ref, get: Callable[[str, str], Object | None]) -> Object | None:
-    """Returns the owner of kind `ref` that controls `obj`, if it is the one meant (same uid)."""
+    """None if the controller has another kind or uid."""
     reference = controller_of(obj)
     if reference is None or reference["kind"] != ref.kind:
         return None
@@ -117,8 +112,8 @@ class ControllerRefManager:
     ) -> None:
         """`current_owner` reads the owner from the server, at most once, before the first adoption.
 
-        `finalizers` are added to adopted objects and removed from released ones. `written` is told what the
-        server answers to each change.
+        `finalizers` are added to adopted objects and removed from released ones. `written` receives the
+        server's response to each change.
         """
         self._written = written
         self._client = client
@@ -131,8 +126,7 @@ class ControllerRefManager:
         self._refusal: str | None = None  # why nothing may be adopted; None before that is known
 
     async def claim(self, candidates: Sequence[Object]) -> list[Object]:
-        """Returns the candidates that belong to the owner now; raises the first failure once all were
-        tried."""
+        """Raises the first failure once all candidates were tried."""
         claimed, failures = [], []
         for obj in candidates:
             try:
@@ -177,7 +171,7 @@ class ControllerRefManager:
         return await self._patch(obj, {"metadata": metadata})
 
     async def _why_not_adopt(self) -> str:
-        """Returns why the owner may adopt nothing; empty if it may.
+        """Empty if the owner may adopt.
 
         The informer may be behind a deletion of the owner: an adopted dependent would never go.
         """
@@ -204,7 +198,7 @@ class ControllerRefManager:
         await self._patch(obj, {"metadata": metadata})
 
     async def _patch(self, obj: Object, patch: Object) -> bool:
-        """Patches an object; returns False if it is gone or replaced by another."""
+        """False if the object is gone or replaced by another."""
         metadata = obj["metadata"]
         try:
             changed = await self._client.patch(

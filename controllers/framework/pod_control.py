@@ -1,5 +1,5 @@
-"""Creates and deletes pods as controllers do: from templates, in batches that grow, with events, and
-evictions after a condition in the status that says why; and counts that may be given as a percentage.
+"""Creates pods from templates, in growing batches, with events; deletes pods, evicted ones after a condition
+with the reason; and resolves counts that may be percentages.
 
 Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod), 1.36.
 """
@@ -23,7 +23,7 @@ _TARGET = "DisruptionTarget"
 
 
 def scaled(value: int | str | None, of: int, *, round_up: bool) -> int:
-    """Returns an int-or-percent of `of`; 0 if there is none."""
+    """`value` may be a percentage of `of`; None counts as 0."""
     if value is None:
         return 0
     if isinstance(value, int):
@@ -37,7 +37,7 @@ async def slow_start(
 ) -> tuple[int, list[Exception]]:
     """Runs `action` `count` times in batches of 1, 2, 4, …; stops at the first batch with a failure.
 
-    Returns the number of successes and the failures. So a quota that refuses one pod is not tried a hundred
+    The result is (number of successes, failures). Thus a quota that refuses one pod is not tried a hundred
     times.
     """
     remaining, successes = count, 0
@@ -54,7 +54,7 @@ async def slow_start(
 
 
 def pod_from_template(template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> Object:
-    """Returns the pod that a controller creates: template, generated name, controller reference."""
+    """Builds a pod as upstream's GetPodFromTemplate: template, generated name, controller reference."""
     metadata = template.get("metadata", {})
     prefix = prefix or owner["metadata"]["name"] + "-"
     pod_metadata = {
@@ -69,21 +69,18 @@ def pod_from_template(template: Object, owner: Object, owner_ref: Ref, prefix: s
 
 
 def is_namespace_terminating(error: Exception) -> bool:
-    """Returns whether the namespace takes no new objects, so that a retry is useless."""
+    """Retries are useless in a namespace that is being deleted."""
     causes = (error.details or {}).get("causes") if isinstance(error, StatusError) else None
     return any(cause.get("reason") == NAMESPACE_TERMINATING for cause in causes or ())
 
 
 class PodControl:
-    """Creates and deletes pods for an owner, with events on it."""
-
     def __init__(self, client: APIClient, recorder: EventRecorder) -> None:
         self._client = client
         self._recorder = recorder
 
     async def create(self, template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> Object:
-        """Creates a pod, and returns it; `prefix` begins the generated name, if it is not the owner's
-        name."""
+        """`prefix` begins the generated name; the owner's name by default."""
         try:
             made = await self._client.create(PODS, pod_from_template(template, owner, owner_ref, prefix))
         except Exception as error:
@@ -95,7 +92,7 @@ class PodControl:
         return made
 
     async def delete(self, pod: Object, owner: Object) -> bool:
-        """Deletes a pod, by its name in the owner's namespace; returns False if there is none."""
+        """A pod is identified by its name in the owner's namespace; False if there is none."""
         metadata = pod["metadata"]
         try:
             await self._client.delete(PODS, metadata["name"], owner["metadata"]["namespace"])
@@ -134,9 +131,9 @@ async def mark_and_delete(
 async def write_status(
     client: APIClient, pod: Object, status: Object, features: DisruptionMarks, manager: str
 ) -> None:
-    """Writes what the status is to have beside what it has, as the field manager `manager` if it is applied.
+    """Merges `status` into the pod's, as field manager `manager` if it is applied.
 
-    An apply is forced, and says nothing of the pod's uid.
+    An apply is forced, and has no precondition on the pod's uid.
     """
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     if features.applied:

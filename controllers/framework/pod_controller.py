@@ -1,9 +1,9 @@
 """The base of controllers that own pods directly: it finds the owner to reconcile when a pod changes. An
-owner waits until informers show the creations and deletions that the controller has ordered
-(expectations), and what was last written for it.
+owner waits until informers show the creations and deletions that the controller has ordered (expectations),
+and the last write for it.
 
-A controller acts on a key only when its informer has caught up with what it did itself, else it would do it
-twice.
+A controller acts on a key only when its informer has caught up with its own writes, else it would repeat
+them.
 
 Sources: k8s.io/kubernetes/pkg/controller/controller_utils.go;
 k8s.io/kubernetes/pkg/controller/util/consistency, 1.36 (KEP-5647, stale controller mitigation); the pod
@@ -39,14 +39,16 @@ class _Expected:
 
 
 class Expectations:
-    """Per key; deletions are tracked by object, because a deletion is seen twice (mark, removal)."""
+    """Keeps ordered creations and deletions per key. Deletions are tracked by object, because each is seen
+    twice (mark, removal).
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._keys: dict[Hashable, _Expected] = {}
 
     def satisfied(self, key: Hashable) -> bool:
-        """Returns whether everything ordered has been seen, or was ordered too long ago to wait for."""
+        """Expectations count as met after TIMEOUT_SECONDS in any case."""
         expected = self._keys.get(key)
         if expected is None or (expected.creations <= 0 and not expected.deletions):
             return True
@@ -59,11 +61,10 @@ class Expectations:
         self._keys[key] = _Expected(self._clock.monotonic(), deletions=set(objects))
 
     def expect(self, key: Hashable, creations: int, deletions: Iterable[Hashable]) -> None:
-        """Expects creations and deletions."""
         self._keys[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
 
     def creation_seen(self, key: Hashable) -> None:
-        """Counts a creation that arrived in the informer, or failed."""
+        """Failed creations count, too, as they never arrive in the informer."""
         if expected := self._keys.get(key):
             expected.creations -= 1
 
@@ -76,11 +77,11 @@ class Expectations:
 
 
 class StaleCacheError(SyncError):
-    """An informer does not show yet what the controller has written itself; tried again later."""
+    """The informer does not show the controller's own writes yet; the key is tried again later."""
 
 
 class OwnWrites:
-    """Remembers by object and resource the newest revision that was written for it.
+    """Remembers the newest revision written for each object, by resource.
 
     Where it is not `enabled`, as before 1.36, nothing is remembered and nobody waits.
     """
@@ -90,7 +91,7 @@ class OwnWrites:
         self._newest: dict[Key, dict[Ref, int]] = {}
 
     def note(self, key: Key, ref: Ref, written: Object) -> None:
-        """Notes what the server answered to a write for the object of `key`."""
+        """`written` is the server's response to a write for the object of `key`."""
         if ref not in self._informers:
             return
         revision = int(written["metadata"]["resourceVersion"])
@@ -98,7 +99,7 @@ class OwnWrites:
         newest[ref] = max(revision, newest.get(ref, 0))
 
     def ensure_seen(self, key: Key) -> None:
-        """Raises StaleCacheError if an informer is behind what was written for the object of `key`."""
+        """Raises StaleCacheError if an informer is older than the writes for the object of `key`."""
         for ref, revision in self._newest.get(key, {}).items():
             seen = self._informers[ref].resource_version
             if int(seen or 0) < revision:
@@ -108,20 +109,17 @@ class OwnWrites:
         self._newest.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """Forgets the writes for an object that is gone."""
         self._newest.pop(key, None)
 
 
 class PodOwnerController(Controller):
-    """Keeps an index of pods by owner, and expectations; claims pods."""
-
     ref: ClassVar[Ref]  # of the owners
     deletion_frees: ClassVar[bool] = True  # a pod counts as gone once its deletion has begun
     finalizers: ClassVar[tuple[str, ...]] = ()  # added to adopted pods, removed from released ones
 
     def __init__(self, context: ControllerContext, *, waits_for_own_writes: bool, match: OwnerMatch) -> None:
         super().__init__(context)
-        self.keeps_expectations = False  # of a deleted owner, until its key is looked at
+        self.keeps_expectations = False  # of a deleted owner, until its key is synced
         self.expectations = Expectations(self.clock)
         self.pod_control = PodControl(self.client, self.recorder)
         self.objects = context.informer(self.ref)
@@ -132,15 +130,14 @@ class PodOwnerController(Controller):
         self.pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
 
     @abstractmethod
-    def selector(self, obj: Object) -> LabelSelector:
-        """Returns the selector of the object's pods."""
+    def selector(self, obj: Object) -> LabelSelector: ...
 
     def selects(self, obj: Object) -> Callable[[Object], bool]:
-        """Returns which pods the object wants: it adopts these, and releases others that it controls."""
+        """Matching pods are adopted; others that the object controls are released."""
         selector = self.selector(obj)
         return lambda pod: selector.matches(pod["metadata"].get("labels"))
 
-    # -- what is told
+    # -- event handlers
 
     def object_updated(self, _old: Object, new: Object) -> None:
         self.enqueue(new)
@@ -152,10 +149,10 @@ class PodOwnerController(Controller):
         self.enqueue(old)
 
     def pod_changed(self, owner: Object, old: Object | None, new: Object) -> None:
-        """Handles that a pod of `owner` came (`old` is None) or changed; the owner is queued already."""
+        """Called when a pod of `owner` is new (`old` is None) or changed; the owner is queued already."""
 
     def pod_gone(self, owner: Object, pod: Object) -> None:
-        """Handles that a pod of `owner` was deleted, or begins to be."""
+        """Called when a pod of `owner` was deleted, or its deletion began."""
 
     def owner_of(self, pod: Object) -> Object | None:
         return owner_references.resolve_controller(pod, self.ref, self.objects.get)
@@ -203,7 +200,6 @@ class PodOwnerController(Controller):
             self.enqueue(owner)
 
     def _enqueue_matching(self, pod: Object) -> None:
-        """Enqueues the owners that select an orphan, and may adopt it."""
         labels = pod["metadata"].get("labels")
         if not labels:
             return
@@ -212,11 +208,12 @@ class PodOwnerController(Controller):
             if not selector.is_empty() and selector.matches(labels):
                 self.enqueue(candidate)
 
-    # -- what owners do with pods
+    # -- pods of owners
 
     async def claim_pods(self, owner: Object, candidates: Sequence[Object] | None = None) -> list[Object]:
-        """Returns the pods of `owner`, of `candidates` (default: those that it controls and those that nobody
-        does): its own that still match, and those it adopts."""
+        """Keeps matching pods and adopts orphans. `candidates` are by default the pods that `owner` controls
+        and those without a controller.
+        """
         metadata = owner["metadata"]
         ref_manager = ControllerRefManager(
             self.client,
@@ -233,12 +230,14 @@ class PodOwnerController(Controller):
         )
 
     async def create_pod(self, template: Object, owner: Object, prefix: str = "") -> None:
-        """Creates a pod of `owner`; `prefix` begins the generated name, if it is not the owner's name."""
+        """`prefix` begins the generated name; the owner's name by default."""
         made = await self.pod_control.create(template, owner, self.ref, prefix)
         self.own_writes.note(key_of(owner), PODS, made)
 
     async def delete_pods(self, key: Key, owner: Object, chosen: Sequence[Object]) -> Exception | None:
-        """Deletes the pods at the same time; deletions must be expected already. Returns the last failure."""
+        """Deletes the pods concurrently; the deletions must be expected already. The last failure is
+        returned.
+        """
         results = await asyncio.gather(
             *(self.pod_control.delete(pod, owner) for pod in chosen), return_exceptions=True
         )
@@ -251,8 +250,7 @@ class PodOwnerController(Controller):
         return failure
 
     async def write_status(self, obj: Object, status: Object) -> Object:
-        """Writes the status, again on the fresh object if it changed meanwhile; a deleted object is no
-        error."""
+        """Retries once on the fresh object after a conflict; a deleted object is no error."""
         try:
             return await self._put_status(obj, status)
         except StatusError as error:

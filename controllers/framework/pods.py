@@ -1,4 +1,4 @@
-"""Answers questions about pods: active, ready, available, and which to delete first.
+"""States of pods: active, ready, available; and the order in which they are deleted.
 
 Source: k8s.io/kubernetes/pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go, 1.36.
 """
@@ -22,7 +22,6 @@ def phase(pod: Object) -> str:
 
 
 def is_terminal(pod: Object) -> bool:
-    """Returns whether the pod's containers have ended for good."""
     return phase(pod) in ("Succeeded", "Failed")
 
 
@@ -31,7 +30,6 @@ def is_terminating(pod: Object) -> bool:
 
 
 def is_active(pod: Object) -> bool:
-    """Returns whether the pod counts as a replica."""
     return not is_terminal(pod) and not is_terminating(pod)
 
 
@@ -48,7 +46,7 @@ def ready_since(pod: Object) -> datetime | None:
 
 
 def available_in(pod: Object, min_ready_seconds: int, now: datetime) -> float | None:
-    """Returns the seconds until a ready pod counts as available, 0 if it does, None if it is not ready."""
+    """A ready pod counts as available after these seconds, 0 if it does already; None if it is not ready."""
     if not is_ready(pod):
         return None
     if min_ready_seconds == 0:
@@ -60,7 +58,7 @@ def available_in(pod: Object, min_ready_seconds: int, now: datetime) -> float | 
 
 
 def deletion_order(pods: Iterable[Object], per_node: dict[str, int], now: datetime) -> list[Object]:
-    """Returns the pods in the order in which a replica set deletes them.
+    """Replica sets delete pods in this order.
 
     `per_node` counts the related pods of each node: those on crowded nodes go first.
     """
@@ -88,7 +86,7 @@ def _rank(pod: Object, per_node: dict[str, int], now: datetime) -> tuple[Any, ..
 
 
 def deletion_cost(pod: Object) -> int:
-    """Returns the cost in the annotation; 0 if it is absent or no 32-bit integer."""
+    """0 if the annotation is absent or no 32-bit integer."""
     text = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "")
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or (len(digits) > 1 and digits[0] == "0") or text == "-0":
@@ -98,7 +96,7 @@ def deletion_cost(pod: Object) -> int:
 
 
 def _restarts(pod: Object, *, sidecars: bool) -> int:
-    """Returns the most restarts of one container; sidecars are compared after the regular ones."""
+    """One container's maximum counts; sidecars are compared after the regular ones."""
     status = pod.get("status", {})
     if not sidecars:
         return max(
@@ -123,7 +121,7 @@ def _created(pod: Object) -> datetime | None:
 
 
 def _logarithmic_age(moment: datetime | None, now: datetime) -> int:
-    """Returns a larger number for older times; -1 for unset times (as if created now)."""
+    """Older times have larger numbers; unset times have -1, as if created now."""
     if moment is None:
         return -1
     nanoseconds = (now - moment).total_seconds() * 1e9

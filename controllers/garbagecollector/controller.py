@@ -29,11 +29,11 @@ from kubeskew.controllers.garbagecollector.graph import (
 
 log = logging.getLogger(__name__)
 
-# Upstream looks every 30 s; here API versions and custom resources come and go faster.
+# Upstream polls every 30 s; here API versions and custom resources come and go faster.
 _DISCOVERY_SECONDS = 5.0
 _DISCOVERY_RETRY_SECONDS = 0.25
 _SYNC_POLL_SECONDS = 0.01
-_INITIAL_SYNC_SECONDS = 30.0  # since 1.32 a resource that cannot be listed delays the rest for so long
+_INITIAL_SYNC_SECONDS = 30.0  # since 1.32 a resource that cannot be listed delays the rest for this time
 _MONITORED_VERBS = {"delete", "list", "watch"}
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
 _REMEMBERED_ABSENCES = 500
@@ -55,14 +55,14 @@ class GarbageCollector(Controller):
         self._own: dict[Ref, Informer] = {}  # monitors of this controller alone; others are shared
         self._monitors = context.monitors
         self._absent: dict[Identity, None] = {}  # owners known to be gone, as references name them
-        self._unsynced: dict[Ref, Informer] = {}  # monitors whose first list has not come yet
+        self._unsynced: dict[Ref, Informer] = {}  # monitors whose first list has not arrived yet
         self._monitoring = asyncio.Event()
         self._features = GarbageCollectorFeatures.of(context.environment.gates)
         self._began = 0.0  # monotonic
 
     @property
     def ready(self) -> bool:
-        """Returns whether it collects, or cannot, for the server refuses to list a resource."""
+        """A server that refuses to list a resource does not make it unready: nothing is collected then."""
         is_blocked = any(monitor.failure for monitor in self._unsynced.values())
         return super().ready and (self._monitoring.is_set() or is_blocked)
 
@@ -73,7 +73,7 @@ class GarbageCollector(Controller):
         await super().stop()
         await asyncio.gather(*(monitor.stop() for monitor in self._own.values()))
 
-    # -- what there is
+    # -- monitors
 
     async def _follow_discovery(self) -> None:
         self._began = self.clock.monotonic()
@@ -102,7 +102,7 @@ class GarbageCollector(Controller):
         await self._await_monitors()
 
     async def _await_monitors(self) -> None:
-        """Waits a while for first lists, and begins to collect once all have come.
+        """Waits up to _DISCOVERY_SECONDS for first lists; collection begins once all have arrived.
 
         A resource that cannot be listed keeps everything from being collected up to 1.31, as upstream; since
         then it is gone on without it after half a minute.
@@ -124,8 +124,9 @@ class GarbageCollector(Controller):
             self._monitoring.set()
 
     def _monitor(self, ref: Ref) -> Informer:
-        """Follows a resource: by the informer that another controller has of it, as upstream does, else by
-        its metadata."""
+        """Uses the informer that another controller has of the resource, as upstream does, else one of
+        metadata.
+        """
         shared = self._shared.existing(ref)
         monitor = shared or Informer(
             self.client, ref, self.clock, entropy=self.environment.entropy, metadata_only=True
@@ -142,7 +143,7 @@ class GarbageCollector(Controller):
         return monitor
 
     def _forget_missed(self, ref: Ref, monitor: Informer) -> None:
-        """Forgets objects that were deleted while their resource moved from one version to another."""
+        """Objects may have been deleted while their resource moved from one version to another."""
         present = {obj["metadata"]["uid"] for obj in monitor.list()}
         for identity in self._graph.seen():
             group = identity.api_version.rpartition("/")[0]
@@ -171,7 +172,7 @@ class GarbageCollector(Controller):
         if len(self._absent) > _REMEMBERED_ABSENCES:
             del self._absent[next(iter(self._absent))]
 
-    # -- what is done
+    # -- reconciliation
 
     async def sync(self, key: Work) -> None:
         # Before everything has been listed, an owner may only seem to be absent.
@@ -185,7 +186,6 @@ class GarbageCollector(Controller):
             await self._look_at(node)
 
     async def _look_at(self, node: Node) -> None:
-        """Deletes the object if all its owners are gone; continues a foreground deletion."""
         if node.being_deleted and not node.deleting_dependents and not node.virtual:
             return
         live = await self._live(node.identity)
@@ -222,7 +222,7 @@ class GarbageCollector(Controller):
     async def _classify(
         self, dependent: Identity, owners: list[Object]
     ) -> tuple[list[Object], list[Object], list[Object]]:
-        """Returns the owners that exist, that do not, and that wait for the deletion of their dependents."""
+        """Owners exist, do not exist, or wait for the deletion of their dependents, in this order."""
         solid, dangling, waiting = [], [], []
         for owner in owners:
             found = await self._owner(dependent, owner)
@@ -235,7 +235,7 @@ class GarbageCollector(Controller):
         return solid, dangling, waiting
 
     async def _owner(self, dependent: Identity, owner: Object) -> Object | None:
-        """Returns the owner, live; None if it is gone or another object has its name."""
+        """Asks the server; None if the owner is gone or another object has its name."""
         ref = self._ref(owner["apiVersion"], owner["kind"])
         namespace = dependent.namespace if ref.namespaced else ""
         identity = Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
@@ -261,7 +261,7 @@ class GarbageCollector(Controller):
                 self.queue.add(Work("delete", dependent.identity.uid))
 
     async def _break_circle(self, node: Node) -> None:
-        """Breaks a cycle of owners, which would wait for each other for ever."""
+        """Owners in a cycle would wait for each other for ever."""
         if any(dependent.deleting_dependents for dependent in self._graph.dependents(node)):
             unblocked = [{**owner, "blockOwnerDeletion": False} for owner in node.owners]
             await self._patch(node.identity, {"ownerReferences": unblocked})
@@ -299,7 +299,9 @@ class GarbageCollector(Controller):
             raise
 
     async def _delete(self, identity: Identity, live: Object, propagation: str) -> None:
-        """Deletes only this object, in the state in which its owners were found to be gone."""
+        """Preconditions restrict the deletion to the object in the state in which its owners were found to be
+        gone.
+        """
         metadata = live["metadata"]
         ref = self._ref(identity.api_version, identity.kind)
         preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
@@ -349,7 +351,6 @@ class GarbageCollector(Controller):
 
 
 async def _unless_gone(call: Coroutine[Any, Any, Object]) -> None:
-    """Ignores that an object is already gone."""
     try:
         await call
     except StatusError as error:
@@ -363,7 +364,7 @@ def _is_monitored(one: ServedResource) -> bool:
 
 
 def _policy_of(live: Object) -> str:
-    """Returns how to delete an object: in the way of a deletion that has begun, else in the background."""
+    """Deletions that have begun keep their policy; the default is Background."""
     finalizers = live["metadata"].get("finalizers") or ()
     if ORPHAN in finalizers:
         return "Orphan"

@@ -1,4 +1,4 @@
-"""The graph of owners and dependents, by uid: pure bookkeeping, fed by events.
+"""The graph of owners and dependents, by uid: updated by events, without requests.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/garbagecollector/graph_builder.go, 1.36.
 """
@@ -14,7 +14,7 @@ ORPHAN = "orphan"
 
 
 class Identity(NamedTuple):
-    """The kind, namespace and name under which an object is known."""
+    """Objects are known under their kind, namespace and name."""
 
     api_version: str
     kind: str
@@ -24,7 +24,9 @@ class Identity(NamedTuple):
 
 
 class Work(NamedTuple):
-    """An item to process: `delete` checks whether the object has to go, `orphan` frees its dependents."""
+    """Actions are `delete`, which checks whether the object has to go, and `orphan`, which frees its
+    dependents.
+    """
 
     action: str
     uid: str
@@ -32,7 +34,7 @@ class Work(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An object. `virtual`: known only from an owner reference."""
+    """`virtual` objects are known only from an owner reference."""
 
     identity: Identity
     owners: list[Object] = field(default_factory=list)
@@ -43,12 +45,10 @@ class Node:
     absent_at: set[Identity] = field(default_factory=set)  # places where it was not found
 
     def blocks(self, owner_uid: str) -> bool:
-        """Returns whether the owner's foreground deletion waits for this object."""
         return any(owner["uid"] == owner_uid and owner.get("blockOwnerDeletion") for owner in self.owners)
 
     def is_named_by(self, reference: Object, namespace: str) -> bool:
-        """Returns whether a reference from a namespace matches this object in everything, not only in its
-        uid."""
+        """Compares kind, name and namespace, too, not only the uid."""
         identity = self.identity
         named = (reference["apiVersion"], reference["kind"], reference["name"])
         near = not identity.namespace or identity.namespace == namespace
@@ -66,7 +66,7 @@ def is_orphaning(obj: Object) -> bool:
 
 
 class Graph:
-    """The graph. Each change returns the work that follows from it."""
+    """Each change returns the work that follows from it."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -78,14 +78,13 @@ class Graph:
         return self._nodes.get(uid)
 
     def seen(self) -> list[Identity]:
-        """Returns the places of all objects that are known not only from owner references."""
+        """Objects known only from owner references are left out."""
         return [node.identity for node in self._nodes.values() if not node.virtual]
 
     def dependents(self, node: Node) -> list[Node]:
         return [self._nodes[uid] for uid in sorted(node.dependents) if uid in self._nodes]
 
     def put(self, identity: Identity, obj: Object) -> Iterable[Work]:
-        """Adds or changes an object; returns the work that follows."""
         owners: list[Object] = obj["metadata"].get("ownerReferences") or []
         node = self._nodes.get(identity.uid)
         if node is None:
@@ -134,7 +133,7 @@ class Graph:
                 yield Work("delete", uid)
 
     def _misled(self, owner: Node) -> list[Node]:
-        """Returns the dependents whose reference has the owner's uid, but another place."""
+        """The reference has the owner's uid, but another kind, name or namespace."""
         uid = owner.identity.uid
         return [
             dependent
@@ -148,11 +147,11 @@ class Graph:
         return node is not None and node.deleting_dependents
 
     def absent(self, uid: str) -> Iterable[Work]:
-        """Handles that the server has no object at the place in an owner reference: another reference may be
-        right.
+        """Called when the server has no object of the kind and name in an owner reference; another reference
+        may be right.
 
-        An object known from references alone is kept while one of them names a place that was not checked: it
-        is the link to the dependents that name it rightly.
+        An object known from references alone is kept while one of them has a kind and name that were not
+        checked: it connects to the dependents whose references are right.
         """
         node = self._nodes.get(uid)
         if node is None or not node.virtual:
@@ -173,7 +172,6 @@ class Graph:
         yield Work("delete", uid)
 
     def _identities(self, dependent: Node, uid: str) -> set[Identity]:
-        """Returns the places in which the dependent's references put its owner."""
         namespace = dependent.identity.namespace
         return {
             Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], uid)
@@ -182,7 +180,7 @@ class Graph:
         }
 
     def remove(self, uid: str) -> Iterable[Work]:
-        """Removes an object; returns the work: its dependents, and owners that wait for it."""
+        """Dependents have to be checked, and so have owners that wait for this object."""
         node = self._nodes.pop(uid, None)
         if node is None:
             return

@@ -1,4 +1,4 @@
-"""A job's conditions: which end it, and their reasons by release. Pure functions.
+"""A job's conditions, which may end it, and their reasons by release. Pure functions.
 
 Source: pkg/controller/job/job_controller.go, staging/src/k8s.io/api/batch/v1/types.go, 1.36.
 """
@@ -35,7 +35,7 @@ def holds(job: Object, kind: str) -> bool:
 
 
 def final(interim: Object, now: datetime) -> Object:
-    """Returns the condition that ends the job once no pod is left, made from the one that announced it."""
+    """The job ends with this condition once no pod is left; `interim` announced it."""
     kind: str = _FINAL.get(interim["type"]) or interim["type"]
     return new(kind, interim.get("reason") or "", interim.get("message") or "", now)
 
@@ -43,7 +43,7 @@ def final(interim: Object, now: datetime) -> Object:
 def ensured(
     present: list[Object], kind: str, status: str, reason: str, message: str, now: datetime
 ) -> tuple[list[Object], bool]:
-    """Returns the conditions with one set, and whether that changed anything; a false one is not added."""
+    """The second value is whether that changed anything; a false condition is not added."""
     wanted = {**new(kind, reason, message, now), "status": status}
     for position, found in enumerate(present):
         if found["type"] == kind:

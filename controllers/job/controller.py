@@ -32,8 +32,6 @@ _MODES = (None, "NonIndexed", "Indexed")
 
 
 class Orphan(NamedTuple):
-    """A pod whose job is gone, to be released."""
-
     namespace: str
     pod: str
     swept: bool  # together with the others of a job that was deleted
@@ -63,7 +61,7 @@ class JobController(PodOwnerController):
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object(obj["spec"].get("selector"))
 
-    # -- what is told
+    # -- event handlers
 
     def object_updated(self, old: Object, new: Object) -> None:
         if conditions.is_finished(new):
@@ -91,7 +89,6 @@ class JobController(PodOwnerController):
         self._removing.get(key_of(owner), set()).discard(pod["metadata"]["uid"])
 
     def _orphan_seen(self, pod: Object, *, swept: bool = False) -> None:
-        """Enqueues a pod with the finalizer whose job is gone."""
         if is_tracked(pod) and self.owner_of(pod) is None and self._had_job(pod):
             self.queue.add(Orphan(*key_of(pod), swept))
 
@@ -137,7 +134,7 @@ class JobController(PodOwnerController):
             return
         await self._reconcile(key, job)
 
-    # -- what is done
+    # -- reconciliation
 
     async def _reconcile(self, key: Key, job: Object) -> None:
         may_act = self.expectations.satisfied(key)
@@ -174,12 +171,12 @@ class JobController(PodOwnerController):
         if ended is not None:
             if not self._features.forgets_ended:
                 self._ended.add(job["metadata"]["uid"])
-            self._tell_end(state, ended)
+            self._report_end(state, ended)
         if failure is not None:
             raise failure
 
     async def _go_on(self, key: Key, state: State, *, may_act: bool) -> tuple[int, Exception | None, bool]:
-        """Returns (active pods afterwards, the failure, whether the conditions changed)."""
+        """Returns (active pods afterwards, failure, change of conditions)."""
         active, failure = len(state.active), None
         acts = may_act and not state.job["metadata"].get("deletionTimestamp")
         if acts:
@@ -190,7 +187,9 @@ class JobController(PodOwnerController):
         return active, failure, acts and self._note_suspension(state)
 
     async def _manage(self, key: Key, state: State) -> tuple[int, Exception | None]:
-        """Deletes surplus pods, or else creates missing ones; returns the active pods afterwards."""
+        """Deletes surplus pods, or else creates missing ones; the result is (active pods afterwards,
+        failure).
+        """
         active = len(state.active)
         wanted = 0 if state.is_suspended else state.wanted_active()
         gone = self._too_many(state, max(0, active - wanted))[:MOST_PODS]
@@ -220,7 +219,7 @@ class JobController(PodOwnerController):
     async def _delete(
         self, key: Key, state: State, chosen: Sequence[Object], *, uncounted: bool = False
     ) -> tuple[int, Exception | None]:
-        """Deletes pods; returns how many are gone. `uncounted`: they are not failures of the job."""
+        """`uncounted` pods are not failures of the job; the number is of deleted pods."""
         if not chosen:
             return 0, None
         self.expectations.expect_deletions(key, [key_of(pod) for pod in chosen])
@@ -238,7 +237,6 @@ class JobController(PodOwnerController):
         return len(chosen), None
 
     async def _release(self, key: Key, chosen: Sequence[Object]) -> None:
-        """Removes the finalizer, so that the pods are not counted any more."""
         waiting = self._removing.setdefault(key, set())
         for pod in chosen:
             if is_tracked(pod):
@@ -250,7 +248,7 @@ class JobController(PodOwnerController):
                     raise
 
     async def _create(self, key: Key, state: State, count: int) -> tuple[int | None, Exception | None]:
-        """Creates pods; returns how many, None during the backoff."""
+        """During the backoff the number of created pods is None."""
         chosen: list[int] = []
         wait = 0.0
         per_index = failures.per_index_limit(state.job) is not None
@@ -269,7 +267,7 @@ class JobController(PodOwnerController):
         return await self._create_now(key, state, count, chosen)
 
     def _ready_indexes(self, state: State, wanted: Sequence[int]) -> tuple[list[int], float]:
-        """Returns the indexes without a backoff; if there are none, the seconds until the first one."""
+        """The number is the seconds until the first index has no backoff, if all have one."""
         waits = {
             index: failures.index_backoff_left(state.replaceable[index], state.now)
             if index in state.replaceable
@@ -308,7 +306,7 @@ class JobController(PodOwnerController):
         errors = [error for error in errors if not is_namespace_terminating(error)]
         return made, errors[0] if errors else None
 
-    # -- what is said about it
+    # -- status
 
     def _note_suspension(self, state: State) -> bool:
         present = state.status.get("conditions") or []
@@ -326,7 +324,7 @@ class JobController(PodOwnerController):
         return is_new
 
     def _note_counts(self, state: State, active: int) -> bool:
-        """Sets the present counts in the status; returns whether that changes it."""
+        """True if the counts change the status."""
         counts: Object = {"active": active}
         if self._features.shows_ready:
             counts["ready"] = state.ready
@@ -340,7 +338,7 @@ class JobController(PodOwnerController):
             state.status.pop("active")
         return changed or state.status.get("startTime") != before.get("startTime")
 
-    def _tell_end(self, state: State, ended: Object) -> None:
+    def _report_end(self, state: State, ended: Object) -> None:
         job = state.job
         if ended["type"] != conditions.COMPLETE:
             self.recorder.event(job, "Warning", ended["reason"], ended["message"])

@@ -1,4 +1,4 @@
-"""Decides when a pod of a job has failed, the effect on the job, and the backoff. Pure functions.
+"""Failures of a job's pods, their effect on the job, and the backoff. Pure functions.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/job/{pod_failure_policy,backoff_utils,success_policy}.go, 1.36.
 """
@@ -19,7 +19,7 @@ IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 class Match(NamedTuple):
-    """The first matching rule of a pod failure policy; `action` is empty if none matches."""
+    """Only the first matching rule counts; `action` is empty if none matches."""
 
     action: str = ""
     message: str = ""  # why the job fails, for FailJob
@@ -30,7 +30,7 @@ class Match(NamedTuple):
 
 
 def replaces_failed_only(job: Object) -> bool:
-    """Returns whether a terminating pod is replaced only when it has ended."""
+    """Terminating pods are replaced only when they have ended."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
@@ -87,7 +87,7 @@ def _by_condition(patterns: Iterable[Object], pod: Object) -> str:
 
 
 def fail_message(job: Object, found: Iterable[Object]) -> str:
-    """Returns why a FailJob rule ends the job; empty if none does."""
+    """Empty if no FailJob rule ends the job."""
     if job["spec"].get("podFailurePolicy") is None:
         return ""
     matches = (match(job, pod) for pod in found if is_failed(pod, job))
@@ -98,7 +98,7 @@ def fail_message(job: Object, found: Iterable[Object]) -> str:
 
 
 def success_message(job: Object, succeeded: set[int]) -> str:
-    """Returns the rule of the success policy that is met; empty if none is."""
+    """Empty if no rule of the success policy is met."""
     completions = job["spec"].get("completions") or 0
     for position, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = succeeded
@@ -116,7 +116,7 @@ def success_message(job: Object, succeeded: set[int]) -> str:
 
 
 def restarts_exceed(job: Object, found: Iterable[Object]) -> bool:
-    """Returns whether restarts of containers, which count as failures, exceed the limit."""
+    """Restarts of containers count as failures only with restartPolicy OnFailure."""
     spec = job["spec"]
     if ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
@@ -143,7 +143,6 @@ def index_failures(pod: Object, name: str = FAILURE_COUNT) -> int:
 
 
 def fails_index(job: Object, pod: Object) -> bool:
-    """Returns whether a failed pod ends the attempts at its index."""
     found = match(job, pod)
     if found.action == "FailIndex":
         return True
@@ -151,7 +150,6 @@ def fails_index(job: Object, pod: Object) -> bool:
 
 
 def next_failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
-    """Returns the annotations of the pod that replaces a failed one of its index."""
     if replaced is None:
         return {FAILURE_COUNT: "0"}
     counted, ignored = index_failures(replaced), index_failures(replaced, IGNORED_COUNT)
@@ -166,13 +164,13 @@ def next_failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
 
 
 class Backoff(NamedTuple):
-    """A job's failures in a row."""
+    """A job's failures in a row, and the time of the last one."""
 
     failures: int = 0
     last: datetime | None = None
 
     def after(self, succeeded: Sequence[Object], failed: Sequence[Object]) -> "Backoff":
-        """Returns the state once these pods have ended too."""
+        """`succeeded` and `failed` have ended since."""
         if not failed and not succeeded:
             return self
         ends = sorted(finished_at(pod) for pod in failed)
@@ -183,7 +181,7 @@ class Backoff(NamedTuple):
         return Backoff(len(newer), newer[-1]) if newer else Backoff()
 
     def left(self, now: datetime) -> float:
-        """Returns the seconds until the next pod may be created."""
+        """In seconds."""
         if not self.failures or self.last is None:
             return 0.0
         wait: float = min(FIRST_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), MAX_BACKOFF_SECONDS)
@@ -196,7 +194,7 @@ def index_backoff_left(replaced: Object, now: datetime) -> float:
 
 
 def finished_at(pod: Object) -> datetime:
-    """Returns the end of the pod's last container, or the nearest known time."""
+    """Estimates the end from conditions or the deletion if a container has no end."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     ended = [
         (container_status.get("state") or {}).get("terminated")

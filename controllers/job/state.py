@@ -1,5 +1,5 @@
-"""A job and its pods at one moment, counted. Ended pods count exactly once: their finalizer is removed when
-the status has counted them.
+"""Counts a job's pods at one moment. Ended pods count exactly once: their finalizer is removed when the
+status has counted them.
 
 Pods first are "uncounted" in the status, then lose their finalizer, and are then added to the counts.
 
@@ -34,7 +34,7 @@ Written = Callable[[Ref, Object], None]
 
 
 class State:
-    """A job with its counted pods; `status` is the new status of this reconciliation."""
+    """Counts the pods of a job; `status` is the new status of this reconciliation."""
 
     def __init__(
         self,
@@ -45,7 +45,9 @@ class State:
         now: datetime,
         features: JobFeatures,
     ) -> None:
-        """`removing`: uids of pods whose finalizer was removed, before the informer shows it."""
+        """`removing` are uids of pods whose finalizer was removed, although the informer does not show it
+        yet.
+        """
         self.job, self.pods, self.now = job, list(found), now
         self.spec: Object = job["spec"]
         self.status: Object = dict(job.get("status") or {})
@@ -70,14 +72,14 @@ class State:
         self.before: set[int] = set()  # succeeded indexes in the status
         self.succeeded_indexes: set[int] = set()
         self.failed_indexes: set[int] | None = None
-        self.replaceable: dict[int, Object] = {}  # failed pods by index, until their replacement is made
+        self.replaceable: dict[int, Object] = {}  # failed pods by index, until their replacement is created
         if not self.is_suspended and not self.status.get("startTime"):
             self.status["startTime"] = timestamp(now)
         if self.is_indexed:
             self._count_indexes()
         self.finish: Object | None = self._finish()
 
-    # -- what the job asks for
+    # -- the specification
 
     @property
     def is_suspended(self) -> bool:
@@ -89,7 +91,6 @@ class State:
         return 1 if wanted is None else int(wanted)
 
     def wanted_active(self) -> int:
-        """Returns how many pods should be active now."""
         if self.completions is None:
             return len(self.active) if self.succeeded else self.parallelism
         return max(0, min(self.completions - self.succeeded, self.parallelism))
@@ -113,7 +114,6 @@ class State:
         return not self.is_indexed or templates.valid_index(pod, self.completions or 0) is not None
 
     def _fresh(self, kind: str, ended: Callable[[Object], bool]) -> list[Object]:
-        """Returns the ended pods that are not in the status yet."""
         return [
             pod
             for pod in self.pods
@@ -156,10 +156,10 @@ class State:
             taken |= {index for pod in ending if (index := templates.index_of(pod)) is not None}
         return templates.pending(taken, completions, count)
 
-    # -- how it ends
+    # -- the end
 
     def _finish(self) -> Object | None:
-        """Returns the condition that ends the job, None if it goes on."""
+        """None if the job goes on."""
         for kind in (conditions.SUCCESS_CRITERIA_MET, conditions.FAILURE_TARGET):
             if conditions.holds(self.job, kind):
                 return find_condition(self.job, kind)
@@ -194,7 +194,6 @@ class State:
         return conditions.new(kind, reason, message, self.now)
 
     def completion(self) -> Object:
-        """Returns the condition of a job whose pods have all succeeded."""
         delayed = self._features.delays_final_condition
         kind = conditions.SUCCESS_CRITERIA_MET if delayed else conditions.COMPLETE
         if not self._features.reasons_completion:
@@ -203,7 +202,7 @@ class State:
         return conditions.new(kind, "CompletionsReached", message, self.now)
 
     def seconds_left(self) -> float | None:
-        """Returns the seconds until the active deadline, None if there is none."""
+        """None without an active deadline."""
         deadline = self.spec.get("activeDeadlineSeconds")
         if deadline is None or self.is_suspended or not self.status.get("startTime"):
             return None
@@ -212,7 +211,7 @@ class State:
 
 
 async def remove_finalizer(client: APIClient, pod: Object, written: Written = lambda *_: None) -> bool:
-    """Removes the finalizer; returns False if the pod was gone already. `written` is told the answer."""
+    """False if the pod was gone already; `written` receives the server's response."""
     metadata = pod["metadata"]
     patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
     try:
@@ -226,7 +225,7 @@ async def remove_finalizer(client: APIClient, pod: Object, written: Written = la
 
 
 class Tracker:
-    """Writes the status of one job as its pods are counted. `written` is told of each write."""
+    """Counting pods writes the status; `written` receives each response."""
 
     def __init__(
         self,
@@ -238,7 +237,7 @@ class Tracker:
         written: Written,
     ) -> None:
         self._client = client
-        self._tell = written
+        self._on_write = written
         self._features = features
         self._key = key
         self._removing = removing
@@ -248,9 +247,9 @@ class Tracker:
         self._tracked = {pod["metadata"]["uid"] for pod in state.pods if state.awaits_counting(pod)}
 
     async def track(self, *, changed: bool) -> Object | None:
-        """Counts what has ended; `changed` if the status has to be written anyway.
+        """Counts ended pods; with `changed` the status is written in any case.
 
-        Returns the condition that ended the job, if one did.
+        The result is the condition that ended the job, or None.
         """
         state = self._state
         if not state.is_tracked:
@@ -276,7 +275,7 @@ class Tracker:
         return finish if ended else None
 
     async def _write_counts(self, *, changed: bool) -> Object | None:
-        """Writes counts of the existing pods, and releases pods that a later release has tracked."""
+        """Writes the numbers of existing pods, and releases pods that a later release has tracked."""
         state = self._state
         failure = await self._remove_finalizers([pod for pod in state.pods if is_tracked(pod)])
         if failure is not None:
@@ -294,8 +293,7 @@ class Tracker:
     # -- counting
 
     def _count(self) -> tuple[list[Object], bool, bool]:
-        """Returns (pods to release, whether the status changed, whether some pods have to wait for the
-        next time)."""
+        """The result is (pods to release, change of the status, pods that have to wait for the next time)."""
         state, done, changed, indexed = self._state, [], False, set()
         ordered = state.pods
         if state.is_indexed:
@@ -325,8 +323,7 @@ class Tracker:
         return done, changed or bool(indexed), False
 
     def _may_release(self, pod: Object) -> bool:
-        """Returns whether a pod may go: a failed one is kept until its index has a new one, which
-        continues its count."""
+        """Failed pods are kept until their index has a new one, which continues the count."""
         state = self._state
         if state.finish is not None or state.job["metadata"].get("deletionTimestamp"):
             return True
@@ -372,7 +369,7 @@ class Tracker:
     # -- the end
 
     def _announce(self, finish: Object | None) -> tuple[bool, Object | None]:
-        """Returns (whether the status now announces the job's end, the condition that will end it)."""
+        """Returns (is the announcement new, condition that will end the job)."""
         state, announced = self._state, False
         if finish is None or finish["type"] not in (
             conditions.FAILURE_TARGET,
@@ -386,7 +383,7 @@ class Tracker:
         return announced, conditions.final(finish, state.now)
 
     def _end(self, finish: Object) -> bool:
-        """Sets the final condition in the status, unless there are pods to wait for."""
+        """False while there are pods to wait for."""
         state = self._state
         if any(state.uncounted.values()):
             return False
@@ -407,16 +404,16 @@ class Tracker:
             uncounted = {name: uids for name, uids in state.uncounted.items() if uids}
             status["uncountedTerminatedPods"] = uncounted
         self._job = await self._client.update(JOBS, {**self._job, "status": status}, "status")
-        self._tell(JOBS, self._job)
+        self._on_write(JOBS, self._job)
 
     async def _remove_finalizers(self, done: Sequence[Object]) -> Exception | None:
-        """Releases the pods; returns the last failure."""
+        """Only the last failure is returned."""
         if not done:
             return None
         waiting = self._removing.setdefault(self._key, set())
         waiting |= {pod["metadata"]["uid"] for pod in done}
         results = await asyncio.gather(
-            *(remove_finalizer(self._client, pod, self._tell) for pod in done), return_exceptions=True
+            *(remove_finalizer(self._client, pod, self._on_write) for pod in done), return_exceptions=True
         )
         failure = None
         for pod, result in zip(done, results, strict=True):

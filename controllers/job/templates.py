@@ -1,5 +1,5 @@
-"""Makes the pods of jobs; with the completion indexes of indexed jobs, their text in a status and their place
-in pods. Pure functions.
+"""The pods of jobs; with the completion indexes of indexed jobs, their text in a status and their place in
+pods. Pure functions.
 
 Sources: k8s.io/kubernetes/pkg/controller/job/indexed_job_utils.go, 1.36;
 pkg/controller/job/{job_controller,indexed_job_utils}.go, 1.36.
@@ -19,7 +19,7 @@ _NAME_LIMIT = 58  # of a generated name's prefix
 
 
 def parse(text: str | None, limit: int) -> set[int]:
-    """Returns the indexes below `limit` in a text like `1,3-5`; skips invalid parts."""
+    """Invalid parts of a text like `1,3-5` are skipped, and so are indexes from `limit` on."""
     found: set[int] = set()
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
@@ -29,7 +29,7 @@ def parse(text: str | None, limit: int) -> set[int]:
 
 
 def show(indexes: Iterable[int]) -> str:
-    """Returns the text of indexes: `1,3-5`; two in a row are written `1,2`."""
+    """Ranges are written as in `1,3-5`, two in a row as `1,2`."""
     parts: list[str] = []
     ordered = sorted(indexes)
     while ordered:
@@ -45,7 +45,7 @@ def show(indexes: Iterable[int]) -> str:
 
 
 def index_of(pod: Object) -> int | None:
-    """Returns the pod's completion index, None if it has no valid one."""
+    """None unless the annotation is a valid index."""
     text = str((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
     return int(text) if text.isascii() and text.isdigit() and int(text) < 2**31 else None
 
@@ -56,7 +56,6 @@ def valid_index(pod: Object, completions: int) -> int | None:
 
 
 def pending(taken: Collection[int], completions: int, count: int) -> list[int]:
-    """Returns the first `count` indexes that are not taken."""
     found: list[int] = []
     for index in range(completions):
         if len(found) == count:
@@ -69,7 +68,7 @@ def pending(taken: Collection[int], completions: int, count: int) -> list[int]:
 def superfluous(
     active: Sequence[Object], completions: int, now: datetime
 ) -> tuple[list[Object], list[Object]]:
-    """Returns (pods without a valid index or beside another of their index, the others)."""
+    """Pods to delete have no valid index, or that of a better pod; the others come second."""
     gone, left = [], []
     by_index: dict[int, list[Object]] = {}
     for pod in active:
@@ -86,12 +85,11 @@ def superfluous(
 
 
 def is_marked(job: Object) -> bool:
-    """Returns whether the job's annotation says that its pods are counted by finalizers."""
+    """Jobs with this annotation have their pods counted by finalizers (1.26 and earlier)."""
     return FINALIZER in (job["metadata"].get("annotations") or {})
 
 
 def template_of(job: Object, *, indexed: bool, index_label: bool, tracked: bool = True) -> Object:
-    """Returns the template of all new pods, with the finalizer if they are tracked by it."""
     template: Object = copy.deepcopy(job["spec"]["template"])
     metadata = template.setdefault("metadata", {})
     finalizers = metadata.get("finalizers") or []
@@ -114,7 +112,6 @@ def _add_variable(spec: Object, where: str) -> None:
 def for_index(
     template: Object, job_name: str, index: int, annotations: dict[str, str], *, index_label: bool
 ) -> Object:
-    """Returns the template of the pod with that completion index."""
     metadata = dict(template["metadata"])
     metadata["annotations"] = {**(metadata.get("annotations") or {}), INDEX: str(index), **annotations}
     if index_label:
@@ -123,11 +120,9 @@ def for_index(
 
 
 def prefix_for(job_name: str, index: int) -> str:
-    """Returns the generateName of an index's pods."""
     end = f"-{index}-"
     return job_name[: _NAME_LIMIT - len(end)] + end
 
 
 def is_tracked(pod: Object) -> bool:
-    """Returns whether the pod still has to be counted."""
     return FINALIZER in (pod["metadata"].get("finalizers") or ())

@@ -26,7 +26,7 @@ class TTLAfterFinishedController(Controller):
             self.enqueue(job)
 
     def _seconds_left(self, job: Object) -> float | None:
-        """Returns the seconds until the job is deleted; None if it stays."""
+        """None if the job stays."""
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or job["metadata"].get("deletionTimestamp"):
             return None

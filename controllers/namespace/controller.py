@@ -21,8 +21,6 @@ _LOOK_AGAIN_SECONDS, _MAX_LOOK_AGAIN_SECONDS = 0.1, 2.0
 
 @dataclass(slots=True)
 class RemainingObjects:
-    """The objects that one round of deleting could not delete."""
-
     undiscovered: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     objects: Counter[str] = field(default_factory=Counter)  # by resource.group
@@ -33,8 +31,7 @@ class RemainingObjects:
         return not (self.undiscovered or self.failures or self.objects)
 
     def conditions(self, now: str) -> list[Object]:
-        """Returns the conditions of the namespace, one per thing that may go wrong, all of them always
-        set."""
+        """All conditions are always set, one per kind of failure."""
         kinds = ", ".join(
             f"{name} has {count} resource instances" for name, count in sorted(self.objects.items())
         )
@@ -79,7 +76,7 @@ class NamespaceController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._features = NamespaceFeatures.of(context.environment.gates)
-        self._rounds: dict[Key, int] = {}  # in which something was left
+        self._rounds: dict[Key, int] = {}  # rounds that left objects
         self._namespaces = context.informer(NAMESPACES)
         self._namespaces.add_handler(self._changed, lambda _, new: self._changed(new))
 
@@ -167,7 +164,7 @@ class NamespaceController(Controller):
                 raise
 
     async def _report(self, namespace: Object, remains: RemainingObjects) -> Object:
-        """Writes the conditions if one changed; times stay where the status did."""
+        """Writes the conditions if one changed; the time of a condition stays while its status does."""
         status = namespace.get("status") or {}
         former = {condition["type"]: condition for condition in status.get("conditions") or ()}
         if remains.nothing and not former:

@@ -62,7 +62,7 @@ class TaintEvictionController(Controller):
         left = health.seconds_left(pod, present) if present else None
         if left is None:
             if self._due.pop(key, None) is not None:
-                self._tell(pod, f"Cancelling deletion of Pod {key}")
+                self._emit(pod, f"Cancelling deletion of Pod {key}")
             return
         now = self.clock.monotonic()
         due = self._due.setdefault(key, now + left) if left else now
@@ -71,11 +71,11 @@ class TaintEvictionController(Controller):
             return
         await self._evict(key, pod)
 
-    def _tell(self, pod: Object, text: str) -> None:
+    def _emit(self, pod: Object, text: str) -> None:
         self.recorder.event(pod, "Normal", "TaintManagerEviction", text)
 
     async def _evict(self, key: Key, pod: Object) -> None:
-        self._tell(pod, f"Marking for deletion Pod {key}")
+        self._emit(pod, f"Marking for deletion Pod {key}")
         message = "Taint manager: deleting due to NoExecute taint"
         try:
             await mark_and_delete(

@@ -1,5 +1,5 @@
-"""The node lifecycle controller: watches that nodes report, and taints them by their conditions; with the
-taints that a node should have, and how long a pod tolerates them.
+"""The node lifecycle controller: detects nodes that stop reporting, and taints nodes by their conditions;
+with the taints that a node should have, and the time for which a pod tolerates them.
 
 Sources: k8s.io/kubernetes/pkg/controller/nodelifecycle and tainteviction, 1.36;
 k8s.io/kubernetes/pkg/controller/nodelifecycle, 1.36.
@@ -63,7 +63,7 @@ def _keys(node: Object) -> set[str]:
 
 
 def wanted_taints(node: Object, now: str, *, evicting: bool = True) -> list[Object]:
-    """Returns the node's taints by its conditions and `spec.unschedulable`; others' taints stay.
+    """Taints follow from conditions and `spec.unschedulable`; those of others stay.
 
     `now` dates new taints; without `evicting` none is NoExecute.
     """
@@ -92,7 +92,7 @@ def no_execute(node: Object) -> list[Object]:
 
 
 def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
-    """Returns how long the pod may stay on a node with these taints: 0 not at all, None for ever."""
+    """A pod tolerates the taints for these seconds: 0 not at all, None for ever."""
     tolerations = pod["spec"].get("tolerations") or []
     used = []
     for taint in taints:
@@ -111,7 +111,7 @@ def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
 
 @dataclass(slots=True)
 class _NodeHealthData:
-    """A node's last sign of life, by this process's clock."""
+    """Nodes were last alive `at`, in seconds of this process's clock."""
 
     seen: Any
     at: float
@@ -138,9 +138,9 @@ class NodeLifecycleController(Controller):
     def _deleted(self, node: Object) -> None:
         self._fallen.discard(node["metadata"]["name"])
         if self._signs.pop(node["metadata"]["name"], None) is not None:
-            self._tell(node, "RemovingNode", "Removing Node {name} from Controller")
+            self._emit(node, "RemovingNode", "Removing Node {name} from Controller")
 
-    def _tell(self, node: Object, reason: str, text: str) -> None:
+    def _emit(self, node: Object, reason: str, text: str) -> None:
         name = node["metadata"]["name"]
         self.recorder.event(node, "Normal", reason, f"Node {name} event: {text.format(name=name)}")
 
@@ -148,7 +148,6 @@ class NodeLifecycleController(Controller):
         return [self._monitor()]
 
     async def sync(self, key: Key) -> None:
-        """Updates the taints to the conditions."""
         node = self._nodes.get(*key)
         if node is None or node["metadata"].get("deletionTimestamp"):
             return
@@ -162,13 +161,13 @@ class NodeLifecycleController(Controller):
             await self.client.patch(NODES, key.name, "", patch)
 
     def _some_ready(self) -> bool:
-        """Returns whether some node is ready: if none is, the fault is likely here, and nobody is evicted."""
+        """Nobody is evicted while no node is ready: the fault is likely in this process then."""
         counted = (
             node for node in self._nodes.list() if _NOT_COUNTED not in (node["metadata"].get("labels") or {})
         )
         return any(is_ready(node) for node in counted)
 
-    # -- silence
+    # -- nodes that stopped reporting
 
     async def _monitor(self) -> None:
         while True:
@@ -183,7 +182,7 @@ class NodeLifecycleController(Controller):
                 except (*CONNECTION_ERRORS, StatusError):
                     continue  # tried again in the next round
                 if not ready:
-                    self.enqueue(node)  # others may have come or gone
+                    self.enqueue(node)  # others may have been added or removed
             await self.clock.sleep(_MONITOR_PERIOD_SECONDS)
 
     async def _check(self, node: Object) -> None:
@@ -194,7 +193,7 @@ class NodeLifecycleController(Controller):
         seen = (renewed, heartbeats)
         sign = self._signs.get(name)
         if sign is None:
-            self._tell(node, "RegisteredNode", "Registered Node {name} in Controller")
+            self._emit(node, "RegisteredNode", "Registered Node {name} in Controller")
             # A node seen for the first time gets time to report.
             grace = self._grace if heartbeats else _STARTUP_GRACE_SECONDS
             self._signs[name] = _NodeHealthData(seen, now, grace)
@@ -237,7 +236,7 @@ class NodeLifecycleController(Controller):
             self._fallen.add(name)
 
     async def _mark_pods_not_ready(self, node_name: str) -> None:
-        """Marks the pods of a node that stopped reporting as not ready, so that services skip them."""
+        """Pods of a node that stopped reporting become not ready, so that services skip them."""
         for pod in self._pods.by_index("node", node_name):
             if not pods.is_ready(pod):
                 continue
@@ -255,6 +254,5 @@ class NodeLifecycleController(Controller):
 
 
 def node_names(pod: Object) -> list[str]:
-    """Returns the node of a pod: an index function."""
     name = pod["spec"].get("nodeName")
     return [name] if name else []

@@ -5,8 +5,8 @@ several claims share.
 
 Sources: the metrics package of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37;
 k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37;
-k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest (views.go), 1.37; that each type stands under the
-attribute of its slice, or the request's default, is from memory.
+k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest (views.go), 1.37; the attribute by which types are
+grouped, of the slice or the request's default, is from memory.
 """
 
 import copy
@@ -43,7 +43,7 @@ _DEFAULT_LIMIT = 100
 
 
 class RequestMetrics:
-    """Counts requests, by driver. Close it, so that another controller may register."""
+    """Counts requests by driver. Another controller may register only after `close`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -67,7 +67,7 @@ class RequestMetrics:
 
 @dataclass(slots=True)
 class AllocatedDevices:
-    """The devices of a pool that claims have; administrative access takes nothing."""
+    """Administrative access takes no devices."""
 
     devices: set[str] = field(default_factory=set)
     entries: int = 0  # of allocations, administrative access included
@@ -76,7 +76,7 @@ class AllocatedDevices:
 
 @dataclass(slots=True)
 class PoolView:
-    """The slices of a pool's newest generation."""
+    """Only slices of the pool's newest generation are in the view."""
 
     pool: Pool
     slices: list[Object]
@@ -91,7 +91,7 @@ class PoolView:
         return [device for slice_ in self.slices for device in slice_["spec"].get("devices") or ()]
 
     def incomplete(self) -> str:
-        """Returns what is missing, empty if nothing is."""
+        """Empty if no slice is missing."""
         wanted = self.slices[0]["spec"]["pool"]["resourceSliceCount"]
         if len(self.slices) >= wanted:
             return ""
@@ -101,7 +101,6 @@ class PoolView:
         )
 
     def status(self, rules: Sequence[Object], *, counts_devices: bool) -> Object:
-        """Returns the pool's entry in a request's status; `counts_devices` as PoolStatusFeatures has it."""
         nodes = sorted({slice_["spec"].get("nodeName") or "" for slice_ in self.slices})
         status: Object = {
             "driver": self.pool.driver,
@@ -126,7 +125,6 @@ class PoolView:
         }
 
     def _is_unusable(self, device: Object, rules: Sequence[Object]) -> bool:
-        """Returns whether a taint keeps pods from the device: the driver's, or that of a rule."""
         if any(taint.get("effect") in _UNUSABLE for taint in device.get("taints") or ()):
             return True
         return any(
@@ -136,7 +134,7 @@ class PoolView:
 
 
 def pool_views(slices: Iterable[Object], claims: Iterable[Object], driver: str, pool: str) -> list[PoolView]:
-    """Returns the pools of a driver (or the one that is named), by name."""
+    """`pool` restricts the result to the pool of that name, unless empty; the order is by name."""
     found: dict[Pool, list[Object]] = {}
     for one in slices:
         place = pool_of(one)
@@ -169,11 +167,11 @@ def _taken(claims: Iterable[Object]) -> dict[Pool, AllocatedDevices]:
 
 
 class SummaryError(Exception):
-    """A pool cannot be summarized; the text is upstream's."""
+    """Raised for pools that cannot be summarized; the text is upstream's."""
 
 
 def partition_summary(view: PoolView, default: str) -> list[Object]:
-    """Returns how many devices of each type there are, and how many more would fit. Raises SummaryError."""
+    """Counts devices of each type, and how many more would fit. Raises SummaryError."""
     types: dict[tuple[str, str], list[Object]] = {}
     for slice_ in view.slices:
         attribute = slice_["spec"].get("partitionTypeAttribute") or default
@@ -237,7 +235,7 @@ def _deduct(free: _Counters, cost: Mapping[tuple[str, str], Quantity]) -> None:
 
 
 def _left(view: PoolView) -> _Counters:
-    """Returns the pool's counters minus those of the devices in use, each once."""
+    """Devices in use count once, even with several claims."""
     left: _Counters = {
         (counter_set["name"], name): Quantity.of(counter["value"])
         for slice_ in view.slices
@@ -251,7 +249,7 @@ def _left(view: PoolView) -> _Counters:
 
 
 def shareable_summary(view: PoolView) -> Object | None:
-    """Returns the capacity of devices that several claims may have; None without such.
+    """Only devices that several claims may have count; None without any.
 
     Raises SummaryError.
     """
@@ -317,7 +315,7 @@ class PoolStatusController(Controller):
         await super().stop()
 
     async def sync(self, key: Key) -> None:
-        """Answers a request; waits a few times for a pool whose driver is still publishing."""
+        """Waits up to _MAX_RETRIES times for a pool whose driver is still publishing."""
         request = self._requests.get(*key)
         if request is None or request.get("status") is not None:
             return
@@ -340,7 +338,6 @@ class PoolStatusController(Controller):
             self._metrics.processed(driver, self.clock.monotonic() - begun)
 
     def _tries_again(self, key: Key) -> bool:
-        """Returns whether a request that cannot be answered yet has tries left."""
         if self.queue.requeues(key) < _MAX_RETRIES:
             return True
         log.info("%s: dropping %s after %d tries", self.name, key, _MAX_RETRIES)

@@ -41,7 +41,7 @@ class ReplicaSetController(PodOwnerController):
     def selector(self, obj: Object) -> LabelSelector:
         return LabelSelector.from_object(obj["spec"].get("selector"))
 
-    # -- what is done
+    # -- reconciliation
 
     async def sync(self, key: Key) -> None:
         self.own_writes.ensure_seen(key)
@@ -98,7 +98,7 @@ class ReplicaSetController(PodOwnerController):
             raise failure
 
     def _terminating(self, replica_set: Object, found: Sequence[Object]) -> int:
-        """Counts the pods that end; those that match no more are not released, as no inactive ones are."""
+        """Terminating pods that match no more are not released, as no inactive ones are."""
         selects = self.selects(replica_set)
         return sum(
             pods.is_terminating(pod)
@@ -109,8 +109,9 @@ class ReplicaSetController(PodOwnerController):
         )
 
     def _related_per_node(self, replica_set: Object) -> dict[str, int]:
-        """Counts the active pods per node of all replica sets with the same owner: their pods spread
-        together. A set without one counts none, not even its own (upstream logs that as an error)."""
+        """Replica sets with the same owner count together, because their pods spread together. A set without
+        one counts none, not even its own (upstream logs that as an error).
+        """
         reference = controller_of(replica_set)
         if reference is None:
             return {}
@@ -121,7 +122,7 @@ class ReplicaSetController(PodOwnerController):
             if pods.is_active(pod)
         )
 
-    # -- what is said about it
+    # -- status
 
     def _status(
         self, replica_set: Object, active: Sequence[Object], terminating: int, failure: Exception | None
@@ -176,7 +177,6 @@ class ReplicaSetController(PodOwnerController):
         await self.write_status(replica_set, status)
 
     def _look_again(self, key: Key, replica_set: Object, active: Sequence[Object], status: Object) -> None:
-        """Syncs again when the next ready pod becomes available."""
         wait = replica_set["spec"].get("minReadySeconds") or 0
         if not wait:
             return

@@ -1,1 +1,1 @@
-"""The resource claim controller: claims from templates, reservations of pods that are done, deallocation."""
+"""The resource claim controller: claims from templates, reservations of ended pods, deallocation."""

@@ -1,4 +1,4 @@
-"""Reads which claims a pod uses, and for whom a claim was made.
+"""The claims that a pod uses, and the owners of claims.
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim/claim.go, 1.36.
 """
@@ -19,11 +19,11 @@ _NAME_BASE_LIMIT = 57  # leaves room for a hyphen and five random characters wit
 
 
 class ClaimNotCreated(Exception):  # noqa: N818 - upstream's ErrClaimNotFound: a state
-    """The claim of a template does not exist yet."""
+    pass
 
 
 class ClaimError(SyncError):
-    """An error of a pod's claim that a user has to know; the text is upstream's."""
+    pass
 
 
 def _source(pod_claim: Object, features: ResourceClaimFeatures) -> Object:
@@ -31,7 +31,6 @@ def _source(pod_claim: Object, features: ResourceClaimFeatures) -> Object:
 
 
 def has_template(pod_claim: Object, features: ResourceClaimFeatures) -> bool:
-    """Returns whether the claim of the entry is to be made."""
     if features.inline_templates:
         return pod_claim.get("template") is not None
     return template_name(pod_claim, features) is not None
@@ -43,9 +42,10 @@ def template_name(pod_claim: Object, features: ResourceClaimFeatures) -> str | N
 
 
 def claim_name(pod: Object, pod_claim: Object, features: ResourceClaimFeatures) -> tuple[str | None, bool]:
-    """Returns the claim that an entry of `spec.resourceClaims` means, and whether the pod must own it.
+    """An entry of `spec.resourceClaims` needs (claim, must the pod own it); the name is None if no claim is
+    needed.
 
-    None if no claim is needed. Raises ClaimNotCreated, or ClaimError if the entry says nothing we know.
+    Raises ClaimNotCreated, or ClaimError if the entry has no known field.
     """
     source = _source(pod_claim, features)
     if source.get("resourceClaimName") is not None:
@@ -65,8 +65,7 @@ def claim_name(pod: Object, pod_claim: Object, features: ResourceClaimFeatures) 
 
 
 def claim_names(pod: Object, features: ResourceClaimFeatures) -> list[str]:
-    """Returns the claims that a pod uses, as far as its status tells (before 1.35 not of extended
-    resources)."""
+    """Only claims named in the pod's status count (before 1.35 not those of extended resources)."""
     names = []
     for pod_claim in pod["spec"].get("resourceClaims") or ():
         try:
@@ -81,20 +80,18 @@ def claim_names(pod: Object, features: ResourceClaimFeatures) -> list[str]:
 
 
 def extended_claim_name(pod: Object) -> str:
-    """Returns the claim that the scheduler made for a pod's extended resources; empty if there is none."""
+    """The scheduler creates this claim for a pod's extended resources; empty without any."""
     extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     return str(extended.get("resourceClaimName") or "")
 
 
 def metadata_name(pod_name: str, claim_name: str, features: ResourceClaimFeatures) -> dict[str, str]:
-    """Returns the name part of a new claim's metadata."""
     if not features.generated_names:
         return {"name": f"{pod_name}-{claim_name}"}
     return {"generateName": generate_name(pod_name, claim_name, dashed=features.dashed_names)}
 
 
 def can_be_reserved(claim: Object, features: ResourceClaimFeatures) -> bool:
-    """Returns whether an allocated claim may have one more user."""
     reserved = reserved_for(claim)
     if features.shareable_flag:
         # The server refuses more users than it allows; nobody counts them before.
@@ -103,7 +100,7 @@ def can_be_reserved(claim: Object, features: ResourceClaimFeatures) -> bool:
 
 
 def is_delayed(claim: Object, features: ResourceClaimFeatures) -> bool:
-    """Returns whether a driver's controller allocates the claim when a pod needs it."""
+    """Delayed claims are allocated by a driver's controller when a pod needs them."""
     spec, status = claim["spec"], claim.get("status") or {}
     if features.nested_source:
         return bool(spec.get("allocationMode") == "WaitForFirstConsumer")
@@ -111,7 +108,7 @@ def is_delayed(claim: Object, features: ResourceClaimFeatures) -> bool:
 
 
 def generate_name(pod_name: str, claim_name: str, *, dashed: bool = True) -> str:
-    """Returns `<pod>-<claim>-`; both parts are cut in proportion if it is too long."""
+    """Names are `<pod>-<claim>-`; both parts are cut in proportion if it is too long."""
     whole = f"{pod_name}-{claim_name}" + ("-" if dashed else "")
     if len(whole) <= _NAME_BASE_LIMIT:
         return whole
@@ -120,9 +117,8 @@ def generate_name(pod_name: str, claim_name: str, *, dashed: bool = True) -> str
 
 
 def is_made_for(claim: Object, owner_name: str, entry_name: str, features: ResourceClaimFeatures) -> bool:
-    """Returns whether a claim of the owner is that of the entry.
-
-    Claims of 1.27 and before have no annotation, but a name that tells; up to 1.31 that counts.
+    """Claims of 1.27 and before have no annotation, but the name of owner and entry; up to 1.31 that
+    counts.
     """
     entry = (claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION)
     if entry is None and features.knows_claims_by_name:
@@ -131,7 +127,7 @@ def is_made_for(claim: Object, owner_name: str, entry_name: str, features: Resou
 
 
 def owning_pod(claim: Object) -> tuple[str, str] | None:
-    """Returns name and uid of the pod for which the claim was made."""
+    """(name, uid); None unless the claim was created for a pod."""
     owner = controller_of(claim)
     if owner is not None and (owner["apiVersion"], owner["kind"]) == ("v1", "Pod"):
         return owner["name"], owner["uid"]
@@ -139,33 +135,32 @@ def owning_pod(claim: Object) -> tuple[str, str] | None:
 
 
 def check_owner(pod: Object, claim: Object, *, groups: bool = False) -> None:
-    """Raises ClaimError if the claim was made for another pod (or, with `groups`, group of pods)."""
+    """Raises ClaimError if the claim was created for another pod (or, with `groups`, group of pods)."""
     if not is_for_pod(claim, pod, groups=groups):
         names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in (claim, pod)]
         raise ClaimError(f"ResourceClaim {names[0]} was not created for pod {names[1]} (pod is not owner)")
 
 
 def owning_group(claim: Object) -> str:
-    """Returns the name of the group of pods for which the claim was made."""
+    """Empty unless the claim was created for a group of pods."""
     owner = controller_of(claim)
     return str(owner["name"]) if owner is not None and owner["kind"] == "PodGroup" else ""
 
 
 def is_done(pod: Object) -> bool:
-    """Returns whether no container runs or ever will."""
+    """No container runs, or ever will."""
     return pods.is_terminal(pod) or (pods.is_terminating(pod) and not pod["spec"].get("nodeName"))
 
 
 def is_pod_reference(consumer: Object) -> bool:
-    """Returns whether the consumer is a pod; owner references (KEP-3063 as drafted) say so by their kind."""
+    """Owner references (KEP-3063 as drafted) have a kind in place of a resource."""
     if "kind" in consumer:
         return (consumer.get("apiVersion"), consumer["kind"]) == ("v1", "Pod")
     return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
 
 
 def asks_admin_access(template: Object) -> bool:
-    """Returns whether a request has admin access; v1alpha3 and v1beta1 have the field in the request
-    itself."""
+    """v1alpha3 and v1beta1 have adminAccess in the request itself."""
     requests: list[Any] = ((template.get("spec") or {}).get("devices") or {}).get("requests") or []
     return any(
         (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")
@@ -174,7 +169,7 @@ def asks_admin_access(template: Object) -> bool:
 
 
 def owner_keys(claim: Object) -> list[str]:
-    """Returns the key (`owner_key`) of the pod or group for which a claim was made: an index function."""
+    """Indexes claims by the pod or group for which they were created, with `owner_key`."""
     owner = controller_of(claim)
     if owner is None:
         return []
@@ -187,6 +182,7 @@ def owner_keys(claim: Object) -> list[str]:
 
 
 def owner_key(kind: str, namespace: str, uid: str) -> str:
-    """Returns the key of an owner: a pod's UID, in whatever namespace the claim is (as upstream, up to 1.36
-    at least), a group's namespace and UID."""
+    """Pods have the key of their UID, in any namespace (as upstream, up to 1.36 at least), groups that of
+    namespace and UID.
+    """
     return uid if kind == "Pod" else f"{namespace}/{uid}"

@@ -1,4 +1,4 @@
-"""The loop: which pods and claims to look at, and what is done about each.
+"""The resource claim controller: selects the pods and claims to reconcile after each change.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36. As KEP-3063's draft has it, it is
 pkg/controller/volume/ephemeral of 1.25 with other types, and drops reservations, too.
@@ -24,8 +24,6 @@ _REMEMBERED_DELETIONS = 5000
 
 
 class Task(NamedTuple):
-    """One piece of work: the claims of a pod or a group of pods, or a claim's reservations."""
-
     kind: str  # pod, group, claim
     key: Key
 
@@ -83,7 +81,7 @@ class ResourceClaimController(Controller):
         self._metrics.close()
         await super().stop()
 
-    # -- what is told
+    # -- event handlers
 
     def _keys_of_claims(self, pod: Object) -> list[str]:
         namespace = pod["metadata"]["namespace"]
@@ -119,7 +117,9 @@ class ResourceClaimController(Controller):
             self._enqueue_claim(claim)
 
     def _enqueue_claims_of(self, pod: Object) -> None:
-        """All claims that the pod names; others are looked at when they change, or are deleted with it."""
+        """Only claims that the pod names are enqueued; others are checked when they change, or deleted with
+        the pod.
+        """
         for name in claims.claim_names(pod, self._features):
             self.queue.add(Task("claim", Key(pod["metadata"]["namespace"], name)))
 
@@ -135,11 +135,10 @@ class ResourceClaimController(Controller):
         self._enqueue_users(claim)
 
     def _claim_deleted(self, claim: Object) -> None:
-        """Creates a claim again that was deleted by mistake."""
+        """Claims that were deleted by mistake are created again."""
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Object) -> None:
-        """Enqueues the pods that name the claim; those that are done have it looked at."""
         metadata = claim["metadata"]
         users = self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}")
         group = claims.owning_group(claim) if self._groups.enabled else ""
@@ -200,7 +199,9 @@ class ResourceClaimController(Controller):
             await self._maker.record(owner, made)
 
     async def _provide(self, owner: Owner, entry: Object) -> str:
-        """Returns the claim of a pod: its own, or that of its group, once it is there."""
+        """Claims come from the pod's own template or from its group; empty if the status has the name
+        already, or the group's claim does not exist yet.
+        """
         group = self._groups.owner_for(owner.obj, entry)
         if group is None or not claims.has_template(entry, self._features):
             return await self._maker.provide(owner, entry)

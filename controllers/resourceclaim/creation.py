@@ -3,9 +3,9 @@ known to have them; with the controller's metrics of claims, named as upstream n
 
 Sources: the mutation cache of k8s.io/kubernetes/pkg/controller/resourceclaim since 1.28 (117351;
 cache.NewIntegerResourceVersionMutationCache of client-go, with added objects): a claim stays for an hour, or
-until so many others were created (a hundred, since 140227 5000). It is taken out when somebody looks for its
-owner's claims while the informer has it, and not when it is deleted;
-k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.37.
+until a hundred others were created (5000 since 140227). It is taken out when its owner's claims are looked up
+while the informer has it, and not when it is deleted; k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 …
+1.37.
 """
 
 from collections import Counter as Counts
@@ -48,7 +48,7 @@ _CLIENT_LIMIT = (
 
 
 class ClaimMetrics(Collector):
-    """Counts creations and, when read, claims. Close it, so that another controller may register."""
+    """Counts creations, and claims when read. Another controller may register only after `close`."""
 
     def __init__(
         self, registry: CollectorRegistry, features: MetricFeatures, claims: Callable[[], Iterable[Object]]
@@ -60,7 +60,7 @@ class ClaimMetrics(Collector):
         registry.register(self)
 
     def created(self, *, success: bool, admin_access: bool, owner: Ref) -> None:
-        """Counts a creation; `owner` is the resource of its owner: pods, or groups."""
+        """`owner` is the resource of the claim's owner: pods, or groups."""
         status = "success" if success else "failure"
         self._creations[status, _text(admin_access), owner.group, owner.kind] += 1
 
@@ -133,8 +133,6 @@ def _text(value: bool) -> str:
 
 
 class CreatedClaims:
-    """The claims of an informer, and those that were created and that it may not have yet."""
-
     def __init__(self, claims: Informer, clock: Clock, *, few: bool) -> None:
         self._claims = claims
         self._clock = clock
@@ -143,7 +141,6 @@ class CreatedClaims:
         claims.add_index(OWNER, owner_keys)
 
     def add(self, claim: Object) -> None:
-        """Remembers a claim as the server has answered its creation."""
         key = key_of(claim)
         self._created.pop(key, None)
         self._created[key] = self._clock.monotonic() + _SECONDS, claim
@@ -151,8 +148,7 @@ class CreatedClaims:
             del self._created[next(iter(self._created))]
 
     def of_owner(self, owner: str) -> list[Object]:
-        """Returns the claims of an owner with this key: those that the informer has, then others that were
-        created."""
+        """Claims of the informer come first, then others that were created."""
         found = {key_of(claim): claim for claim in self._claims.by_index(OWNER, owner)}
         now = self._clock.monotonic()
         for key in [key for key, (until, _) in self._created.items() if until < now or key in found]:
@@ -162,8 +158,6 @@ class CreatedClaims:
 
 
 class Owner(NamedTuple):
-    """A pod or a group of pods."""
-
     ref: Ref
     obj: Object
 
@@ -174,14 +168,11 @@ class Owner(NamedTuple):
 
     @property
     def entries(self) -> list[Object]:
-        """Returns the claims that the owner's spec names."""
         found: list[Object] = self.obj["spec"].get("resourceClaims") or []
         return found
 
 
 class ClaimMaker:
-    """Creates claims, and records them in their owners' status."""
-
     def __init__(
         self,
         client: APIClient,
@@ -205,9 +196,10 @@ class ClaimMaker:
         self._created = CreatedClaims(self._claims, clock, few=features.trusts_caches)
 
     async def provide(self, owner: Owner, entry: Object) -> str:
-        """Make the claim of a template if it is missing; gives its name if the owner's status must say it.
+        """Creates the claim of a template if it is missing; its name is returned if the owner's status must
+        have it, else an empty text.
 
-        Raises ClaimError, before 1.28 also if somebody else has a claim of that name.
+        Raises ClaimError, before 1.28 also if another owner has a claim of that name.
         """
         namespace = owner.obj["metadata"]["namespace"]
         try:
@@ -223,7 +215,7 @@ class ClaimMaker:
             if name is None or (claim is not None and (not owned or owner.key in claims.owner_keys(claim))):
                 return ""
         if not claims.has_template(entry, self._features):
-            return ""  # a claim that somebody else has yet to make
+            return ""  # a claim that somebody else has yet to create
         claim = self.made_for(owner, entry["name"])
         if claim is None and not self._features.trusts_caches and await self._exists(owner, entry):
             return ""
@@ -232,7 +224,7 @@ class ClaimMaker:
         return made if self._features.generated_names else ""
 
     async def _exists(self, owner: Owner, entry: Object) -> bool:
-        """Returns whether the API server has the claim that the owner's status names; it remembers that."""
+        """Asks the server for the claim that the owner's status names, and remembers it."""
         try:
             name, _ = claims.claim_name(owner.obj, entry, self._features)
             found = await self._client.get(self._refs.claims, name or "", owner.obj["metadata"]["namespace"])
@@ -248,7 +240,7 @@ class ClaimMaker:
         return True
 
     def made_for(self, owner: Owner, entry_name: str) -> Object | None:
-        """Returns a claim made for the owner before that its status does not name (yet)."""
+        """Claims may have been created before the owner's status names them."""
         name = owner.obj["metadata"]["name"]
         own = self._created.of_owner(owner.key)
         return next(
@@ -256,7 +248,6 @@ class ClaimMaker:
         )
 
     def _template(self, owner: Owner, entry: Object) -> Object:
-        """Returns metadata and spec of the claim to make. Raises ClaimError."""
         if self._templates is None:
             inline: Object = entry["template"]
             return inline
@@ -286,8 +277,7 @@ class ClaimMaker:
         return made
 
     async def record(self, owner: Owner, made: dict[str, str]) -> None:
-        """Writes the names to the owner's status; former ones too, because applying removes what is left
-        out.
+        """Writes the names to the owner's status; former ones, too, because an apply removes absent entries.
 
         A release that leaves them out writes them again when it sees that they are missing, and then without
         the others, without an end: as fast as its client's limit lets it, 20 requests a second.
@@ -314,7 +304,7 @@ class ClaimMaker:
 def claim_from(
     template: Object, owner: Owner, entry_name: str, ref: Ref, features: ResourceClaimFeatures
 ) -> Object:
-    """Returns the claim that an entry of the owner's spec gets, made from metadata and spec of a template."""
+    """`template` has metadata and spec; the claim belongs to an entry of the owner's spec."""
     wanted, metadata = template.get("metadata") or {}, owner.obj["metadata"]
     annotations: Object = dict(wanted.get("annotations") or {})
     if features.generated_names:

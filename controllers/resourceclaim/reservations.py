@@ -1,6 +1,6 @@
-"""The reservations of claims: which users still hold a claim, pods or the groups that share it; releases
-claims whose users are done (removes reservations, deallocates, deletes), and reserves allocated claims for
-pods that got their node without the scheduler.
+"""The reservations of claims by users, which are pods or groups that share a claim; releases claims whose
+users are done (removes reservations, deallocates, deletes), and reserves allocated claims for pods that got
+their node without the scheduler.
 
 What 1.36 does with its gates off is from memory.
 
@@ -30,7 +30,7 @@ from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 
 
 class PodGroups:
-    """The groups of pods, if the gates let them have claims."""
+    """`enabled` only if the gates let groups of pods have claims."""
 
     def __init__(self, context: ControllerContext, features: ResourceClaimFeatures) -> None:
         self.enabled = features.group_claims
@@ -39,7 +39,7 @@ class PodGroups:
         self.informer: Informer | None = context.informer(self.ref) if features.watches_groups else None
 
     def owner_for(self, pod: Object, entry: Object) -> Owner | None:
-        """Returns the group whose claim an entry of the pod is; None if the claim is the pod's own.
+        """None if the claim is the pod's own, and not that of its group.
 
         Raises ClaimError if that is not known, or if a gate forbids it.
         """
@@ -58,8 +58,6 @@ class PodGroups:
         return Owner(self.ref, group)
 
     def consumer(self, pod: Object, entry: Object) -> Object:
-        """Returns the consumer that a claim is reserved for: the group if the claim is the group's, else
-        the pod."""
         owner = self.owner_for(pod, entry)
         metadata = (owner.obj if owner is not None else pod)["metadata"]
         about = {"name": metadata["name"], "uid": metadata["uid"]}
@@ -69,7 +67,7 @@ class PodGroups:
 
 
 class ReservedFor:
-    """The users of a claim; `deleted` holds the uids of pods and groups that were seen to go."""
+    """`deleted` are uids of pods and groups whose deletion was seen."""
 
     def __init__(
         self,
@@ -86,7 +84,7 @@ class ReservedFor:
         self._deleted = deleted
 
     async def still_uses(self, claim: Object, consumer: Object) -> bool:
-        """Returns whether a reservation stays. Until 1.35 raises ClaimError if it is not a pod's."""
+        """Until 1.35 raises ClaimError unless the reservation is a pod's."""
         namespace = claim["metadata"]["namespace"]
         if claims.is_pod_reference(consumer):
             pod = self._pods.get(namespace, consumer["name"])
@@ -123,7 +121,7 @@ def _shown(consumer: Object) -> str:
 
 
 class Releaser:
-    """Looks at one claim at a time. `users` says who still holds it."""
+    """Reconciles one claim at a time; `users` decides about its reservations."""
 
     def __init__(
         self, client: APIClient, ref: Ref, features: ResourceClaimFeatures, pods: Informer, users: ReservedFor
@@ -135,7 +133,9 @@ class Releaser:
         self._users = users
 
     async def sync(self, claim: Object) -> None:
-        """Removes the reservations of pods that are done; after the last one deallocates or deletes."""
+        """Removes reservations of pods that are done; after the last one the claim is
+        deallocated or deleted.
+        """
         reserved = reserved_for(claim)
         valid = [consumer for consumer in reserved if await self._users.still_uses(claim, consumer)]
         protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
@@ -147,8 +147,7 @@ class Releaser:
             await self._delete_if_unused(claim)
 
     async def _release(self, claim: Object, valid: list[Object], *, protected: bool) -> None:
-        """Removes reservations; with the last one the allocation goes, so that others can have the
-        devices."""
+        """The last reservation takes the allocation with it, so that others can have the devices."""
         changed = copy.deepcopy(claim)
         status = changed["status"]
         status["reservedFor"] = valid
@@ -160,8 +159,9 @@ class Releaser:
             await self._unprotect(updated)
 
     def _deallocate(self, claim: Object, *, protected: bool) -> None:
-        """Change the status of a claim that lost its last user, not one that never had any: drivers need
-        not reserve what they allocate."""
+        """Applies to claims that lost their last user, not to those that never had any: drivers need not
+        reserve what they allocate.
+        """
         status = claim["status"]
         delayed = claims.is_delayed(claim, self._features)
         if protected:
@@ -171,8 +171,9 @@ class Releaser:
             status["deallocationRequested"] = True
 
     def _is_over(self, claim: Object) -> bool:
-        """Returns whether nobody will use the scheduler's allocation: the claim is being deleted, or the
-        scheduler has given up the pod for which it was made."""
+        """True if nobody will use the scheduler's allocation: the claim is being deleted, or the scheduler
+        has given up the pod for which it was created.
+        """
         if claim["metadata"].get("deletionTimestamp"):
             return True
         allocated = bool((claim.get("status") or {}).get("allocation"))
@@ -186,7 +187,7 @@ class Releaser:
         await self._unprotect(claim)
 
     def _clear(self, status: Object) -> None:
-        """Removes the allocation, and the request to a driver that a controller of another release made."""
+        """A request to a driver, made by a controller of another release, is removed, too."""
         status.pop("allocation", None)
         if self._features.takes_over_requests:
             status.pop("deallocationRequested", None)
@@ -200,7 +201,7 @@ class Releaser:
         await self._client.update(self._ref, {**claim, "metadata": metadata})
 
     async def _delete_if_unused(self, claim: Object) -> None:
-        """Deletes a claim of a pod that will not run any more, even if the pod stays."""
+        """Pods that will not run any more lose their claims even if they stay."""
         owner, metadata = claims.owning_pod(claim), claim["metadata"]
         if owner is None or metadata.get("deletionTimestamp"):
             return
@@ -216,7 +217,7 @@ class Releaser:
 
 
 class BoundPods:
-    """Does what the scheduler would have done for the claims of a pod."""
+    """Reserves claims for pods that got their node without the scheduler."""
 
     def __init__(
         self,
@@ -234,7 +235,7 @@ class BoundPods:
         self._contexts = context.informer(self._contexts_ref) if features.scheduling_contexts else None
 
     async def sync(self, pod: Object) -> None:
-        """Look at the pod's claims in their order, as far as they are there. Raises ClaimError."""
+        """Claims are handled in the pod's order, up to the first that does not exist. Raises ClaimError."""
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
                 name, owned = claims.claim_name(pod, pod_claim, self._features)
@@ -254,8 +255,6 @@ class BoundPods:
                 return  # the driver allocates all claims of the pod for that node
 
     def lacks_reservation(self, pod: Object) -> bool:
-        """Returns whether `sync` would reserve a claim for the pod: the first that is there and allocated
-        without being reserved for it."""
         if pods.is_terminating(pod) or not pod["spec"].get("nodeName"):
             return False
         for pod_claim in pod["spec"].get("resourceClaims") or ():
@@ -287,7 +286,7 @@ class BoundPods:
             raise ClaimError(f"reserve claim for pod: {error}") from error
 
     async def _select_node(self, pod: Object, contexts: Informer) -> None:
-        """Say which node the pod has. Potential nodes need not be given: nothing is left to negotiate.
+        """Selects the pod's node in its PodSchedulingContext. Potential nodes are not needed any more.
 
         Nobody deletes the context but the garbage collector, with the pod.
         """

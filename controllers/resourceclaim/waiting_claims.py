@@ -1,11 +1,11 @@
-"""Tells on immediate claims what they wait for: a class that does not exist, or a driver that does not
+"""Records events on immediate claims that wait for a class that does not exist, or for a driver that does not
 allocate them (KEP-3063 as drafted).
 
-No driver can know a claim without class for its own, a driver that does not run tells nothing, and no pod
-need name the claim, so that the scheduler has nobody to tell. Since 1.26 the controllers of drivers tell
-of missing classes; of missing drivers nobody does. Decisions of ours (docs/coverage/kep-3063.md, D21 and
-D22): about classes the reason is that of drivers' controllers and the text that of the scheduler; about
-drivers both are modelled on what volume claims are told that wait for a provisioner.
+Drivers cannot recognize a claim without class as their own, a driver that does not run reports nothing, and
+no pod has to use the claim, so that the scheduler has nothing to report on. Since 1.26 the controllers of
+drivers report missing classes; nobody reports missing drivers. Decisions of ours (docs/coverage/kep-3063.md,
+D21 and D22): for classes the reason is that of drivers' controllers and the text that of the scheduler; for
+drivers both are modelled on the events of volume claims that wait for a provisioner.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import ControllerContext
 
-_PATIENCE = 15.0  # seconds that a driver has before it is told of
+_PATIENCE = 15.0  # seconds that a driver has before an event names it
 _AGAIN = 300.0  # seconds between two events about the same driver; events are kept for an hour
 _EXTERNAL = (
     "Waiting for the claim to be allocated by the resource driver '{}'. If allocation is delayed, please "
@@ -28,8 +28,6 @@ _EXTERNAL = (
 
 
 class WaitingClaims:
-    """Looks at pending immediate claims, and at the classes that there are."""
-
     def __init__(
         self,
         context: ControllerContext,
@@ -39,7 +37,7 @@ class WaitingClaims:
         recorder: EventRecorder,
         enqueue: Callable[[Object], None],
     ) -> None:
-        """`enqueue` has `check` called for a claim whose class has come or gone."""
+        """`enqueue` is called for claims whose class was created or deleted; `check` must follow."""
         self._ref, self._classes_ref = refs.claims, refs.device_classes
         self._client = client
         self._clock: Clock = context.environment.clock
@@ -55,7 +53,7 @@ class WaitingClaims:
             self._enqueue(claim)
 
     async def check(self, claim: Object) -> float | None:
-        """Records an event on a claim that waits, and returns in how many seconds to look at it again.
+        """Records an event on a claim that waits; the result is the seconds until the next check.
 
         None if only a change of the claim or of a class is worth another look. Raises StatusError.
         """
@@ -66,17 +64,17 @@ class WaitingClaims:
         name = spec.get("resourceClassName") or ""
         resource_class = await self._class(name)
         if resource_class is None:
-            self._tell(claim, "Warning", "Failed", f"resource class {name} does not exist")
+            self._emit(claim, "Warning", "Failed", f"resource class {name} does not exist")
             return None
         left = _PATIENCE - self._age(claim)
         if left > 0:
             return left
         driver = resource_class.get("driverName") or ""
-        self._tell(claim, "Normal", "ExternalAllocation", _EXTERNAL.format(driver))
+        self._emit(claim, "Normal", "ExternalAllocation", _EXTERNAL.format(driver))
         return _AGAIN
 
     async def _class(self, name: str) -> Object | None:
-        """Returns the class; the server has the last word, for it may be newer than what is known here."""
+        """Asks the server if the informer has no class: it may be behind."""
         found = self._classes.get("", name)
         if found is not None:
             return found
@@ -91,6 +89,6 @@ class WaitingClaims:
         created = claim["metadata"].get("creationTimestamp")
         return (self._clock.now() - parse_timestamp(created)).total_seconds() if created else _PATIENCE
 
-    def _tell(self, claim: Object, kind: str, reason: str, text: str) -> None:
+    def _emit(self, claim: Object, kind: str, reason: str, text: str) -> None:
         about = {"apiVersion": self._ref.api_version, "kind": self._ref.kind, **claim}
         self._recorder.event(about, kind, reason, text)

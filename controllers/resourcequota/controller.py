@@ -1,12 +1,12 @@
-"""The resource quota controller: measures what a quota limits, and keeps what quotas say is used at what is
-used: objects that go, or end, give back what they took.
+"""The resource quota controller: measures the usage that a quota limits, and corrects the usage in its
+status: objects that are deleted, or end, give back their share.
 
-Admission charges a quota before an object is stored; this makes it right again. Only what some quota limits
-is watched.
+Admission charges a quota before an object is stored; this makes it right again. Only resources that some
+quota limits are watched.
 
-A limit is in effect once the quota's status names it: until then admission charges nothing for it. What is
-created after the use was measured, and before that is written, would never be counted, as upstream; nor what
-is charged, and not stored or not seen yet, while something else is given back. So when the status has been
+A limit is in effect once the quota's status names it: until then admission charges nothing for it. An object
+that is created between the measurement and its write would never be counted, as upstream; nor would a charge
+for an object that is not stored or not seen yet, while other usage is given back. So when the status has been
 written, the objects are listed and counted once more as soon as the quota has rested for a moment.
 
 Sources: k8s.io/apiserver/pkg/quota/v1/resources.go (CalculateUsage) and generic/evaluator.go, 1.36;
@@ -33,12 +33,12 @@ from kubeskew.controllers.resourcequota.features import QuotaFeatures
 # The objects of a resource in a namespace; None if the resource is not served.
 Listing = Callable[[GroupResource, str], Iterable[Object] | None]
 _RESYNC_SECONDS = 300.0
-_UNKNOWN_SECONDS = 1.0  # seconds until a missing resource is looked for again (upstream: 30 s)
+_UNKNOWN_SECONDS = 1.0  # seconds until a missing resource is looked up again (upstream: 30 s)
 _REST_SECONDS = 1.0  # seconds in which an admitted write is certainly stored
 
 
 def measure(quota: Object, evaluators: Evaluators, listing: Listing) -> Amounts:
-    """Returns the usage of every resource of the quota that has an evaluator."""
+    """Only resources with an evaluator are measured."""
     hard = quota["spec"].get("hard") or {}
     namespace = quota["metadata"]["namespace"]
     total: Amounts = {}
@@ -60,18 +60,14 @@ def _used(quota: Object, evaluator: Evaluator, objects: Iterable[Object]) -> Amo
 
 
 class QuotaRecount(NamedTuple):
-    """A quota whose usage may have missed something."""
-
     namespace: str
     name: str
     what: str = "recount"  # never equal to a quota's key
 
 
 class CountedObjects:
-    """Holds the informers of what quotas are measured by."""
-
     def __init__(self, pods: Informer) -> None:
-        """Begins with the pods that claims are made for, which need not be counted."""
+        """`pods` are needed for claims, which are created for pods; they need not be counted themselves."""
         self.pods = pods
         self.classes: Informer | None = None  # where names of classes count
         self.counted: dict[GroupResource, Informer] = {}
@@ -84,7 +80,7 @@ class CountedObjects:
         return informer.list(namespace) if informer is not None else ()
 
     def listing(self, resource: GroupResource, namespace: str) -> Iterable[Object] | None:
-        """Returns the objects that are counted; None if they are not known."""
+        """None unless the informer has synced."""
         informer = self.counted.get(resource)
         return informer.list(namespace) if informer is not None and informer.has_synced else None
 
@@ -126,13 +122,12 @@ class ResourceQuotaController(Controller):
 
     @property
     def recounting(self) -> bool:
-        """Returns whether a quota is to be counted once more after it has rested."""
         return bool(self._resting)
 
     # --- what makes a quota be measured again --------------------------------------------------------------
 
     def _quota_changed(self, old: Object, new: Object) -> None:
-        """Handles a change of the spec; controller and admission write the status."""
+        """Only changes of the spec matter; controller and admission write the status."""
         if amounts(old["spec"].get("hard")) != amounts(new["spec"].get("hard")):
             self.enqueue(new)
 
@@ -148,7 +143,7 @@ class ResourceQuotaController(Controller):
     # --- what there is -------------------------------------------------------------------------------------
 
     async def _follow(self, evaluators: Iterable[Evaluator]) -> bool:
-        """Watches what is not watched yet; returns whether all of it is known."""
+        """Watches new resources; False if one of them is not served."""
         missing = [evaluator for evaluator in evaluators if evaluator.resource not in self._stored.counted]
         if missing:
             await self._monitor(missing)
@@ -162,7 +157,7 @@ class ResourceQuotaController(Controller):
         return known
 
     async def _monitor(self, evaluators: Iterable[Evaluator]) -> None:
-        """Starts informers; resources that are only counted are watched by their metadata."""
+        """Resources that are only counted are watched by their metadata."""
         served = {
             resource.ref.group_resource: resource.ref
             for resource in reversed(await served_resources(self.client))
@@ -184,7 +179,9 @@ class ResourceQuotaController(Controller):
             monitor.start()
 
     def _ref(self, evaluator: Evaluator, served: dict[GroupResource, Ref]) -> Ref | None:
-        """Returns the version to watch; for claims the one that components of this release use."""
+        """Claims are watched in the version that components of this release use, others in the
+        preferred one.
+        """
         ref = served.get(evaluator.resource)
         if ref is not None and ref.group == "resource.k8s.io" and ref.plural == "resourceclaims":
             return dra_refs(self.environment.version).claims
@@ -210,7 +207,7 @@ class ResourceQuotaController(Controller):
             self._recount_after_rest(QuotaRecount(*key), stored)
 
     async def _write(self, quota: Object, listing: Listing) -> Object:
-        """Measures, and stores the usage if it changed; returns the quota as stored."""
+        """Measures, and writes the usage if it changed; the quota is returned as stored."""
         hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
         before = amounts(status.get("used"))
         used = mask({**before, **measure(quota, self._evaluators, listing)}, hard)
@@ -239,7 +236,6 @@ class ResourceQuotaController(Controller):
             self._resting.pop(key, None)
 
     async def _listed(self, quota: Object) -> Listing:
-        """Lists everything that the quota counts, from the server."""
         found: dict[GroupResource, list[Object]] = {}
         for evaluator in self._evaluators.for_names(quota["spec"].get("hard") or {}):
             monitor = self._stored.counted.get(evaluator.resource)

@@ -1,5 +1,5 @@
-"""The stateful set controller: its loop, and the reconciliation of one stateful set: which pods to create,
-wait for, delete or replace.
+"""The stateful set controller: its loop, and the reconciliation of one stateful set, which creates, deletes
+and replaces pods, or waits for them.
 
 Each step that has to be waited for ends the reconciliation.
 
@@ -25,15 +25,13 @@ from kubeskew.controllers.statefulset import stateful_pods
 from kubeskew.controllers.statefulset.features import StatefulSetFeatures
 from kubeskew.controllers.statefulset.stateful_pods import StatefulPods, is_created, ordinal, revision_of
 
-_FIRST_BATCHES = 2  # pods that a slow start makes before it makes two at once
+_FIRST_BATCHES = 2  # pods that a slow start creates before it creates two at once
 
 Step = Callable[[Object], Awaitable[bool]]  # True: this reconciliation ends here
 _DEFAULT_HISTORY = 10
 
 
 class Rollout:
-    """A stateful set with its pods and its two revisions, updated during the reconciliation."""
-
     def __init__(
         self,
         control: StatefulPods,
@@ -64,7 +62,7 @@ class Rollout:
 
     @property
     def labels_claims_at_once(self) -> bool:
-        """Returns whether claims with labels are to be made for several pods side by side."""
+        """True if claims with labels are to be created for several pods concurrently."""
         templates = self._set["spec"].get("volumeClaimTemplates") or ()
         labelled = any((template.get("metadata") or {}).get("labels") for template in templates)
         missing = sum(not is_created(pod) for pod in self.replicas)
@@ -73,7 +71,7 @@ class Rollout:
     # -- the plan
 
     def _wanted_pods(self) -> list[Object]:
-        """Returns the pods by ordinal: the existing one, or the one to create."""
+        """By ordinal: the existing pod, or the one to create."""
         present = {ordinal(pod): pod for pod in self._found if stateful_pods.in_range(self._set, pod)}
         first = stateful_pods.start(self._set)
         numbers = range(first, first + stateful_pods.replicas(self._set))
@@ -87,8 +85,9 @@ class Rollout:
         )
 
     def _needs_current(self, number: int) -> bool:
-        """Returns whether a pod is recreated from the current revision: the rolling update has not reached
-        it."""
+        """True below the partition: pods that the rolling update has not reached are recreated from the
+        current revision.
+        """
         if not self._rolls:
             return False
         rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate")
@@ -140,8 +139,9 @@ class Rollout:
         return await self._each(self.condemned, self._remove)
 
     async def _each(self, found: Sequence[Object], step: Step) -> bool:
-        """Runs a step for each pod until one has to be waited for; in parallel, in growing batches, if
-        allowed."""
+        """Runs a step for each pod until one has to be waited for; in parallel, in growing batches, if the
+        set allows it. True if a pod has to be waited for.
+        """
         if self._monotonic:
             for pod in found:
                 if await step(pod):
@@ -161,7 +161,7 @@ class Rollout:
         kept = self._features.keeps_succeeded and pods.phase(pod) == "Succeeded"
         if pods.is_terminal(pod) and is_created(pod) and not kept:
             if not pods.is_terminating(pod):
-                self._tell_ended(pod)
+                self._report_ended(pod)
                 await self._control.delete(self._set, pod)
             return True  # the new pod comes when this one is gone
         if not is_created(pod):
@@ -177,7 +177,7 @@ class Rollout:
             await self._control.correct(self._set, pod)
         return False
 
-    def _tell_ended(self, pod: Object) -> None:
+    def _report_ended(self, pod: Object) -> None:
         if not self._features.reports_recreation:
             return
         metadata = self._set["metadata"]
@@ -190,7 +190,7 @@ class Rollout:
             self._recorder.event(self._set, "Normal", "RecreatingTerminatedPod", text)
 
     async def _remove(self, pod: Object) -> bool:
-        """Scales down: highest ordinal first, and only while all other pods are healthy."""
+        """The highest ordinal goes first, and only while all other pods are healthy."""
         if pods.is_terminating(pod):
             return self._monotonic
         if self._monotonic and not self._is_available(pod) and pod is not self._first_unavailable:
@@ -199,7 +199,7 @@ class Rollout:
         return True
 
     async def _replace(self, rolling: Object) -> None:
-        """Deletes pods of old revisions, highest ordinal first, down to the partition."""
+        """Old revisions go first from the highest ordinal, down to the partition."""
         least = int(rolling.get("partition") or 0)
         if self._features.max_unavailable:
             await self._replace_several(least, rolling.get("maxUnavailable"))
@@ -229,11 +229,11 @@ class Rollout:
 
     @property
     def _deletes_in_order(self) -> bool:
-        """Returns whether pods are replaced by their ordinal alone, however they are."""
+        """Pods are then replaced by their ordinal alone, in any condition."""
         return self._monotonic or self._features.counts_old_unavailable
 
     def _old_and_unavailable(self, least: int) -> list[Object]:
-        """Returns the pods that a parallel set replaces first, whatever is allowed: they serve nobody."""
+        """A parallel set replaces these pods first, regardless of maxUnavailable: they serve nobody."""
         if self._deletes_in_order:
             return []
         return [
@@ -250,7 +250,7 @@ class Rollout:
         return sum(revision_of(pod) == name and not pods.is_terminating(pod) for pod in self._found)
 
     def status(self, collisions: int) -> Object:
-        """Returns the status by the pods as far as they are known."""
+        """Counts only the pods that are known so far."""
         status: Object = {
             "observedGeneration": self._set["metadata"].get("generation", 0),
             "replicas": len(self._found),
@@ -275,7 +275,6 @@ class Rollout:
 
 
 def _complete(status: Object, wanted: int) -> None:
-    """Makes the update revision the current one if an update reached every pod that is wanted."""
     if all(status[name] == wanted for name in ("updatedReplicas", "replicas", "readyReplicas")):
         status["currentReplicas"] = status["updatedReplicas"]
         status["currentRevision"] = status["updateRevision"]
@@ -314,7 +313,7 @@ class StatefulSetController(PodOwnerController):
         return LabelSelector.from_object(obj["spec"].get("selector"))
 
     def selects(self, obj: Object) -> Callable[[Object], bool]:
-        """Returns which pods the set wants: by their names, too."""
+        """Names must match, too."""
         matches = super().selects(obj)
         return lambda pod: matches(pod) and stateful_pods.is_member(obj, pod)
 
@@ -367,8 +366,9 @@ class StatefulSetController(PodOwnerController):
     async def _current_and_update(
         self, stateful_set: Object, revisions: list[Object]
     ) -> tuple[Object, Object, int]:
-        """Returns the revision that is being left, the one of the present template, and collisions of
-        names."""
+        """The revisions are the one that is being left and that of the present template; the number counts
+        collisions of names.
+        """
         status = stateful_set.get("status") or {}
         collisions = int(status.get("collisionCount") or 0)
         number = history.next_number(revisions)
@@ -428,7 +428,6 @@ class StatefulSetController(PodOwnerController):
         await self.write_status(stateful_set, status)
 
     def _look_again(self, key: Key, stateful_set: Object, found: Sequence[Object], status: Object) -> None:
-        """Syncs again when the next ready pod becomes available."""
         wait = stateful_set["spec"].get("minReadySeconds") or 0
         if self._features.waits_whole_periods:
             if wait and (status.get("availableReplicas") or 0) != stateful_pods.replicas(stateful_set):

@@ -1,5 +1,5 @@
 """The pods of stateful sets: their identity (ordinal, names, labels, volumes), their creation and correction
-with their claims, and who owns the claims: persistentVolumeClaimRetentionPolicy.
+with their claims, and the owners of the claims: persistentVolumeClaimRetentionPolicy.
 
 Sources: k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_utils.go, 1.36;
 k8s.io/kubernetes/pkg/controller/statefulset/stateful_pod_control.go, 1.36.
@@ -27,7 +27,7 @@ _PARENT = re.compile(r"(.*)-([0-9]+)\Z", re.DOTALL)
 
 
 def parent_and_ordinal(pod: Object) -> tuple[str, int]:
-    """Returns the set's name and the ordinal; ("", -1) if the name has another form."""
+    """Other names than `<set>-<ordinal>` give ("", -1)."""
     found = _PARENT.match(pod["metadata"]["name"])
     if found is None or int(found[2]) >= 2**31:
         return "", -1
@@ -61,7 +61,7 @@ def pod_name(stateful_set: Object, number: int) -> str:
 
 
 def claims_of(stateful_set: Object, number: int) -> dict[str, Object]:
-    """Returns the claims of the pod with that ordinal, by the name of their template."""
+    """Keys are the names of templates."""
     spec, metadata = stateful_set["spec"], stateful_set["metadata"]
     found = {}
     for template in spec.get("volumeClaimTemplates") or ():
@@ -86,8 +86,6 @@ def claims_of(stateful_set: Object, number: int) -> dict[str, Object]:
 
 
 def new_pod(stateful_set: Object, number: int, revision: str, *, index_label: bool = True) -> Object:
-    """Returns the pod to create for an ordinal: template, identity, claims; `revision` is a revision's
-    name."""
     pod = pod_from_template(stateful_set["spec"].get("template") or {}, stateful_set, STATEFUL_SETS)
     pod["spec"] = dict(pod["spec"])
     pod["metadata"]["name"] = pod_name(stateful_set, number)
@@ -132,7 +130,7 @@ def storage_matches(stateful_set: Object, pod: Object) -> bool:
 
 
 def set_storage(stateful_set: Object, pod: Object) -> None:
-    """Sets the volumes of the claims; others with the same names are replaced."""
+    """Volumes with the names of claims are replaced, others kept."""
     claims = claims_of(stateful_set, ordinal(pod))
     volumes: list[Object] = [
         {"name": name, "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
@@ -149,7 +147,7 @@ def revision_of(pod: Object) -> str:
 
 
 def is_created(pod: Object) -> bool:
-    """Returns whether the pod is stored, not only planned."""
+    """Planned pods have no uid yet."""
     return bool(pod["metadata"].get("uid"))
 
 
@@ -158,18 +156,18 @@ def is_running_and_ready(pod: Object) -> bool:
 
 
 def bursts(stateful_set: Object) -> bool:
-    """Returns whether pods are created and deleted in parallel."""
+    """Parallel pod management creates and deletes pods in bursts."""
     return bool(stateful_set["spec"].get("podManagementPolicy") == "Parallel")
 
 
 def policy(stateful_set: Object) -> tuple[bool, bool]:
-    """Returns whether claims are deleted (when the set is, when it is scaled down)."""
+    """(delete the claims with the set, delete them when it is scaled down)."""
     found = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return found.get("whenDeleted") == "Delete", found.get("whenScaled") == "Delete"
 
 
 def wanted_owners(stateful_set: Object, pod: Object) -> tuple[bool, bool]:
-    """Returns whether (the set, the pod) should own the pod's claims."""
+    """(should the set own the claims, should the pod own them)."""
     when_deleted, when_scaled = policy(stateful_set)
     scaled_down = when_scaled and not in_range(stateful_set, pod)
     return when_deleted and not scaled_down, scaled_down
@@ -186,7 +184,6 @@ def owners_match(claim: Object, stateful_set: Object, pod: Object) -> bool:
 
 
 def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
-    """Returns the claim with the owner references of the policy."""
     references = list(claim["metadata"].get("ownerReferences") or ())
     by_set, by_pod = wanted_owners(stateful_set, pod)
     for wanted, owner, ref in ((by_set, stateful_set, STATEFUL_SETS), (by_pod, pod, PODS)):
@@ -200,7 +197,7 @@ def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
 
 
 def is_stale(claim: Object, pod_name: str, uid: str = "") -> bool:
-    """Returns whether the claim belongs to an earlier pod of that name and is about to be deleted."""
+    """Stale claims belong to an earlier pod of that name and are about to be deleted."""
     return any(
         reference["kind"] == PODS.kind and reference["name"] == pod_name and reference["uid"] != uid
         for reference in claim["metadata"].get("ownerReferences") or ()
@@ -208,7 +205,7 @@ def is_stale(claim: Object, pod_name: str, uid: str = "") -> bool:
 
 
 def _has_other_controller(claim: Object, stateful_set: Object, pod: Object) -> bool:
-    """Returns whether another controller owns the claim, so that the policy does not apply."""
+    """The policy does not apply to claims that another controller owns."""
     return any(
         reference.get("controller")
         and not _is_of(reference, stateful_set, STATEFUL_SETS)
@@ -227,8 +224,6 @@ def _is_owned(references: list[Object], owner: Object) -> bool:
 
 
 class StatefulPods:
-    """Creates, corrects and deletes the pods of stateful sets."""
-
     def __init__(
         self,
         client: APIClient,
@@ -251,25 +246,24 @@ class StatefulPods:
         try:
             await self.create_claims(stateful_set, pod)
         except (StatusError, SyncError) as error:
-            self._tell("create", stateful_set, pod, error)
+            self._report("create", stateful_set, pod, error)
             raise
         try:
             made = await self._client.create(PODS, pod)
             self._own_writes.note(key_of(stateful_set), PODS, made)
         except StatusError as error:
             if error.reason != "AlreadyExists":
-                self._tell("create", stateful_set, pod, error)
+                self._report("create", stateful_set, pod, error)
             raise
         try:
             if self.deletes_claims:
                 await self.own_claims(stateful_set, made)
         except StatusError as error:
-            self._tell("create", stateful_set, pod, error)
+            self._report("create", stateful_set, pod, error)
             raise
-        self._tell("create", stateful_set, pod, None)
+        self._report("create", stateful_set, pod, None)
 
     async def correct(self, stateful_set: Object, pod: Object) -> None:
-        """Restores a pod's labels and claims."""
         try:
             if self.deletes_claims:
                 await self.own_claims(stateful_set, pod)
@@ -283,12 +277,11 @@ class StatefulPods:
             written = await self._client.update(PODS, changed)
             self._own_writes.note(key_of(stateful_set), PODS, written)
         except (StatusError, SyncError) as error:
-            self._tell("update", stateful_set, pod, error)
+            self._report("update", stateful_set, pod, error)
             raise
-        self._tell("update", stateful_set, pod, None)
+        self._report("update", stateful_set, pod, None)
 
     def is_settled(self, stateful_set: Object, pod: Object) -> bool:
-        """Returns whether the pod needs no correction."""
         return self._is_consistent(stateful_set, pod) and (
             not self.deletes_claims or self.owned_as_wanted(stateful_set, pod)
         )
@@ -303,11 +296,11 @@ class StatefulPods:
         try:
             await self._client.delete(PODS, metadata["name"], metadata["namespace"])
         except StatusError as error:
-            self._tell("delete", stateful_set, pod, error)
+            self._report("delete", stateful_set, pod, error)
             if error.code != 404:
                 raise
             return
-        self._tell("delete", stateful_set, pod, None)
+        self._report("delete", stateful_set, pod, None)
 
     # -- claims
 
@@ -319,7 +312,6 @@ class StatefulPods:
         return [claim for claim in found if claim is not None]
 
     def waits_for_claims(self, stateful_set: Object, pod: Object) -> bool:
-        """Returns whether claims of an earlier pod of the name are still to be deleted."""
         if not self.deletes_claims:
             return False
         name = pod["metadata"]["name"]
@@ -336,7 +328,7 @@ class StatefulPods:
                 await self._client.update(PERSISTENT_VOLUME_CLAIMS, wanted)
 
     async def create_claims(self, stateful_set: Object, pod: Object) -> None:
-        """Creates missing claims; one that is being deleted is an error."""
+        """Claims that are being deleted are an error."""
         failures = []
         for claim in claims_of(stateful_set, ordinal(pod)).values():
             name = claim["metadata"]["name"]
@@ -350,7 +342,7 @@ class StatefulPods:
             raise SyncError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
 
     async def _create_claim(self, stateful_set: Object, pod: Object, claim: Object) -> str:
-        """Creates a claim; returns the error, empty if there is none."""
+        """Existing claims are no failure; without one the text is empty."""
         name, owner = claim["metadata"]["name"], stateful_set["metadata"]["name"]
         try:
             await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)
@@ -364,7 +356,7 @@ class StatefulPods:
         self._recorder.event(stateful_set, "Normal", "SuccessfulCreate", text)
         return ""
 
-    def _tell(self, verb: str, stateful_set: Object, pod: Object, error: Exception | None) -> None:
+    def _report(self, verb: str, stateful_set: Object, pod: Object, error: Exception | None) -> None:
         text = f"{verb} Pod {pod['metadata']['name']} in StatefulSet {stateful_set['metadata']['name']}"
         if error is None:
             self._recorder.event(stateful_set, "Normal", f"Successful{verb.title()}", f"{text} successful")

@@ -1,1 +1,1 @@
-"""The controller that has all objects of a resource written anew, for StorageVersionMigrations."""
+"""The controller of StorageVersionMigrations, which has all objects of a resource written again."""

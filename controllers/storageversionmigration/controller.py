@@ -1,18 +1,18 @@
-"""The storage version migrator: has every object of a resource written once more, as it is. In 1.36 and later
-one migration of a resource runs at a time, as its condition says.
+"""The storage version migrator: has every object of a resource written once more, unchanged. In 1.36 and
+later one migration of a resource runs at a time, as its condition shows.
 
-The definition of a custom resource gets a condition that it is migrated, and afterwards its status says that
-nothing is stored in other versions any more.
+The definition of a custom resource gets a condition that it is migrated, and afterwards its status lists no
+other stored versions.
 
-A migration goes through two hands, three since 1.36: one notes the resource version from which on everything
-is written in the new version, one patches the objects that the garbage collector knows, and the migration
-runner says of each resource which migration runs. A patch that changes nothing is written if the server
-stores other bytes than those that are there.
+A migration has two steps, three since 1.36: one records the resource version from which on everything is
+written in the new version, one patches the objects that the garbage collector knows, and the migration runner
+chooses the migration that runs for each resource. A patch that changes nothing is written if the server
+stores other bytes than the present ones.
 
 Sources: pkg/controller/storageversionmigrator/util.go, 1.30 to 1.37;
 pkg/controller/storageversionmigrator/migrationrunner.go, 1.36 and 1.37;
-pkg/controller/storageversionmigrator, 1.30 to 1.36. Of 1.37 the patch and the validation of resources are as
-its pull requests (138874) say; the counts that its messages have (138875) are left out.
+pkg/controller/storageversionmigrator, 1.30 to 1.36. The patch and the validation of resources in 1.37 follow
+its pull requests (138874); the counts in its messages (138875) are left out.
 """
 
 import logging
@@ -41,26 +41,25 @@ log = logging.getLogger(__name__)
 
 _NOWHERE = "@fake:svm_ns!"  # a namespace that cannot be
 _NEEDED = ("update", "patch", "list")
-_GRACE_SECONDS = 60.0  # the garbage collector may not have heard of a new resource yet
+_GRACE_SECONDS = 60.0  # the garbage collector may not know a new resource yet
 _PASSING = frozenset({"InternalError", "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests"})
 
 
 def is_true(migration: Object, kind: str) -> bool:
-    """Decides whether the condition is true."""
     return (find_condition(migration, kind) or {}).get("status") == "True"
 
 
 def is_over(migration: Object) -> bool:
-    """Decides whether the migration has succeeded or failed; nobody looks at it again then."""
+    """Migrations that have succeeded or failed are not processed again."""
     return is_true(migration, SUCCEEDED) or is_true(migration, FAILED)
 
 
 def with_true(
     migration: Object, kind: str, reason: str, message: str, now: datetime, features: MigrationFeatures
 ) -> Object:
-    """Returns the migration with a condition that has become true.
+    """The migration stays as it is if the condition is true already, and since 1.36 if it exists.
 
-    Until the migration runner does that, the end of a migration says that it does not run any more.
+    Before the migration runner of 1.36, the condition that ends a migration also makes Running false.
     """
     present = find_condition(migration, kind)
     if present is not None and (features.one_at_a_time or present["status"] == "True"):
@@ -75,7 +74,6 @@ def with_true(
 
 
 def with_status(migration: Object, **changed: object) -> Object:
-    """Returns the migration with other fields in its status."""
     return {**migration, "status": {**(migration.get("status") or {}), **changed}}
 
 
@@ -83,8 +81,8 @@ def _condition(kind: str, reason: str, message: str, now: datetime, features: Mi
     made = {"type": kind, "status": "True", "reason": reason}
     if not features.names_versions:
         return {**made, "lastTransitionTime": timestamp(now), "message": message}
-    told = {"message": message} if message and features.gives_messages else {}
-    return {**made, "lastUpdateTime": timestamp(now), **told}
+    details = {"message": message} if message and features.gives_messages else {}
+    return {**made, "lastUpdateTime": timestamp(now), **details}
 
 
 class MigrationRunner:
@@ -99,7 +97,9 @@ class MigrationRunner:
         self._features = features
 
     async def choose(self, resource: str) -> None:
-        """Ends what is over, and lets the next migration of RESOURCE.GROUP run if none does."""
+        """Ends migrations that are over, and starts the next one of `resource` (RESOURCE.GROUP)
+        if none runs.
+        """
         running, waiting = False, []
         for migration in self._migrations.list():
             wanted = migration["spec"]["resource"]
@@ -116,7 +116,7 @@ class MigrationRunner:
 
     async def _begin(self, migration: Object, resource: str) -> None:
         name = migration["metadata"]["name"]
-        await self._tell(resource, "True", "MigrationRunning", f"Migration {name} is running")
+        await self._set_condition(resource, "True", "MigrationRunning", f"Migration {name} is running")
         begun = with_true(
             migration,
             RUNNING,
@@ -129,9 +129,9 @@ class MigrationRunner:
 
     async def _end(self, migration: Object, resource: str) -> None:
         if is_true(migration, SUCCEEDED):
-            await self._tell(resource, "False", "MigrationSucceeded", "The migration has succeeded")
+            await self._set_condition(resource, "False", "MigrationSucceeded", "The migration has succeeded")
         else:
-            await self._tell(resource, "False", "MigrationFailed", "The migration has failed")
+            await self._set_condition(resource, "False", "MigrationFailed", "The migration has failed")
         ended = {
             "type": RUNNING,
             "status": "False",
@@ -143,8 +143,8 @@ class MigrationRunner:
         conditions = with_condition(migration["status"]["conditions"], ended)
         await self._client.update(self._features.ref, with_status(migration, conditions=conditions), "status")
 
-    async def _tell(self, resource: str, status: str, reason: str, message: str) -> None:
-        """Sets the condition of the resource's definition; nothing to do for built-in resources."""
+    async def _set_condition(self, resource: str, status: str, reason: str, message: str) -> None:
+        """Built-in resources have no definition and thus no condition."""
         for tried in range(_TRIES):
             try:
                 definition = await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, resource)
@@ -212,12 +212,11 @@ def _age(migration: Object) -> tuple[str, str]:
 
 
 def _stored(definition: Object) -> list[str]:
-    """Returns the version in which new objects are stored, as a list."""
     return [each["name"] for each in definition["spec"]["versions"] if each.get("storage")]
 
 
 class Work(NamedTuple):
-    """An item to process: `revise` notes the resource version, `migrate` patches, `run` chooses."""
+    """`revise` records the resource version, `migrate` patches, `run` chooses."""
 
     action: str
     name: str  # of a migration; of `run`, of the resource: RESOURCE.GROUP
@@ -278,7 +277,7 @@ class StorageVersionMigrationController(Controller):
         await self._update(with_status(migration, resourceVersion=listed["metadata"]["resourceVersion"]))
 
     async def _served(self, migration: Object) -> ServedResource | None:
-        """Returns the resource that a migration names, in its version or in the first of its group."""
+        """Since the beta, migrations name no version and have the first of the group."""
         wanted = migration["spec"]["resource"]
         place = (wanted.get("group") or "", wanted["resource"])
         for served in await served_resources(self.client):
@@ -308,9 +307,7 @@ class StorageVersionMigrationController(Controller):
         await self._set(migration, SUCCEEDED, SUCCEEDED_REASON)
 
     async def _monitor(self, migration: Object) -> Informer | None:
-        """Returns what the garbage collector has of the resource; fails a migration of what it does not
-        watch.
-        """
+        """Fails the migration if the garbage collector does not watch the resource; then None."""
         wanted = migration["spec"]["resource"]
         found = next((ref for ref in self._monitors if _is_wanted(ref, wanted)), None)
         monitor = self._monitors.get(found) if found else None
@@ -319,15 +316,17 @@ class StorageVersionMigrationController(Controller):
             age = (self.clock.now() - created).total_seconds()
             if age < _GRACE_SECONDS or self._features.makes_deleted:
                 raise SyncError("resource does not exist in GC, requeuing to attempt again")
-            told = self._features.names_versions
-            await self._fail(migration, "resource not found" if told else "resource does not exist in GC")
+            named = self._features.names_versions
+            await self._fail(migration, "resource not found" if named else "resource does not exist in GC")
             return None
         if not monitor.has_synced:
             raise SyncError("dependency graph is not synced, requeuing to attempt again")
         return monitor
 
     async def _patch_all(self, monitor: Informer, revision: int) -> str:
-        """Patches each object as it is; returns why the migration fails, empty if it does not."""
+        """Patches each object without changes; the reason of a failure is returned, empty if there is
+        none.
+        """
         features = self._features
         for obj in monitor.list():
             metadata = obj["metadata"]
@@ -349,7 +348,6 @@ class StorageVersionMigrationController(Controller):
         return ""
 
     async def _patch(self, ref: Ref, metadata: Object) -> None:
-        """Patches an object with nothing but what says which state of which object is meant."""
         body: Any = {"apiVersion": ref.api_version, "kind": ref.kind}
         version = {"resourceVersion": metadata["resourceVersion"]}
         if self._features.merges:
@@ -384,7 +382,7 @@ class StorageVersionMigrationController(Controller):
 
 
 def resource_of(migration: Object) -> str:
-    """Returns the resource of a migration, with its group: the name of its definition, if it has one."""
+    """Definitions have this name: RESOURCE.GROUP."""
     wanted = migration["spec"]["resource"]
     return f"{wanted['resource']}.{wanted.get('group') or ''}"
 
@@ -395,10 +393,9 @@ def _is_wanted(ref: Ref, wanted: Object) -> bool:
 
 
 def _failure(error: Exception, features: MigrationFeatures) -> str:
-    told = f": {error}" if features.tries_again else ""
-    return f"migration encountered unhandled error{told}"
+    cause = f": {error}" if features.tries_again else ""
+    return f"migration encountered unhandled error{cause}"
 
 
 def _gvr(ref: Ref) -> str:
-    """Returns the resource as Go prints a GroupVersionResource."""
     return f"{ref.group}/{ref.version}, Resource={ref.plural}"

@@ -44,10 +44,10 @@ class PersistentVolumeController(Controller):
         self._claims.add_handler(deleted=self._claim_deleted)
         self._classes.add_handler(self._class_added)
 
-    # -- what is told
+    # -- event handlers
 
     def _volume_changed(self, volume: Object) -> None:
-        """Enqueues the claims that wait for the volume, and the one that had it."""
+        """Claims that wait for any volume may take this one, too."""
         for claim in self._claims.list():
             name = claim["spec"].get("volumeName")
             if not name or name == volume["metadata"]["name"]:
@@ -100,7 +100,6 @@ class PersistentVolumeController(Controller):
             await self._lose(claim, "ClaimMisbound", _MISBOUND)
 
     async def _sync_named(self, claim: Object, volume: Object | None) -> None:
-        """Syncs a claim that names a volume."""
         if volume is None:
             await self._leave_unbound(claim, "Pending")
             return
@@ -152,10 +151,10 @@ class PersistentVolumeController(Controller):
             await self._leave_unbound(claim, "Lost")
             self.recorder.event(claim, "Warning", reason, message)
 
-    # -- the two together
+    # -- binding
 
     async def _bind(self, volume: Object, claim: Object) -> None:
-        """Binds the volume first, then the claim; writes only what changes."""
+        """Writes the volume before the claim, and only changes."""
         reference = volume["spec"].get("claimRef")
         if reference is None or not reference.get("uid"):
             changed = {**volume, "spec": {**volume["spec"], "claimRef": matching.claim_reference(claim)}}
@@ -183,7 +182,7 @@ class PersistentVolumeController(Controller):
         return await self.client.update(PERSISTENT_VOLUMES, changed, "status")
 
     async def _leave_unbound(self, claim: Object, phase: str) -> None:
-        """Resets a claim without a volume: it has neither modes nor a capacity."""
+        """Claims without a volume have neither modes nor a capacity."""
         status = claim.get("status") or {}
         kept = {name: value for name, value in status.items() if name not in ("accessModes", "capacity")}
         changed = {**claim, "status": {**kept, "phase": phase}}
@@ -209,7 +208,6 @@ class PersistentVolumeController(Controller):
             await self._unbind(volume)
 
     async def _unbind(self, volume: Object) -> None:
-        """Releases a volume whose claim has another one."""
         spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
         changed = {**volume, "spec": spec}
         if matching.annotation(volume, BOUND_BY_CONTROLLER) is None:

@@ -32,7 +32,7 @@ class EphemeralVolumeController(Controller):
             self.enqueue(pod)
 
     def _claim_deleted(self, claim: Object) -> None:
-        """Creates a claim again that was deleted by mistake."""
+        """Claims that were deleted by mistake are created again."""
         owner = owner_references.resolve_controller(claim, PODS, self._pods.get)
         if owner is not None:
             self._changed(owner)

@@ -27,7 +27,7 @@ GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 
 def claim_keys(pod: Object) -> list[str]:
-    """Returns the claims that a pod names, as `namespace/name`; those of its ephemeral volumes too."""
+    """Claims are `namespace/name`, those of ephemeral volumes included."""
     metadata, found = pod["metadata"], []
     for volume in pod["spec"].get("volumes") or ():
         if (claim := volume.get("persistentVolumeClaim")) is not None:
@@ -41,7 +41,7 @@ class _Protection(Controller):
     """Adds the finalizer where it is missing, and removes it from deleted objects that are not in use."""
 
     def _wanted(self, obj: Object, finalizer: str, *, used: bool) -> list[str] | None:
-        """Returns the finalizers the object should have; None if it has them."""
+        """None means that the object has the finalizers it should have."""
         finalizers = obj["metadata"].get("finalizers") or []
         if obj["metadata"].get("deletionTimestamp"):
             if finalizer in finalizers and not used:
@@ -98,13 +98,13 @@ class ClaimProtectionController(_Protection):
         return self._pods.by_index("claim", str(key))
 
     async def _live(self, key: Key) -> list[Object]:
-        """Reads pods from the server: the informer may not have a new pod yet that uses the claim."""
+        """Reads pods from the server, because the informer may not have a new pod yet that uses the claim."""
         found: list[Object] = (await self.client.list(PODS, key.namespace))["items"]
         return found
 
     @staticmethod
     def _has_user(key: Key, found: list[Object]) -> bool:
-        """Returns whether a pod with a node uses the claim; one that has ended counts while it exists."""
+        """Pods count once they have a node, and as long as they exist, even if they have ended."""
         return any(str(key) in claim_keys(pod) and pod["spec"].get("nodeName") for pod in found)
 
 
@@ -130,7 +130,6 @@ class VolumeProtectionController(_Protection):
 
 
 def _claim_classes(claim: Object) -> list[str]:
-    """Returns the classes of volume attributes that a claim has, had last and is changed to."""
     status = claim.get("status") or {}
     names = (
         claim["spec"].get("volumeAttributesClassName"),
@@ -188,7 +187,7 @@ class AttributesClassProtectionController(_Protection):
 
 
 def _group_of(pod: Object) -> list[str]:
-    """Returns the group of a pod that has not ended, as `namespace/name`."""
+    """Ended pods do not count."""
     name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
     if name is None or pods.is_terminal(pod):
         return []
@@ -196,7 +195,7 @@ def _group_of(pod: Object) -> list[str]:
 
 
 class PodGroupProtectionController(_Protection):
-    """Removes the finalizer of deleted groups whose pods have all ended; admission alone adds it."""
+    """Removes the finalizer of deleted groups whose pods have all ended; only admission adds it."""
 
     name = "podgroup-protection-controller"
     component = "podgroup-protection-controller"

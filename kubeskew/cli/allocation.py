@@ -1,8 +1,8 @@
 """The cases of `kubeskew allocate`: their shape, their files, and the allocation of claims on nodes.
 
-Files have manifests of devices, claims and nodes, which are read as the scheduler would see them. What an
-API server would refuse of them is reported, and they are allocated all the same. A line of `--jsonl` is
-checked for types and required fields.
+Files have manifests of devices, claims and nodes, which are read as the scheduler would see them. Objects
+that an API server would refuse are reported, and allocated all the same. A line of `--jsonl` is checked for
+types and required fields.
 """
 
 import copy
@@ -55,11 +55,11 @@ _GROUP = "resource.k8s.io"
 _VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule")
 _UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
-_NOWHERE = "node"  # stands for any node, if the files name none
+_NOWHERE = "node"  # represents any node if the files name none
 
 
 def check_case(case: Any) -> None:
-    """Raises UserError that says where a case is none."""
+    """Raises UserError with the path of the first fault."""
     if not isinstance(case, dict):
         raise UserError("expected an object")
     _check_choice(case)
@@ -133,8 +133,7 @@ def _check_device(device: Any) -> None:
 
 
 def validation_faults(obj: Object, kind: str, version: Version) -> list[FieldError]:
-    """Returns why a server of the version, with all gates on, would not store the object; it has the shape
-    of v1."""
+    """All gates are on in this validation."""
     every_gate = replace(
         Features.of(FeatureGates(version)).devices,
         consumable_capacity=True,
@@ -147,7 +146,7 @@ def validation_faults(obj: Object, kind: str, version: Version) -> list[FieldErr
 
 @dataclass(slots=True)
 class AllocationFiles:
-    """Holds objects by kind and `namespace/name`, in v1 and with defaults; of namesakes the last counts."""
+    """Objects stand under `namespace/name`, in v1 and with defaults; the last one of a name counts."""
 
     classes: dict[str, Object] = field(default_factory=dict)
     slices: dict[str, Object] = field(default_factory=dict)
@@ -157,9 +156,7 @@ class AllocationFiles:
     warnings: list[str] = field(default_factory=list)  # what a server would refuse
 
     def node_labels(self) -> dict[str, Mapping[str, str]]:
-        """Returns every node that the files know, with its labels: those that only slices name have the host
-        name.
-        """
+        """Nodes that only slices name have the host name as their label."""
         found = {name: (node["metadata"].get("labels") or {}) for name, node in self.nodes.items()}
         for obj in self.slices.values():
             for part in (obj["spec"], *(obj["spec"].get("devices") or ())):
@@ -170,7 +167,7 @@ class AllocationFiles:
 
 
 def load_files(paths: tuple[Path, ...], version: Version, gates: FeatureGates) -> AllocationFiles:
-    """Reads everything in the files; raises UserError that names file, document and what is wrong."""
+    """Raises UserError with file, document and fault."""
     files = AllocationFiles()
     reader = _Reader(files, version, DefaultingContext(Features.of(gates), SystemClock().now()))
     for path in paths:
@@ -189,7 +186,7 @@ def _said(error: Exception) -> str:
 
 
 class _Reader:
-    """Sorts objects; methods raise UserError or one of _UNUSABLE."""
+    """Methods raise UserError or one of _UNUSABLE."""
 
     def __init__(self, files: AllocationFiles, version: Version, defaulting: DefaultingContext) -> None:
         self._files = files
@@ -197,7 +194,7 @@ class _Reader:
         self._defaulting = defaulting
 
     def take(self, obj: Object) -> Iterator[str]:
-        """Gives what a server would say against the object."""
+        """Yields the reasons for which a server would refuse the object."""
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
         kind = obj.get("kind")
         if not kind or not version:
@@ -244,7 +241,6 @@ class _Reader:
 
 
 def _from_template(template: Object) -> Object:
-    """Returns the claim that a pod would get, named after the template."""
     metadata = {key: value for key, value in template["metadata"].items() if key in ("name", "namespace")}
     return {"metadata": metadata, "spec": template["spec"]["spec"]}
 
@@ -267,8 +263,6 @@ class _Node:
 
 
 class AllocationRun:
-    """Keeps the books of a scheduler, filled from files."""
-
     def __init__(self, files: AllocationFiles, version: Version, gates: FeatureGates) -> None:
         self._files = files
         self._features = AllocatorFeatures.of(gates)
@@ -303,7 +297,7 @@ class AllocationRun:
         return book
 
     def on_nodes(self, only: str | None, *, explained: bool) -> list[Object]:
-        """Returns `{"name", "allocations": […] | None, "error"?, "explanation"?}` per node."""
+        """Nodes have `{"name", "allocations": […] | None, "error"?, "explanation"?}`."""
         labels = self._files.node_labels()
         if only is not None and labels and only not in labels:
             raise UserError(f"no node {only} in the files; there are {', '.join(sorted(labels))}")
@@ -329,7 +323,7 @@ class AllocationRun:
         solution = None if found is None else found.solution
         try:
             return explain(self._plans, self._slices, node, self._state, self._features, solution)
-        except AllocationError:  # no pool was looked at; the error explains it
+        except AllocationError:  # no pool was examined; the error explains it
             return Explanation((), ())
 
 

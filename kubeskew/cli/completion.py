@@ -17,21 +17,19 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def components(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the cluster's components; none if there is no cluster."""
     state = _state(ctx)
     return [] if state is None else _matching(all_names(state.components()), incomplete)
 
 
 def commands(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the names of the commands."""
     root = ctx.find_root()
     names = root.command.list_commands(root) if isinstance(root.command, click.Group) else []
     return _matching(names, incomplete)
 
 
 def gates(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns `GATE=true`, `GATE=false`, behind what is written before the last comma: gates that the
-    cluster's releases know, or any.
+    """Gates are those that the cluster's releases know, or all; `GATE=true` and `GATE=false` follow the last
+    comma.
     """
     state = _state(ctx)
     versions = (
@@ -45,12 +43,13 @@ def gates(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
 
 
 def resources(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the plurals of the resources that some release serves."""
     return _matching(sorted({row["r"] for row in resource_rows()}), incomplete)
 
 
 def scenarios(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the scenarios that come along, and the cells of the one that is named; files, if none does."""
+    """Scenarios of the package come first, and the cells of the one that is named; files, if no
+    name matches.
+    """
     from kubeskew.conformance.matrix import bundled, find
 
     known = bundled()
@@ -62,7 +61,7 @@ def scenarios(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 def cells(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the cells of the scenarios that are named, or of all, for the option `--only`."""
+    """`--only` completes cells of the scenarios on the command line, or of all."""
     from kubeskew.conformance.matrix import bundled, find
 
     known = bundled()
@@ -74,12 +73,11 @@ def cells(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
 
 
 def _is_of(name: str, scenario: str) -> bool:
-    """Returns whether a name is that of the scenario, or may be of one of its cells."""
     return name == scenario or name.startswith(f"{scenario}/")
 
 
 def _state(ctx: click.Context) -> State | None:
-    """Returns the state of the cluster that the command line names; None if there is none."""
+    """None without a cluster."""
     directory = ctx.params.get("directory")
     if not isinstance(directory, StateDir):
         directory = StateDir(Path(ctx.find_root().params.get("state_dir") or ".kubeskew").absolute())

@@ -1,8 +1,8 @@
-"""The rows of a cluster's log that `kubeskew events` shows, read and chosen.
+"""The rows of a cluster's log for `kubeskew events`.
 
-Rows are chosen by resource, named as for kubectl, by what they are about, by writer, by time, or by an
-expression in CEL. celpy evaluates that: the CEL of the components has the limits and texts of their
-releases, which are of no use here. It is imported at the first expression.
+Rows are chosen by resource, named as for kubectl, by object, by writer, by time, or by an expression in CEL.
+celpy evaluates that: the CEL of the components has the limits and texts of their releases, which are of no
+use here. It is imported at the first expression.
 """
 
 import re
@@ -32,15 +32,15 @@ _PREFIXES = (
     "kube-",
     "driver-plugin/",
     "driver/",
-)  # which the log has before some names, and not before others
+)  # prefixes of some names in the log
 
 Bound = int | datetime | None  # a revision, or a moment
 FIELDS = ("revision", "time", "verb", "object", "by", "user", "server", "request")
 
 
 def resource_of(text: str, logged: Collection[str]) -> str:
-    """Returns the name under which the log keeps a resource that is named by plural, singular, short name or
-    kind, with its group behind a dot where that is needed.
+    """`text` is plural, singular, short name or kind, with the group after a dot if needed; the result is the
+    log's name of the resource.
 
     `logged` are the names in the log: custom resources are known by their plural alone. Raises UserError.
     """
@@ -76,11 +76,11 @@ async def events_since(
     follow: Clock | None = None,
     is_current: Callable[[], bool] = lambda: True,
 ) -> AsyncGenerator[Row, None]:
-    """Yields who wrote what at which version, after a revision; with a clock to `follow`, it ends only with
-    StorageError, when the log is not `is_current` any more.
+    """Yields the rows after a revision; with a clock to `follow`, it ends only with StorageError, when the
+    log is not `is_current` any more.
 
     `resource` is named as `resource_of` takes it. Raises UserError for one that is unknown or ambiguous, and
-    if `until`, the last revision that is wanted, is not behind those that are compacted.
+    if `until`, the last revision that is wanted, is among those that are compacted.
     """
     async with await LogReader.open(url) as reader:
         if resource is not None:
@@ -101,7 +101,7 @@ async def events_since(
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Decides which rows are wanted; what is empty or None does not count. In names `*` is any text."""
+    """Empty criteria and None do not count. In names `*` matches any text."""
 
     namespace: str = ""
     name: str = ""
@@ -112,7 +112,6 @@ class EventFilter:
     until: Bound = None
 
     def takes(self, row: Mapping[str, Any]) -> bool:
-        """Decides whether a row is wanted."""
         _, _, place = row["object"].partition(" ")
         namespace, _, name = place.rpartition("/")
         if row["object"].startswith("component "):
@@ -128,13 +127,11 @@ class EventFilter:
         )
 
     def is_before(self, row: Mapping[str, Any]) -> bool:
-        """Decides whether a row is older than all that are wanted."""
         if isinstance(self.since, datetime):
             return datetime.fromisoformat(row["time"]) < self.since
-        return False  # who reads the log begins behind a revision
+        return False  # the reader of the log already begins after a revision
 
     def is_behind(self, row: Mapping[str, Any]) -> bool:
-        """Decides whether a row is newer than all that are wanted."""
         if isinstance(self.until, datetime):
             return datetime.fromisoformat(row["time"]) > self.until
         return self.until is not None and row["revision"] > self.until
@@ -158,7 +155,7 @@ def _plain(component: str) -> str:
 
 
 def check_verbs(verbs: Sequence[str]) -> Sequence[str]:
-    """Returns the verbs of texts that may have several, with commas. Raises UserError for an unknown one."""
+    """Splits texts at commas. Raises UserError for an unknown verb."""
     found = [verb for text in verbs for verb in text.split(",") if verb]
     for verb in found:
         if verb not in VERBS:
@@ -167,7 +164,7 @@ def check_verbs(verbs: Sequence[str]) -> Sequence[str]:
 
 
 def parse_bound(text: str | None, flag: str, now: datetime) -> Bound:
-    """Returns the revision or the moment that a text means. Raises UserError."""
+    """Parses a revision, a time of day, a date and time, or a duration before `now`. Raises UserError."""
     if text is None:
         return None
     if text.isdecimal():
@@ -186,10 +183,10 @@ def parse_bound(text: str | None, flag: str, now: datetime) -> Bound:
 
 
 class RowFilter:
-    """Decides which rows an expression over their fields takes."""
+    """Evaluates a CEL expression over the fields of rows."""
 
     def __init__(self, expression: str) -> None:
-        """Compiles the expression. Raises UserError if it does not parse."""
+        """An expression that does not parse is a UserError."""
         from celpy import Environment
         from celpy.celparser import CELParseError
 
@@ -201,7 +198,7 @@ class RowFilter:
             raise UserError(f"--where: {why}, where CEL is expected: {expression}") from error
 
     def takes(self, row: Mapping[str, Any]) -> bool:
-        """Decides whether the expression is true of a row. Raises UserError if it is neither true nor not."""
+        """A value that is neither true nor false is a UserError."""
         from celpy import celtypes
         from celpy.evaluation import CELEvalError
 

@@ -1,8 +1,8 @@
 """`python -m kubeskew.cli.fork_server SOCKET [--often] KIND…`: forks components, which need not import.
 
-It serves one command, over a socket that it inherits, and ends with it. What it forks is the component as
-`python -m kubeskew KIND …` would be: a session, a log, an environment and arguments of its own. Nothing here
-may start a thread, an event loop or gRPC, for of these a child would inherit halves.
+It serves one command, over a socket that it inherits, and ends with it. The forked process is the component
+as `python -m kubeskew KIND …` would be: a session, a log, an environment and arguments of its own. Nothing
+here may start a thread, an event loop or gRPC, because a child would inherit them in part.
 """
 
 import ctypes
@@ -64,16 +64,15 @@ _COMMON = ("kubeskew.cli.main", "uvloop", "concurrent.futures.thread", "encoding
 
 
 class ForkServer:
-    """Takes requests to fork over a socket."""
-
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
 
     def serve(self) -> list[str] | None:
-        """Returns the arguments of a component, in the process that is to become it; None in the server, once
-        nobody is left to ask it."""
+        """A forked process gets the arguments of its component; the server gets None, once its client has
+        ended.
+        """
         while True:
             message, descriptors, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES, 1)
             if not message:
@@ -96,17 +95,17 @@ class ForkServer:
             self._requests.send(json.dumps(pid).encode())
 
     def _is_deserted(self) -> bool:
-        """Returns whether who asked has ended: nobody would know of what is forked now."""
+        """Nobody would know of processes that are forked now."""
         return any(events & select.POLLHUP for _, events in self._poll.poll(0))
 
 
 def first_modules(kinds: Iterable[str]) -> list[str]:
-    """Returns the modules that components of these kinds need at once."""
+    """Components of these kinds need them until they are ready."""
     return [*_COMMON, *(f"kubeskew.{module}" for kind in kinds for module in MODULES.get(kind, ()))]
 
 
 def all_modules(kinds: Iterable[str]) -> Iterator[str]:
-    """Yields the modules that components of these kinds may need later."""
+    """Components of these kinds may need them later."""
     yield from (library for kind in kinds for library in LIBRARIES.get(kind, ()))
     for package in (f"kubeskew.{name}" for kind in kinds for name in PACKAGES.get(kind, ())):
         found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
@@ -119,7 +118,7 @@ def import_all(modules: Iterable[str]) -> None:
 
 
 def become(request: Mapping[str, Any], log: int) -> None:
-    """Gives a forked process the session, directory, environment and output that the request asks for."""
+    """Applies the request's session, directory, environment and output to a forked process."""
     os.setsid()
     os.umask(0o077)
     os.chdir(request["directory"])
@@ -137,14 +136,14 @@ def become(request: Mapping[str, Any], log: int) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Has this process get SIGTERM when its parent ends, and end at once if it has ended already."""
+    """This process gets SIGTERM when its parent ends, and ends at once if the parent has ended already."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGTERM)
 
 
 def show(arguments: Iterable[str]) -> None:
-    """Has `ps` show these arguments, in the place of those that the server was started with.
+    """Replaces the arguments that `ps` shows for this process.
 
     Linux takes them from the process' own memory: up to the first NUL, if the last byte is none.
     """
@@ -156,14 +155,13 @@ def show(arguments: Iterable[str]) -> None:
 
 
 def reap(_number: int, _frame: FrameType | None) -> None:
-    """Collects the exit status of what has been forked and has ended."""
+    """SIGCHLD's handler: collects the exit status of forked processes that have ended."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def main(descriptor: str, *kinds: str) -> None:
-    """Serves, and runs the component where the process has become one."""
     gc.disable()  # importing makes many objects and frees few
     signal.signal(signal.SIGCHLD, reap)
     import_all(first_modules(kinds))
@@ -176,7 +174,6 @@ def main(descriptor: str, *kinds: str) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Runs the component and returns its exit code."""
     from kubeskew.cli.main import main as kubeskew
 
     try:
@@ -189,8 +186,8 @@ def run(arguments: list[str]) -> int:
 def leave(code: int) -> NoReturn:
     """Ends the process without taking the interpreter down module by module, which takes 40 ms of CPU.
 
-    A component that returns has stopped its threads and closed its files; what is written is the last lines
-    of its log.
+    A component that returns has stopped its threads and closed its files; only the last lines of its log are
+    flushed.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

@@ -1,7 +1,7 @@
-"""Draws bars on a terminal while work goes on: in a process of its own, which reads from a pipe what to draw.
+"""Draws bars on a terminal during work, in a process of its own, which reads messages from a pipe.
 
-Whatever works may be busy for seconds, or fork, and any of its processes may write; a line of at most
-PIPE_BUF bytes goes into a pipe whole. So what works needs neither a thread nor a lock.
+The worker may be busy for seconds, or fork, and any of its processes may write; a line of at most PIPE_BUF
+bytes is written atomically. So the worker needs neither a thread nor a lock.
 """
 
 import json
@@ -24,45 +24,45 @@ if TYPE_CHECKING:
 _LONGEST = 160  # characters of a text, so that a message is written in one piece
 _SECONDS = 0.25  # between drawings
 _BAR = 24  # columns
-_WHOLE = ""  # the key of the bar of all
+_WHOLE = ""  # the key of the bar of all parts
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Writes to the process that draws. It may be handed to forked processes: it holds a number alone."""
+    """Sends messages to the drawing process. Forked processes may use it, too: it is only a
+    file descriptor.
+    """
 
     pipe: int
 
     def bar(self, key: str, done: float | None, total: float, text: str) -> None:
-        """Shows how far a part has come, in a line of its own; without `done` it is as far as before."""
+        """Shows the progress of a part in a line of its own; without `done` it stays as it was."""
         self._write({"do": "bar", "key": _short(key), "done": done, "total": total, "text": _short(text)})
 
     def gone(self, key: str) -> None:
-        """Takes the line of a part away, which has ended."""
         self._write({"do": "gone", "key": _short(key)})
 
     def whole(self, total: float | None, text: str, done: float | None = None) -> None:
-        """Shows how far all has come. Without `done` that is how many parts are gone, and how far the others
-        are."""
+        """Shows the progress of all parts. Without `done` it is the number of ended parts plus the others'
+        shares.
+        """
         self._write({"do": "whole", "total": total, "done": done, "text": _short(text)})
 
     def line(self, text: str) -> None:
-        """Prints a line above the bars, which stays."""
         self._write({"do": "line", "text": _short(text)})
 
     def _write(self, message: dict[str, Any]) -> None:
-        with suppress(BrokenPipeError):  # nobody draws any more
+        with suppress(BrokenPipeError):  # the drawing process has ended
             os.write(self.pipe, json.dumps(message).encode() + b"\n")
 
 
 def is_terminal() -> bool:
-    """Returns whether standard error is a terminal on which lines can be drawn again."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 @contextmanager
 def screen() -> Iterator[Screen]:
-    """Gives what draws on standard error; takes the bars away in the end."""
+    """Draws on standard error; the bars are removed in the end."""
     reading, writing = os.pipe()
     process = multiprocessing.get_context("fork").Process(target=_serve, args=(reading, writing), daemon=True)
     process.start()
@@ -81,7 +81,7 @@ def _short(text: str) -> str:
 
 
 def _serve(reading: int, writing: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever works decides what an interruption means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles interruptions
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.close(writing)
     with os.fdopen(reading, "rb", buffering=0) as pipe:
@@ -89,7 +89,7 @@ def _serve(reading: int, writing: int) -> None:
 
 
 def draw(pipe: IO[bytes], file: IO[str], width: int | None = None) -> None:
-    """Draws what a pipe says until it says `end`, or nobody writes to it."""
+    """Draws messages of a pipe until `end`, or until it has no writers."""
     from rich.console import Console
 
     bars = Bars(Console(file=file, width=width, highlight=False, markup=False, emoji=False))
@@ -110,10 +110,8 @@ def draw(pipe: IO[bytes], file: IO[str], width: int | None = None) -> None:
 
 
 class Bars:
-    """The bars that are on the screen."""
-
     def __init__(self, console: Any) -> None:
-        """Begins with the bar of all alone."""
+        """Only the bar of all parts is there at first."""
         self.progress = _columns(console)
         self._whole: TaskID | None = None
         self._parts: dict[str, TaskID] = {}
@@ -121,7 +119,7 @@ class Bars:
         self._counted = True
 
     def hear(self, message: dict[str, Any]) -> bool:
-        """Does what a message says; returns whether others may come."""
+        """Further messages follow unless the result is False."""
         match message:
             case {"do": "bar", "key": key, "done": done, "total": total, "text": text}:
                 if key not in self._parts:
@@ -143,7 +141,6 @@ class Bars:
         return True
 
     def draw(self) -> None:
-        """Draws the bars as they are now."""
         if self._whole is not None and self._counted:
             tasks = {task.id: task for task in self.progress.tasks}
             under_way = sum(tasks[each].percentage / 100 for each in self._parts.values())
@@ -151,21 +148,20 @@ class Bars:
         self.progress.refresh()
 
     def clear(self) -> None:
-        """Takes all bars away."""
         for task in self.progress.tasks:
             self.progress.remove_task(task.id)
         self.progress.refresh()
 
 
 def seconds_left(elapsed: float, done: float, total: float | None) -> float | None:
-    """Returns how long the rest takes at the pace so far; None as long as nothing can be said."""
+    """None while the pace is unknown."""
     if total is None or done <= 0:
         return None
     return elapsed * max(total - done, 0.0) / done
 
 
 def span(seconds: float) -> str:
-    """Returns a time as people say it: `42 s`, `3 min 05 s`, `1 h 02 min`."""
+    """Durations are written as `42 s`, `3 min 05 s`, `1 h 02 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -175,7 +171,6 @@ def span(seconds: float) -> str:
 
 
 def _columns(console: Any) -> "Progress":
-    """Returns the lines: name, bar, count, what is done; in the line of all the time that is left."""
     from rich.progress import BarColumn, Progress, ProgressColumn, Task
     from rich.table import Column
     from rich.text import Text

@@ -15,7 +15,7 @@ from kubeskew.cli import terminal
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
 
-INTERRUPTED = 130  # as a shell says it of SIGINT
+INTERRUPTED = 130  # the exit status of shells after SIGINT
 
 # name → module:attribute; the order is that of the help text
 COMMANDS = {
@@ -62,7 +62,7 @@ COMMANDS = {
 }
 
 SUMMARIES = {
-    "up": "Start a cluster in the background, or pick up the one that is there.",
+    "up": "Start a cluster in the background, or pick up the existing one.",
     "down": "Stop the cluster.",
     "status": "Show every component with its version, gates and process.",
     "kubeconfig": "Print the administrator's kubeconfig.",
@@ -72,15 +72,15 @@ SUMMARIES = {
     "gates": "Set feature gates.",
     "restart": "Stop a component gracefully and start it again.",
     "kill": "End a component with SIGKILL; it stays down until restarted.",
-    "fault": "Have something go wrong in a component: errors, lost answers, delays, crashes, outages.",
-    "events": "List who wrote what at which version, from the log.",
+    "fault": "Inject faults into a component: errors, lost answers, delays, crashes, outages.",
+    "events": "List the log: each write with its component and version.",
     "history": "Show every write of one object, and what it changed.",
     "diff": "Show what differs between two revisions.",
-    "why": "Tell the story of one object: which component did what to it, and because of what.",
-    "ui": "Show the cluster as a page, live, with any moment of it and buttons.",
+    "why": "Explain one object: which component changed it, and why.",
+    "ui": "Show the cluster as a live page, with its state at any moment and buttons.",
     "fork": "Branch the cluster off at a revision, into a directory of its own.",
     "rewind": "Take the cluster back to a revision.",
-    "storage": "Say what another version would make of the stored objects, or write them anew.",
+    "storage": "Check how another version would read the stored objects, or write them again.",
     "replay": "Replay the log and compare it with the table of objects.",
     "repair": "Rebuild a damaged store from its log, while the cluster is down.",
     "check": "Check the invariants of a control plane over the log of a cluster.",
@@ -90,9 +90,9 @@ SUMMARIES = {
     "simulate": "Show what the cluster autoscaler would do, with the scheduler's plugins.",
     "run": "Run scenarios.",
     "matrix": "Run the matrix of scenarios and version pairs.",
-    "explore": "Run cells many times in simulations with faults, and tell what was wrong.",
-    "help": "Show what a command does, as its --help.",
-    "completion": "Print what makes a shell complete commands, components, releases, scenarios.",
+    "explore": "Run cells many times in simulations with faults, and report what was wrong.",
+    "help": "Show the help of a command.",
+    "completion": "Print the script by which a shell completes commands, components, scenarios.",
     "schema": "Print the JSON Schema of cluster files or of scenarios, for editors.",
     "man": "Write a manual page for each command, for man.",
     "apiserver": "Run an API server in the foreground.",
@@ -101,12 +101,12 @@ SUMMARIES = {
     "kubelet": "Run a kubelet for fake nodes in the foreground.",
     "driver": "Run an example DRA driver in the foreground.",
     "driver-controller": "Run the controller of an example DRA driver in the foreground.",
-    "metrics-server": "Serve what nodes and pods use, for kubectl top and autoscalers, in the foreground.",
+    "metrics-server": "Serve usage of nodes and pods, for kubectl top and autoscalers, in the foreground.",
 }
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when the command is called, so that `kubeskew` starts fast."""
+    """Modules of commands are imported when they are called, so that `kubeskew` starts fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -121,7 +121,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command; one that is unknown is an error with the nearest name."""
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
@@ -129,14 +128,14 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"no such command '{args[0]}'{hint}", ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Calls the command; not in `main`, because click makes a failure of a reader that leaves."""
+        """Handles errors here and not in `main`, because click treats a closed output as a failure."""
         try:
             return super().invoke(ctx)
         except (UserError, ClusterError) as error:
             error.args = (terminal.complete_commands(str(error)),)
             raise
         except BrokenPipeError:
-            # whoever reads our output has seen enough (`kubeskew events | head`)
+            # the reader of the output has closed it (`kubeskew events | head`)
             _discard_output()
             return 0
 
@@ -154,7 +153,7 @@ class LazyGroup(click.Group):
     envvar="KUBESKEW_STATE_DIR",
     default=Path(".kubeskew"),
     show_default=True,
-    help="Where the cluster's files are.",
+    help="Directory of the cluster's files.",
 )
 @click.version_option(package_name="kubeskew")
 @click.pass_context
@@ -174,7 +173,7 @@ def cli(ctx: click.Context, state_dir: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line: exit 0 on success, 1 on a failed run, 2 on wrong usage."""
+    """Exits 0 on success, 1 after a failed run, 2 after wrong usage."""
     gc.set_threshold(50_000, 20, 50)  # importing makes many objects and frees few
     code = _run(arguments)
     try:
@@ -207,7 +206,6 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _wrong_usage(error: click.ClickException) -> str:
-    """Returns one line that says what is wrong, and where the right usage is shown."""
     text = " ".join(error.format_message().split())
     text = text[:1].lower() + text[1:].removesuffix(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
@@ -220,5 +218,5 @@ def _failed(text: str, code: int) -> int:
 
 
 def _discard_output() -> None:
-    """Discards what is left of standard output, which nobody reads: it must not fail again at exit."""
+    """Nobody reads the rest of standard output; writing it must not fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,8 +1,8 @@
-"""Tells why a pod fitted no node: asks the scheduler's plugins about the cluster as it was at a revision.
+"""Explains why a pod fitted no node: runs the scheduler's plugins on the cluster as it was at a revision.
 
-Events and conditions say how many nodes gave which reason; what is told here is which plugin refused which
-node. The log has all that decides: objects, read as an API server of that moment served them, and the version
-and gates of the scheduler.
+Events and conditions have the numbers of nodes by reason; here are the plugins and the nodes that they
+refused. The log has everything that decides: objects, read as an API server of that moment served them, and
+the version and gates of the scheduler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ async def refusals(
     revision: int,
     pod: tuple[str, str],
 ) -> list[str]:
-    """Returns in words which plugin refused which nodes to a pod (namespace, name) at `revision`; none where
-    the log does not tell enough.
+    """Plugins and reasons have a line each, for a pod (namespace, name) at `revision`; none if the log lacks
+    what decides.
     """
     scheduler, server = (_settings(log, revision, name) for name in ("scheduler", "apiserver"))
     if scheduler is None or server is None:
@@ -53,8 +53,8 @@ async def refusals(
 
 
 def _settings(log: Sequence[Logged], revision: int, component: str) -> FeatureGates | None:
-    """Returns version and gates that a component (the first API server) last told before a revision."""
-    told = [
+    """The component, or the first API server, last reported these up to the revision."""
+    changes = [
         entry
         for entry in log
         if isinstance(entry, ComponentChange)
@@ -63,11 +63,11 @@ def _settings(log: Sequence[Logged], revision: int, component: str) -> FeatureGa
         and entry.revision <= revision
         and not entry.what.startswith(FAULT)
     ]
-    return FeatureGates.parse(Version.parse(told[-1].version), told[-1].gates) if told else None
+    return FeatureGates.parse(Version.parse(changes[-1].version), changes[-1].gates) if changes else None
 
 
 class _Lists:
-    """Answers lists with the objects of a log at a revision, as an API server of that moment did."""
+    """Serves lists of a log's objects at a revision, as an API server of that moment did."""
 
     def __init__(
         self, reader: LogReader, gates: FeatureGates, runtime_config: Mapping[str, bool], revision: int
@@ -79,7 +79,7 @@ class _Lists:
         self._codec = Codec(self._table, environment, NoWebhooks())
 
     async def __call__(self, path: str) -> Object:
-        """Returns the list of a path. Raises StatusError if the server did not serve it, UnreadableError."""
+        """Raises StatusError if the server did not serve the path, and UnreadableError."""
         _, root, *parts = path.split("/")
         group, version, plural = ("", *parts) if root == "api" else parts
         resource = self._table.resource(group, version, plural)

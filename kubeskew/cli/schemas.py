@@ -1,4 +1,4 @@
-"""Makes the JSON Schemas that editors use, of cluster files and of scenarios.
+"""Builds the JSON Schemas that editors use, of cluster files and of scenarios.
 
 The keys are those that the readers have: kubeskew/cluster/clusterfile.py, conformance/grammar.py.
 """
@@ -23,7 +23,6 @@ _ASSERTIONS = ("assert", "error")  # may be of expressions alone
 
 
 def cluster_schema() -> Schema:
-    """Returns the schema of a cluster file."""
     return {
         "$schema": DIALECT,
         "title": "A cluster of kubeskew (`kubeskew up --config`)",
@@ -34,7 +33,6 @@ def cluster_schema() -> Schema:
 
 
 def scenario_schema() -> Schema:
-    """Returns the schema of each document of a scenario's file: of its header, or of its test."""
     definitions = {**clusterfile.definitions(), **_definitions()}
     header = _document(HEADER, "Scenario", _header())
     test = _document(CHAINSAW, "Test", _test())
@@ -57,7 +55,7 @@ def scenario_schema() -> Schema:
 
 
 def open_to_expressions(schema: Any) -> Any:
-    """Returns a schema that also takes an expression wherever it has a value: of a key, or in a list."""
+    """Values of keys and items of lists may then also be expressions."""
     if isinstance(schema, list):
         return [open_to_expressions(each) for each in schema]
     if not isinstance(schema, Mapping):
@@ -82,7 +80,6 @@ def _open(schema: Mapping[str, Any]) -> Schema:
 
 
 def _mapping(keys: Iterable[str], schemas: Mapping[str, Any], required: Iterable[str] = ()) -> Schema:
-    """Returns the schema of a mapping with these keys; those without a schema take anything."""
     return {
         "type": "object",
         "properties": {key: schemas.get(key, {}) for key in keys},
@@ -178,7 +175,6 @@ def _test() -> Schema:
 
 
 def _definitions() -> Schema:
-    """Returns the parts of a test that stand at several places."""
     named = ["name", "value"]
     text = {"type": "string"}
     step = {
@@ -240,7 +236,7 @@ def _definitions() -> Schema:
 
 def _operation() -> Schema:
     user = {**_mapping(grammar.USER_KEYS, {"user": {"minLength": 1}}, ["user"]), "type": ["object", "null"]}
-    beside: Schema = {
+    settings: Schema = {
         "description": TEXT,
         "continueOnError": {"description": "The step goes on if this fails."},
         "as": {"description": "The user that it is done as.", **user},
@@ -248,7 +244,7 @@ def _operation() -> Schema:
     }
     bodies = {kind: _body(kind) for kind in grammar.OPERATIONS}
     return {
-        **_mapping([*bodies, *grammar.BESIDE_OPERATION], {**bodies, **beside}),
+        **_mapping([*bodies, *grammar.BESIDE_OPERATION], {**bodies, **settings}),
         "oneOf": [{"required": [kind]} for kind in bodies],
     }
 
@@ -270,7 +266,7 @@ def _body(kind: str) -> Schema:
 
 
 def _first_sentence(kind: str) -> str:
-    """Returns what the operation does, as the function says that does it."""
+    """Operations are described by the docstring of the function that runs them."""
     return (inspect.getdoc(RUN[kind]) or "").partition("\n")[0]
 
 
@@ -278,5 +274,4 @@ SCHEMAS: Mapping[str, Callable[[], Schema]] = {"cluster": cluster_schema, "scena
 
 
 def as_text(name: str) -> str:
-    """Returns a schema of SCHEMAS as the text of its file."""
     return json.dumps(SCHEMAS[name](), indent=1) + "\n"

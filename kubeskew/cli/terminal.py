@@ -1,7 +1,7 @@
-"""Output on a terminal: the texts of a cluster must not steer it, and the commands that messages advise work.
+"""Output on a terminal: texts of a cluster cannot control it, and commands in messages can be pasted.
 
-Messages come from all layers and name commands as `kubeskew up`. Which state directory was meant only the
-command line knows, so it is put into them here.
+Messages come from all layers and name commands as `kubeskew up`. Only the command line knows the state
+directory, so it is added to them here.
 """
 
 import re
@@ -22,11 +22,10 @@ _GIVEN = "kubeskew.state-dir"  # among the values that the contexts of one call 
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """Returns `text` with control characters, marks of direction and the like as escapes, but for those to
-    `keep`.
+    """Control characters, marks of direction and the like become escapes, except those in `keep`.
 
-    Names, messages and logs come from whoever may write to the cluster: an escape sequence among them could
-    hide lines, or have the terminal type.
+    Everybody who may write to the cluster can choose names, messages and logs: an escape sequence in them
+    could hide lines, or make the terminal type.
     """
     if text.isprintable():
         return text
@@ -37,23 +36,22 @@ def escaped(text: str, keep: str = "") -> str:
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints lines, all but line ends and tabs escaped."""
+    """Line ends and tabs stay; other control characters are escaped."""
     click.echo(escaped(text, _LINES), err=err, nl=nl)
 
 
 def width() -> int | None:
-    """Returns how many columns the terminal has; None without one: what goes into a file is not cut."""
+    """None without a terminal: files get uncut lines."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def replace(text: str) -> None:
-    """Prints lines over what a terminal shows; elsewhere behind what was printed, with an empty line
-    between."""
+    """Without a terminal the text follows earlier output after an empty line."""
     click.echo(f"{_HOME_AND_CLEAR}{text}" if sys.stdout.isatty() else f"{text}\n")
 
 
 def fitted(widths: Sequence[int], total: int | None, weights: Sequence[int] = ()) -> list[int]:
-    """Returns the widths of columns that fit `total` with gaps between them, the widest made narrower.
+    """Columns fit into `total` with gaps between them; the widest become narrower.
 
     A column of twice the weight is left twice as wide.
     """
@@ -68,13 +66,11 @@ def fitted(widths: Sequence[int], total: int | None, weights: Sequence[int] = ()
 
 
 def cut(text: str, most: int | None) -> str:
-    """Returns a text, cut off with an ellipsis where it is longer than `most`."""
     return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _in_column(text: str, most: int) -> str:
-    """Returns a cell that fits its column. What a name is told by stands at its end, too: it is cut in the
-    middle, other texts at their end."""
+    """Names are cut in the middle, because their ends distinguish them; other texts are cut at the end."""
     if len(text) <= most or " " in text:
         return cut(text, most)
     end = most // 2
@@ -82,18 +78,16 @@ def _in_column(text: str, most: int) -> str:
 
 
 def row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Returns a line of a table: each cell as wide as its column, escaped."""
     texts = [_in_column(escaped(cell), each).ljust(each) for cell, each in zip(cells, widths, strict=True)]
     return GAP.join(texts).rstrip()
 
 
 def note_state_dir(ctx: click.Context, path: Path) -> None:
-    """Notes that --state-dir was given."""
     ctx.meta[_GIVEN] = str(path)
 
 
 def complete_commands(text: str) -> str:
-    """Returns a message whose commands name the state directory, if it was given and they take one."""
+    """Adds the state directory to the commands in a message, if it was given and they take one."""
     ctx = click.get_current_context(silent=True)
     given = ctx and ctx.meta.get(_GIVEN)
     if ctx is None or not given:
@@ -110,6 +104,5 @@ def complete_commands(text: str) -> str:
 
 
 def _takes_state_dir(command: click.Command) -> bool:
-    """Returns whether a command, or one below it, is about the cluster of a state directory."""
     below = list(command.commands.values()) if isinstance(command, click.Group) else []
     return any("--state-dir" in param.opts for each in (command, *below) for param in each.params)

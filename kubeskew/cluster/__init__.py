@@ -1,1 +1,1 @@
-"""Holds the local cluster: its processes, their versions and gates, planning and readiness."""
+"""The local cluster: its processes, their versions and gates, planning and readiness."""

@@ -2,16 +2,15 @@
 
 The versions and gates of the components at a revision follow from the log's time line.
 
-Nothing in the first cluster changes by a fork: its log and its files are read. The fork has a state
-directory and ports of its own, which its kubeconfigs name; nodes and credentials are the same. While it is
-made, its directory has a note of it (`StateDir.forking`), so that one left behind by a kill is known and may
-be made again. The leases of leaders that the log still names are released, for nobody renews them, and the
-components of the fork would wait until they end.
+Nothing in the first cluster changes by a fork: its log and its files are read. The fork has a state directory
+and ports of its own, which its kubeconfigs name; nodes and credentials are the same. While it is made, its
+directory has a note of it (`StateDir.forking`), so that a fork that was killed is recognized and may be
+repeated. The leases of leaders that the log still names are released, because nobody renews them, and the
+components of the fork would wait until they expire.
 
-A rewind takes a cluster that is stopped back to a revision, and keeps what that cuts off. The new state is
-made in `rewinding.partial`, and is complete before that becomes `rewinding`, in one step. From then on the
-rewind goes forward only, by renaming: whoever kills it leaves either the old cluster or one that
-`resume_rewind` finishes.
+A rewind takes a cluster that is stopped back to a revision, and keeps the rest. The new state is written to
+`rewinding.partial`, and is complete before that becomes `rewinding`, in one step. From then on only renames
+are left: a kill leaves either the old cluster or one that `resume_rewind` finishes.
 """
 
 import json
@@ -43,17 +42,17 @@ _LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
 _LEASES = ("kube-controller-manager", "kube-scheduler")
 _LEFT = ("lock", ".gitignore", "forking.partial")  # by a fork that was killed before it could say so
 _SERVER = re.compile(r"(?<=https://127\.0\.0\.1:)\d+")
-_PARTS = ("data", "kubelet", "faults", "state.json")  # what is exchanged, in this order
+_PARTS = ("data", "kubelet", "faults", "state.json")  # exchanged in this order
 _PLAN = "plan.json"
 
 Progress = Callable[[str], None]
 
 
 def state_at(state: State, timeline: Sequence[ComponentEvent], revision: int, ports: Ports) -> State:
-    """Returns the record of the cluster as it was at `revision`, of which nothing runs.
+    """Nothing runs in the record of the cluster at `revision`.
 
-    What the time line does not tell is as it is now: nodes, ports, and what goes wrong in drivers. A
-    component that came later has the version and gates that it came with.
+    Nodes, ports and switches of drivers, which the time line does not have, are the present ones. A component
+    that was added later has its first version and gates.
     """
     targets = {
         name: _target(name, process, timeline, revision) for name, process in state.components().items()
@@ -71,13 +70,13 @@ def state_at(state: State, timeline: Sequence[ComponentEvent], revision: int, po
 
 
 def _target(name: str, process: Process, timeline: Sequence[ComponentEvent], revision: int) -> Target:
-    """Returns the version and gates that a component had at `revision`, as it last told them before."""
+    """A component last reported these up to the revision."""
     own = [moment for moment in timeline if moment.component == name and moment.version]
     before = [moment for moment in own if moment.revision <= revision]
     if not own:
         return Target.of(process)
-    told = before[-1] if before else own[0]
-    return Target(Version.parse(told.version), parse_overrides(told.gates), process.bugs)
+    last = before[-1] if before else own[0]
+    return Target(Version.parse(last.version), parse_overrides(last.gates), process.bugs)
 
 
 def _stopped(process: Process, target: Target) -> Process:
@@ -87,8 +86,7 @@ def _stopped(process: Process, target: Target) -> Process:
 
 
 async def release_leases(probes: Probes, server: Process, clock: Clock) -> None:
-    """Gives every leader's lease back through an API server, as its holder does when it stops. Raises
-    ClusterError."""
+    """Leases are released through an API server, as their holders do when they stop. Raises ClusterError."""
     for name in _LEASES:
         url = server.url(f"{_LEASES_PATH}{name}")
         status, text = await probes.request("GET", url)
@@ -103,7 +101,8 @@ async def release_leases(probes: Probes, server: Process, clock: Clock) -> None:
 
 
 async def fork(source: StateDir, target: StateDir, revision: int, platform: Platform, ports: Ports) -> Branch:
-    """Makes the cluster of `source` as it was at `revision` in the new directory `target`; it does not run.
+    """Copies the cluster of `source`, as it was at `revision`, into the new directory `target`; it does not
+    run.
 
     Raises UserError if there is no such revision, or something at `target` other than a fork that was killed;
     then nothing is left there.
@@ -112,7 +111,7 @@ async def fork(source: StateDir, target: StateDir, revision: int, platform: Plat
     if target.path.exists() and not _is_free(target):
         raise UserError(f"{target.path} exists already: name a directory that does not")
     if source.path.resolve() in target.path.resolve().parents:
-        raise UserError(f"{target.path} is in the directory of the cluster: name one beside it")
+        raise UserError(f"{target.path} is in the directory of the cluster: name one next to it")
     try:
         reader = await platform.storage.reader(source.storage_url)
         try:
@@ -134,7 +133,9 @@ async def _made(
     revision: int,
     platform: Platform,
 ) -> Branch:
-    """Writes the new directory. The record comes last but for the note: without it there is no cluster."""
+    """Writes the new directory. The record comes last but one, before the note is removed: without it there
+    is no cluster.
+    """
     then, ports = moved
     try:
         target.path.mkdir(parents=True, mode=0o700, exist_ok=True)
@@ -163,15 +164,16 @@ async def _made(
 
 
 def _is_free(target: StateDir) -> bool:
-    """Returns whether a fork may be made in a directory: if all in it is of a fork that was killed."""
+    """Everything in the directory must be of a fork that was killed."""
     if target.fork_interrupted():
         return True
     return target.path.is_dir() and all(path.name in _LEFT for path in target.path.iterdir())
 
 
 def _moved(state: State, then: State, ports: Ports) -> tuple[State, Mapping[int, int]]:
-    """Gives every process another port than any of the first cluster's; returns the new ports of API servers,
-    and the one that they share, by the old ones."""
+    """Each process gets a port that the first cluster does not have. The mapping has the new ports of API
+    servers, and of the port that they share, by the old ones.
+    """
     taken = {*state.ports(), *then.ports()}
     servers = {}
     for process in then.processes.values():
@@ -186,7 +188,6 @@ def _moved(state: State, then: State, ports: Ports) -> tuple[State, Mapping[int,
 
 
 def _credentials(source: StateDir, target: StateDir, ports: Mapping[int, int]) -> Mapping[Path, bytes | str]:
-    """Returns the files that components and administrator identify with; their server is the fork's."""
     copied = [*_files(source.pki), source.ca, source.token]
     files: dict[Path, bytes | str] = {_there(source, target, path): path.read_bytes() for path in copied}
     for path in (source.kubeconfig, *_files(source.component_kubeconfig("x").parent)):
@@ -206,7 +207,7 @@ def _there(source: StateDir, target: StateDir, path: Path) -> Path:
 
 
 async def check_rewind(directory: StateDir, revision: int, platform: Platform) -> None:
-    """Raises UserError, before anything changes, if there is no such revision to go back to."""
+    """Before anything changes, a revision that the log does not have is refused with UserError."""
     try:
         reader = await platform.storage.reader(directory.storage_url)
         try:
@@ -219,9 +220,9 @@ async def check_rewind(directory: StateDir, revision: int, platform: Platform) -
 
 
 async def rewind(directory: StateDir, state: State, revision: int, platform: Platform, ports: Ports) -> Path:
-    """Takes the cluster, of which nothing runs, back to `revision`; returns where the rest is kept.
+    """Nothing of the cluster runs; the result is the directory of everything that is cut off.
 
-    The caller holds the lock, and has asked `check`.
+    The caller holds the lock, and has called `check_rewind`.
     """
     partial, kept = StateDir(directory.rewinding_partial), _free_place(directory, revision)
     shutil.rmtree(partial.path, ignore_errors=True)
@@ -250,7 +251,7 @@ async def _stage(
     platform: Platform,
     ports: Ports,
 ) -> None:
-    """Writes the whole new cluster, on the disk when this returns."""
+    """Writes the whole new cluster, and flushes it to the disk."""
     reader = await platform.storage.reader(directory.storage_url)
     try:
         newest, timeline = await reader.revision(), await reader.timeline()
@@ -259,8 +260,8 @@ async def _stage(
     then = state_at(state, timeline, revision, ports)
     then.abandoned_leases = True
     place = str(kept.relative_to(directory.path))
-    told = f"from revision {newest}; what was cut off is in {place}"
-    note = ComponentEvent(revision, STORE, REWOUND, "", "", platform.clock.now(), told)
+    detail = f"from revision {newest}; what was cut off is in {place}"
+    note = ComponentEvent(revision, STORE, REWOUND, "", "", platform.clock.now(), detail)
     for path in (partial.database.parent, partial.faults, partial.kubelet_root()):
         path.mkdir(mode=0o700)
     restore_kubelet_files(directory, revision, partial)
@@ -275,8 +276,8 @@ async def _stage(
 
 
 def resume_rewind(directory: StateDir, progress: Progress) -> int | None:
-    """Finishes a rewind that was interrupted, and returns the revision it went to; None if there is none to
-    finish. Raises ClusterError if another command is at work.
+    """Finishes an interrupted rewind; its revision is returned, None if there is none. Raises ClusterError if
+    another command is at work.
     """
     if not directory.rewind_interrupted():
         return None
@@ -292,7 +293,7 @@ def resume_rewind(directory: StateDir, progress: Progress) -> int | None:
 
 
 def _finish(directory: StateDir) -> int:
-    """Puts the staged parts in the place of those that are there, which are kept; any number of times."""
+    """Staged parts replace the present ones, which are kept; it can be repeated."""
     plan = json.loads((directory.rewinding / _PLAN).read_text())
     kept = directory.path / plan["kept"]
     kept.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -309,7 +310,7 @@ def _finish(directory: StateDir) -> int:
 
 
 def _free_place(directory: StateDir, revision: int) -> Path:
-    """Returns where to keep what is cut off: `rewound/REV`, with a number if that is taken."""
+    """`rewound/REV`, with a number if that is taken."""
     place, number = directory.rewound / str(revision), 1
     while place.exists():
         number += 1

@@ -1,4 +1,4 @@
-"""Decides a change before it is made: which components, to what, and whether upstream supports each step."""
+"""Plans a change before it is made: the components, their targets, and upstream's support for each step."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,15 +27,12 @@ from kubeskew.cluster.state import Process, State
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Holds the version and gates that a component is to have, and its known bugs that are switched."""
-
     version: Version
     gates: Mapping[str, bool]
     bugs: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, process: Process) -> "Target":
-        """Returns what the process has."""
         return cls(Version.parse(process.version), process.gates, process.bugs)
 
     def is_met(self, process: Process) -> bool:
@@ -51,13 +48,13 @@ def initial_target(spec: ClusterSpec, name: str) -> Target:
 
 
 def initial_server(spec: ClusterSpec, name: str) -> str:
-    """Returns the API server that a component is to speak to, or `any`; empty for the first."""
+    """The first API server has an empty text; `any` is possible, too."""
     server: str = _override(spec, name).get("server", "")
     return server
 
 
 def _override(spec: ClusterSpec, name: str) -> Mapping[str, Any]:
-    """Returns what the spec says of a component by the narrowest name that says it."""
+    """Narrower names take precedence."""
     override: dict[str, Any] = {}
     for each in names_of(name):
         override |= {key: value for key, value in spec.overrides.get(each, {}).items() if value != ""}
@@ -65,7 +62,7 @@ def _override(spec: ClusterSpec, name: str) -> Mapping[str, Any]:
 
 
 def release(text: str) -> Version:
-    """Returns the version that a text names. Raises UserError, which says what to do, if it names none."""
+    """Raises UserError, with a remedy, if the text names no version."""
     try:
         return Version.parse(text)
     except ValueError as error:
@@ -83,13 +80,13 @@ def check_gates(name: str, target: Target) -> None:
 
 
 def changed_gates(gates: Mapping[str, bool], changes: Mapping[str, bool | None]) -> dict[str, bool]:
-    """Returns the gates set by hand after a change; None unsets one."""
+    """None unsets a gate."""
     merged = {**gates, **changes}
     return {gate: on for gate, on in merged.items() if on is not None}
 
 
 def check_direction(state: State, names: Iterable[str], to: Version, *, downgrade: bool) -> None:
-    """Raises UserError if going to `to` is the other direction for any of the components."""
+    """A move of any component in the other direction is refused with UserError."""
     for name in names:
         current = Version.parse(state.components()[name].version)
         if (to > current) if downgrade else (to < current):
@@ -98,7 +95,7 @@ def check_direction(state: State, names: Iterable[str], to: Version, *, downgrad
 
 
 def check_portable(targets: Mapping[str, Target]) -> None:
-    """Raises UserError if a gate set by hand cannot be taken along to the target version."""
+    """Gates set by hand that cannot be taken along to the target version are a UserError."""
     for name, target in targets.items():
         try:
             check_gates(name, target)
@@ -110,7 +107,7 @@ def check_portable(targets: Mapping[str, Target]) -> None:
 
 
 def check_steps(state: State, targets: Mapping[str, Target]) -> None:
-    """Raises UserError if any step on the way is a skew that upstream does not support."""
+    """Steps with a skew that upstream does not support are refused with UserError."""
     versions = {name: Version.parse(process.version) for name, process in state.components().items()}
     before = set(skew.violations(versions))
     for name, target in targets.items():
@@ -124,14 +121,16 @@ def check_steps(state: State, targets: Mapping[str, Target]) -> None:
 
 
 def last_of_kind(name: str, targets: Mapping[str, Target]) -> str:
-    """Returns the last of the components that change with `name`: nodes move at once, others one by one."""
+    """Nodes change together, other components one by one."""
     if kind_of(name) != "kubelet":
         return name
     return [other for other in targets if kind_of(other) == "kubelet"][-1]
 
 
 def select(state: State, names: Iterable[str]) -> list[str]:
-    """Returns the components that `names` mean (known_names.py), or everything if there are none."""
+    """Names are as in known_names.py; without any, all components are selected. Raises UserError for unknown
+    ones.
+    """
     components = state.components()
     wanted = list(names)
     if not wanted:
@@ -147,8 +146,9 @@ def select(state: State, names: Iterable[str]) -> list[str]:
 
 
 def versioned(state: State, names: Iterable[str]) -> list[str]:
-    """Selects, as `select`, the components that have a Kubernetes version. Raises UserError if another one is
-    named."""
+    """Only components with a Kubernetes version can be selected, as by `select`. Raises
+    UserError for others.
+    """
     named = [name for name in names if kind_of(name) in UNVERSIONED]
     if named:
         raise UserError(
@@ -160,8 +160,9 @@ def versioned(state: State, names: Iterable[str]) -> list[str]:
 
 
 def movable(state: State, names: Iterable[str]) -> list[str]:
-    """Selects, as `versioned`, what can go to another version; what has no Kubernetes version and is named
-    goes to the libraries of that release."""
+    """Drivers and the metrics server, if named, go to the libraries of that release; others are selected as
+    by `versioned`.
+    """
     wanted = list(names)
     built = [name for name in wanted if kind_of(name) in UNVERSIONED]
     others = [name for name in wanted if name not in built]
@@ -170,7 +171,7 @@ def movable(state: State, names: Iterable[str]) -> list[str]:
 
 
 def describe(process: Process, target: Target) -> str:
-    """Returns `1.35 → 1.36`, or what else changes."""
+    """`1.35 → 1.36`, or the other changes."""
     if process.version != str(target.version):
         return f"{process.version} → {target.version}"
     changed = {gate: on for gate, on in target.gates.items() if process.gates.get(gate) != on}
@@ -182,9 +183,8 @@ def describe(process: Process, target: Target) -> str:
 def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
     """Lists where the existing cluster differs from the arguments of `up`; only what was `given` counts.
 
-    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like,
-    metrics, servers, port.
-    Where the log is stands elsewhere.
+    `given` has any of version, gates, bugs, nodes (exactly these), count (of nodes), like, metrics, servers,
+    port. The place of the log is compared elsewhere.
     """
     found = []
     for name in versioned(state, ()):

@@ -1,8 +1,8 @@
 """The local cluster, which is started, changed component by component, and ended.
 
 There is no supervising daemon. Every command reads the record, does its work under the directory's lock and
-writes the record before and after each process it starts, so that a crash leaves nothing unknown. What a
-component cannot record itself, that it was killed, is put on the log's time line here.
+writes the record before and after each process it starts, so that a crash leaves nothing unknown. Kills,
+which a component cannot record itself, are put on the log's time line here.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 async def announce_event(
     probes: Probes, state: State, url: str, clock: Clock, event: Mapping[str, str], storage: "Storage"
 ) -> None:
-    """Appends one component event through an API server or, if none answers, to the log at `url` itself."""
+    """Appends the event through an API server or, if none answers, directly to the log at `url`."""
     for server in state.of_kind("apiserver"):
         if probes.alive(server):
             status, _ = await probes.request("POST", server.url(COMPONENTS_PATH), event)
@@ -59,7 +59,7 @@ async def announce_event(
 
 
 async def record_event(url: str, clock: Clock, event: Mapping[str, str], storage: "Storage") -> None:
-    """Appends one component event to the log at `url`. Raises ClusterError if the log cannot be written."""
+    """Raises ClusterError if the log at `url` cannot be written."""
     from kubeskew.apiserver.storage.interfaces import StorageError
     from kubeskew.apiserver.storage.records import ComponentEvent
 
@@ -78,7 +78,7 @@ async def record_event(url: str, clock: Clock, event: Mapping[str, str], storage
 
 
 class Cluster:
-    """Manages the cluster of one state directory. `progress` hears what happens, a short line at a time."""
+    """Manages the cluster of one state directory. `progress` receives short lines about each step."""
 
     def __init__(self, directory: StateDir, platform: Platform, progress: Callable[[str], None]) -> None:
         self.directory = directory
@@ -90,7 +90,7 @@ class Cluster:
     # -- start and end -------------------------------------------------------------------------------------
 
     async def up(self, spec: ClusterSpec | None) -> None:
-        """Starts the cluster; one that exists is picked up as it is recorded. Returns when it is ready.
+        """An existing cluster is picked up as it is recorded. Returns when the cluster is ready.
 
         Without `spec` there has to be one.
         """
@@ -98,7 +98,7 @@ class Cluster:
             self.directory.load()
         elif not self.directory.exists():
             with self._ports:
-                creation.plan(spec, self._ports)  # what is wrong with it is said before anything is written
+                creation.plan(spec, self._ports)  # errors are raised before anything is written
             if spec.storage:
                 await creation.claim_log(self._platform.storage, self._platform.clock, spec.storage)
         with self.directory.locked(), self._ports:
@@ -143,8 +143,8 @@ class Cluster:
                     raise ClusterError(f"{error}\n{hint}") from None
 
     async def _release_leases(self, state: State) -> None:
-        """Starts the API servers alone, and gives back the leases that nobody holds in a log which was
-        branched off.
+        """Starts only the API servers, and releases leases in a log that was branched off, which nobody
+        holds.
         """
         servers = state.of_kind("apiserver")
         await self._start(state, *(server for server in servers if not self.runs(server)))
@@ -155,14 +155,14 @@ class Cluster:
         self.directory.save(state)
 
     def _revive_nodes(self, state: State) -> None:
-        """Brings back killed kubelets whose process runs on for others."""
+        """Brings back killed kubelets whose process still runs for others."""
         killed, state.killed_nodes = set(state.killed_nodes), []
         for process in state.of_kind("kubelet"):
             if killed & set(process.nodes):
                 self._reload_nodes(state, process)
 
     async def down(self, *, purge: bool = False) -> None:
-        """Stops everything, API servers last; `purge` removes what is in the state directory too."""
+        """API servers stop last; `purge` removes the contents of the state directory, too."""
         nothing_runs = self.directory.half_made() or self.directory.rewinding.exists()
         if not (purge and nothing_runs):
             with self.changing() as state:
@@ -186,19 +186,18 @@ class Cluster:
     # -- the time machine ----------------------------------------------------------------------------------
 
     async def fork(self, revision: int, target: StateDir) -> Branch:
-        """Makes the cluster as it was at `revision` in another directory; this one does not change."""
+        """This cluster does not change."""
         with self._ports:
             return await fork(self.directory, target, revision, self._platform, self._ports)
 
     async def rewind(self, revision: int) -> Path:
-        """Stops the cluster and takes it back to `revision`; returns where what it cuts off is kept."""
+        """Stops the cluster first; the result is the directory with everything that is cut off."""
         with self.changing() as state:
             await branches.check_rewind(self.directory, revision, self._platform)
             await self._stop_all(state)
             return await branches.rewind(self.directory, state, revision, self._platform, self._ports)
 
     def probes(self) -> Probes:
-        """Returns what asks the cluster's processes; a context."""
         return Probes(self._platform.connect(self.directory), self.processes)
 
     def runs(self, process: Process) -> bool:
@@ -206,7 +205,7 @@ class Cluster:
 
     @contextmanager
     def changing(self) -> Iterator[State]:
-        """Gives the record, to be changed while nobody else does. Raises UserError if there is no cluster."""
+        """Holds the lock while the record is changed. Raises UserError if there is no cluster."""
         self.directory.load()
         with self.directory.locked(), self._ports:
             yield self.directory.load()
@@ -214,10 +213,7 @@ class Cluster:
     # -- change --------------------------------------------------------------------------------------------
 
     async def move(self, to: Version, names: Sequence[str], *, downgrade: bool, force: bool) -> None:
-        """Upgrades or downgrades the named components (all if none), in upstream's order.
-
-        Those that are at the version already stay as they are.
-        """
+        """Moves components (all if none is named) in upstream's order; those at the version already stay."""
         with self.changing() as state:
             components = state.components()
             chosen = [name for name in movable(state, names) if Version.parse(components[name].version) != to]
@@ -232,7 +228,7 @@ class Cluster:
             await self._change(state, targets, force=force)
 
     async def set_gates(self, gates: Mapping[str, bool | None], names: Sequence[str]) -> None:
-        """Sets gates of the named components (all if none), or unsets them (None); they restart with them."""
+        """Components (all if none is named) restart with the gates; None unsets one."""
         with self.changing() as state:
             targets = {}
             for name in skew.upgrade_order(versioned(state, names)):
@@ -247,7 +243,6 @@ class Cluster:
             await self._change(state, targets, force=True)
 
     async def restart(self, name: str) -> None:
-        """Stops a component gracefully, if it runs, and starts it again as it was."""
         with self.changing() as state:
             targets = {}
             for each in select(state, [name]):
@@ -255,7 +250,7 @@ class Cluster:
             await self._change(state, targets, force=True)
 
     async def kill(self, name: str) -> None:
-        """Ends a component with SIGKILL; it stays down until it is restarted."""
+        """Sends SIGKILL; the component stays down until it is restarted."""
         with self.changing() as state:
             chosen = select(state, [name])
             running = [each for each in chosen if each in self._up(state)]
@@ -268,25 +263,26 @@ class Cluster:
                 self.progress(f"{name} does not run")
 
     async def switch(self, driver: str, nodes: Sequence[str], changes: Mapping[str, Any]) -> None:
-        """Changes what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
+        """Changes the fault switches of a driver, on these nodes or on all; returns when they
+        are in effect.
+        """
         with self.changing() as state:
             name = drivers.component(driver)
             select(state, [name])
             drivers.switch(state, driver, nodes, changes)
             self.progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
-            drivers.tell(self.directory, state, self.processes)
+            drivers.reload(self.directory, state, self.processes)
             if running := [p for p in drivers.processes_of(state, driver) if self.runs(p)]:
                 async with self.probes() as probes:
                     await wait_ready(self.directory, probes, state, running, self.progress)
 
     def _up(self, state: State) -> set[str]:
-        """Returns the components that run."""
         alive = {p.name for p in state.processes.values() if self.runs(p)}
         killed = {f"kubelet/{node}" for node in state.killed_nodes}
         return {n for n, p in state.components().items() if p.name in alive and n not in killed}
 
     async def _kill(self, state: State, process: Process, nodes: Sequence[str]) -> None:
-        """Kills a process; of a kubelet process, only `nodes`, as long as it has others."""
+        """Kubelet processes that host other nodes stay; only `nodes` are ended in them."""
         leaving = [node for node in process.nodes if node in nodes]
         state.killed_nodes = sorted({*state.killed_nodes, *leaving})
         if set(process.nodes) - set(state.killed_nodes):
@@ -298,7 +294,7 @@ class Cluster:
         await self.processes.stop(process.pid, process.birth, kill=True)
 
     async def _change(self, state: State, targets: Mapping[str, Target], *, force: bool) -> None:
-        """Brings components to their targets in the given order; all steps are checked before the first."""
+        """Changes components in the given order; all steps are checked before the first."""
         for name, target in targets.items():
             check_gates(name, target)
         if not force:
@@ -315,7 +311,6 @@ class Cluster:
             await wait_cluster(self.directory, probes, state, self.progress)
 
     async def _replace(self, state: State, process: Process, target: Target, probes: Probes) -> None:
-        """Stops one process and starts it as `target`."""
         self.progress(f"{process.name}: {describe(process, target)}")
         await self._stop(state, process)
         self._ports.keep(process.port)
@@ -326,7 +321,7 @@ class Cluster:
         shown = static_pods.nodes(state)
         for kubelet in state.of_kind("kubelet") if shown else ():
             if self.runs(kubelet) and any(node in kubelet.nodes for node in shown):
-                self._reload_nodes(state, kubelet)  # its static pods are others now
+                self._reload_nodes(state, kubelet)  # its static pods have changed
 
     async def _move_nodes(self, state: State, targets: Mapping[str, Target], probes: Probes) -> None:
         """Takes nodes out of their kubelet processes, then hosts each in one at its target."""
@@ -349,9 +344,8 @@ class Cluster:
         await wait_ready(self.directory, probes, state, moved, self.progress)
 
     async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
-        """Takes nodes out of a kubelet process that goes on with others."""
-        unheard = [] if self._is_heard(state, process) else [f"kubelet/{n}" for n in leaving]
-        for name in [each for each in unheard if each in self._up(state)]:
+        unreported = [] if self._can_report(state, process) else [f"kubelet/{n}" for n in leaving]
+        for name in [each for each in unreported if each in self._up(state)]:
             await self.announce(state, name, "stopped")
         process.nodes = [node for node in process.nodes if node not in leaving]
         self._reload_nodes(state, process)
@@ -372,7 +366,7 @@ class Cluster:
             await wait_until(f"{process.name} letting go of nodes", still_there)
 
     async def _start(self, state: State, *starting: Process) -> None:
-        """Starts processes side by side; each is recorded, whatever becomes of the others."""
+        """Starts processes concurrently; each is recorded, even if others fail."""
         creation.check_ports(state, starting, self._ports)
         tasks = [asyncio.ensure_future(self._start_one(state, process)) for process in starting]
         try:
@@ -385,25 +379,26 @@ class Cluster:
         self.directory.save(state)
 
     async def _stop(self, state: State, *stopping: Process) -> None:
-        """Stops processes gracefully, and puts on the time line what they cannot say there themselves."""
+        """Stops processes gracefully, and puts on the time line the events that they cannot report
+        themselves.
+        """
         running = [process for process in stopping if self.runs(process)]
         components = [(n, p) for n, p in state.components().items() if p in running]
-        unheard = [n for n, p in components if not self._is_heard(state, p) and n in self._up(state)]
+        unreported = [n for n, p in components if not self._can_report(state, p) and n in self._up(state)]
         gently = await asyncio.gather(*(self.processes.stop(p.pid, p.birth) for p in running))
         killed = [process for process, gentle in zip(running, gently, strict=True) if not gentle]
         for process in killed:
             self.progress(f"{process.name} did not stop in {STOP_SECONDS:.0f} s and was killed")
         for name, process in components:
-            if process in killed or name in unheard:
+            if process in killed or name in unreported:
                 await self.announce(state, name, "killed" if process in killed else "stopped")
 
-    def _is_heard(self, state: State, process: Process) -> bool:
-        """Returns whether the process can tell an API server that it stops; a server writes to the log
-        itself."""
+    def _can_report(self, state: State, process: Process) -> bool:
+        """True if the process can report its stop to an API server; a server writes to the log itself."""
         return process.kind == "apiserver" or any(map(self.runs, state.servers_of(process.client)))
 
     async def announce(self, state: State, name: str, what: str, detail: str = "") -> None:
-        """Puts on the time line what happened to a component; says so if that is not possible."""
+        """Puts an event of a component on the time line; a failure only goes to `progress`."""
         process = state.components()[name]
         event = {
             "component": name,
@@ -416,5 +411,5 @@ class Cluster:
             async with self.probes() as probes:
                 platform, url = self._platform, self.directory.storage_url
                 await announce_event(probes, state, url, platform.clock, event, platform.storage)
-        except ClusterError as error:  # what was done is done
+        except ClusterError as error:  # the change itself is complete
             self.progress(f"{name}: {what}, but {error}")

@@ -1,7 +1,7 @@
-"""The keys of a cluster file, by where they stand, with what they mean and the JSON Schema of their values.
+"""The keys of a cluster file by place, with their meaning and the JSON Schema of their values.
 
 `config.py` reads no other keys than these. `docs/cluster-file.md` and `docs/schemas/cluster.schema.json` are
-made of them (`make schemas`).
+generated from them (`make schemas`).
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ STORAGE_PATTERN = "^(sqlite$|postgres(ql)?([+]asyncpg)?://)"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: what it means, the schema of its value, and an example in YAML."""
+    """`schema` is that of the value, `example` is YAML."""
 
     meaning: str
     schema: Schema
@@ -39,7 +39,6 @@ Keys = Mapping[str, Key]
 
 
 def object_of(keys: Keys, **more: Any) -> Schema:
-    """Returns the schema of a mapping with these keys and no others."""
     required = [name for name, key in keys.items() if key.required]
     return {
         "type": "object",
@@ -51,12 +50,12 @@ def object_of(keys: Keys, **more: Any) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """Returns a schema that takes null, too, which is read as what is left out."""
+    """Null is read as an absent key."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
 def list_of(items: Schema) -> Schema:
-    """Returns the schema of a list, or of null."""
+    """Null is an empty list."""
     return {"type": ["array", "null"], "items": items}
 
 
@@ -107,7 +106,7 @@ def definitions() -> Schema:
 COMPONENT_KEYS: Keys = {
     "version": Key("Its version, in place of the cluster's.", VERSION, 'version: "1.34"'),
     "featureGates": Key(
-        "Its gates, beside the cluster's.", GATES, "featureGates: {DRAExtendedResource: false}"
+        "Its gates, in addition to the cluster's.", GATES, "featureGates: {DRAExtendedResource: false}"
     ),
     "bugs": Key("Known bugs that it is to have or not.", BUGS, "bugs: {k8s-134773: off}"),
     "server": Key(
@@ -266,8 +265,8 @@ CLUSTER_KEYS: Keys = {
         "runtimeConfig: {resource.k8s.io/v1beta2: true}",
     ),
     "like": Key(
-        "With what kind makes beside the nodes: a control-plane node whose static pods show the components, "
-        "CoreDNS, kube-proxy, kindnet, the StorageClass `standard`; a metrics server, too. Not together "
+        "kind's additions to the nodes: a control-plane node whose static pods show the components, CoreDNS, "
+        "kube-proxy, kindnet, the StorageClass `standard`; a metrics server, too. Not together "
         "with `ha`.",
         {"enum": [*LIKE, None]},
         "like: kind",
@@ -279,8 +278,8 @@ CLUSTER_KEYS: Keys = {
         "metricsServer: true",
     ),
     "ha": Key(
-        "How many API servers, which share a port beside their own: apiserver-1, apiserver-2, …; one, named "
-        "apiserver, if it is left out.",
+        "Number of API servers, which share a port in addition to their own: apiserver-1, apiserver-2, …; "
+        "one, named apiserver, if it is left out.",
         {"type": "integer", "minimum": 1, "maximum": MOST_SERVERS},
         "ha: 2",
     ),

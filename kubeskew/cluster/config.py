@@ -1,6 +1,6 @@
-"""Reads the cluster file of `up --config`, and makes the cluster that flags describe.
+"""Reads the cluster file of `up --config`, and builds the cluster that flags describe.
 
-`clusterfile.py` has the keys, and docs/cluster-file.md tells of each.
+`clusterfile.py` has the keys, docs/cluster-file.md describes each.
 """
 
 import re
@@ -51,7 +51,7 @@ DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-stor
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """Describes a node to fake. `drivers` and `device_plugins` are as in the cluster file."""
+    """`drivers` and `device_plugins` are as in the cluster file."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,6 @@ class NodeSpec:
     control_plane: bool = False  # shows the control plane as static pods
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the entry of the kubelet's nodes file."""
         return {
             "name": self.name,
             "labels": dict(self.labels),
@@ -91,8 +90,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Describes a cluster to start. `overrides` gives single components another version, other gates
-    or another API server."""
+    """`overrides` has other versions, gates or API servers of single components."""
 
     version: Version = DEFAULT_VERSION
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -109,7 +107,7 @@ class ClusterSpec:
 
     @property
     def metrics_server(self) -> bool:
-        """Returns whether there is a metrics server."""
+        """Follows `like` unless `metrics` is set."""
         return bool(self.like) if self.metrics is None else self.metrics
 
     @property
@@ -120,8 +118,8 @@ class ClusterSpec:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Returns the names of the components that have a version: API servers, control plane, kubelets by
-        node.
+        """Only components with a version have names here: API servers, controller manager, scheduler,
+        kubelets by node.
         """
         kubelets = [f"kubelet/{node.name}" for node in self.nodes]
         return (*self.server_names, "controller-manager", "scheduler", *kubelets)
@@ -137,7 +135,7 @@ class ClusterSpec:
         like: str = "",
         storage: str = "",
     ) -> "ClusterSpec":
-        """Returns this spec, changed by what the command line said. Raises UserError if it cannot be so."""
+        """Flags take precedence. Raises UserError for combinations that are impossible."""
         spec = replace(
             self,
             servers=servers or self.servers,
@@ -154,7 +152,7 @@ class ClusterSpec:
         return spec.with_control_plane("the cluster")
 
     def with_control_plane(self, source: str) -> "ClusterSpec":
-        """Returns this spec with the node of the control plane, if it is to have one. Raises UserError."""
+        """Adds the node of the control plane if `like` asks for it. Raises UserError."""
         if not self.like or any(node.control_plane for node in self.nodes):
             return self
         if self.servers > 1:
@@ -165,12 +163,11 @@ class ClusterSpec:
 
 
 def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
-    """Returns `node-1` … `node-COUNT`, all alike."""
     return tuple(NodeSpec(f"node-{number}") for number in range(1, count + 1))
 
 
 def load(path: Path) -> ClusterSpec:
-    """Returns the spec in a cluster file. Raises UserError with the place and what is wrong there."""
+    """UserError names the place of the fault."""
     try:
         documents = yaml_files.load_checked(path.read_text())
     except OSError as error:
@@ -185,7 +182,7 @@ def load(path: Path) -> ClusterSpec:
 
 
 def parse(value: Any, source: str) -> ClusterSpec:
-    """Returns the spec in a cluster file's value; `source` names it in errors."""
+    """`source` names the cluster file in errors."""
     cluster = _mapping({} if value is None else value, source, CLUSTER_KEYS)
     version = _version(cluster["version"], source) if "version" in cluster else DEFAULT_VERSION
     nodes = cluster.get("nodes")
@@ -278,7 +275,7 @@ def _switch(value: Any, where: str) -> bool | None:
 
 
 def check_storage(value: Any, where: str) -> str:
-    """Returns the URL of a log in PostgreSQL, empty for the file in the state directory. Raises UserError."""
+    """The URL is of a log in PostgreSQL, empty for the file in the state directory. Raises UserError."""
     if value in (None, SQLITE):
         return ""
     if isinstance(value, str) and is_malformed(value):
@@ -299,7 +296,7 @@ def _servers(value: Any, where: str) -> int:
 
 
 def _check_overrides(spec: ClusterSpec, where: str) -> None:
-    """Raises UserError if something is said of a component that the cluster does not have."""
+    """Overrides of components that the cluster does not have are a UserError."""
     devices = [entry["name"] for node in spec.nodes for entry in node.drivers]
     devices += [entry["resource"] for node in spec.nodes for entry in node.device_plugins]
     controlled = [entry["name"] for node in spec.nodes for entry in node.drivers if entry.get("controller")]

@@ -1,6 +1,6 @@
 """The creation of a cluster: its record, ports, log and credentials; nothing is started.
 
-The credentials are an authority, and what each component identifies with.
+Credentials are an authority, and a certificate or token for each component.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -87,7 +87,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime, keys: "K
 def add_controller_credentials(
     directory: StateDir, state: State, now: datetime, names: Collection[str]
 ) -> None:
-    """Writes the credentials of drivers' controllers that come to a cluster which exists."""
+    """Writes credentials of drivers' controllers that are added to an existing cluster."""
     from kubeskew.cluster.pki import Authority, KeyPair, RandomKeys
 
     ca = directory.ca.read_bytes()
@@ -103,7 +103,6 @@ def add_controller_credentials(
 def _kubeconfig(
     directory: StateDir, state: State, ca: bytes, component: str, user: str, pair: "KeyPair"
 ) -> dict[Path, bytes | str]:
-    """Returns the kubeconfig of a component."""
     from kubeskew.cluster.pki import kubeconfig
 
     first, *others = [server.url("") for server in state.servers_of(component)]
@@ -111,7 +110,6 @@ def _kubeconfig(
 
 
 def _pair(path: Path, pair: "KeyPair") -> dict[Path, bytes | str]:
-    """Returns `path.crt` and `path.key`."""
     return {
         path.with_name(f"{path.name}.crt"): pair.certificate,
         path.with_name(f"{path.name}.key"): pair.key,
@@ -121,7 +119,7 @@ def _pair(path: Path, pair: "KeyPair") -> dict[Path, bytes | str]:
 def create(
     directory: StateDir, spec: ClusterSpec, ports: Ports, now: datetime, credentials: Credentials
 ) -> State:
-    """Writes the record, the ports and the credentials of a new cluster into its directory."""
+    """Writes the record and the credentials of a new cluster into its directory."""
     state = plan(spec, ports)
     credentials(directory, state, now)
     directory.database.parent.mkdir(mode=0o700, exist_ok=True)
@@ -132,9 +130,7 @@ def create(
 
 
 def plan(spec: ClusterSpec, ports: Ports) -> State:
-    """Returns the record of a cluster as `spec` describes it. Raises UserError if there cannot be such a
-    cluster.
-    """
+    """Raises UserError if a cluster like `spec` is impossible."""
     state = State(runtime_config=dict(spec.runtime_config), verbosity=spec.verbosity)
     servers = spec.server_names
     if spec.port:
@@ -166,7 +162,6 @@ def plan(spec: ClusterSpec, ports: Ports) -> State:
 
 
 def _clients(state: State) -> list[str]:
-    """Returns the components that speak to an API server."""
     drivers_of_nodes = map(drivers.component, drivers.all_of(state.nodes))
     controllers = map(drivers.controller_component, drivers.controlled(state.nodes))
     kubelets = (f"kubelet/{node}" for node in state.nodes)
@@ -192,16 +187,18 @@ def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
 
 
 def _add_unversioned(state: State, ports: Ports, name: str, target: Target) -> None:
-    """Records a process without gates, such as a driver's: gates are the cluster's. Its libraries' bugs are
-    its own."""
+    """Records a process without gates, because gates are the cluster's; the bugs of its libraries are its
+    own.
+    """
     state.processes[name] = Process(
         name, kind_of(name), str(target.version), {}, port=free_port(state, ports), bugs=dict(target.bugs)
     )
 
 
 def add_controllers(state: State, ports: Ports) -> list[str]:
-    """Records the controllers that drivers of an older record lack, with their plugins' libraries and
-    known bugs; returns their names. Controllers once were no processes of their own."""
+    """Records the controllers that drivers of an older record lack, with their plugins' libraries and known
+    bugs. Controllers once were no processes of their own.
+    """
     names = {driver: drivers.controller_component(driver) for driver in drivers.controlled(state.nodes)}
     missing = {driver: name for driver, name in names.items() if name not in state.processes}
     for driver, name in missing.items():
@@ -210,7 +207,9 @@ def add_controllers(state: State, ports: Ports) -> list[str]:
 
 
 def host(state: State, ports: Ports, node: str, target: Target) -> Process:
-    """Puts a node into the kubelet process of its version and gates, recorded anew if there is none."""
+    """Adds a node to the kubelet process of its version and gates; a new process is recorded if there is
+    none.
+    """
     for process in state.of_kind("kubelet"):
         if target.is_met(process) and state.servers.get(process.client) == state.servers.get(
             f"kubelet/{node}"
@@ -228,19 +227,18 @@ def host(state: State, ports: Ports, node: str, target: Target) -> Process:
 
 
 def in_order(state: State, nodes: Iterable[str]) -> list[str]:
-    """Returns the nodes as the cluster was described, whatever has been done to them since."""
+    """Sorts nodes by their order in the cluster's description."""
     wanted = set(nodes)
     return [node for node in state.nodes if node in wanted]
 
 
 def free_port(state: State, ports: Ports) -> int:
-    """Returns a port that neither this cluster nor anybody else has."""
     return ports.choose(state.ports())
 
 
 def check_ports(state: State, starting: Sequence[Process], ports: Ports) -> None:
-    """Gives processes that start another port if somebody else listens on theirs. Raises ClusterError for
-    those of API servers, which others know.
+    """Processes that start get another port if theirs is in use. Raises ClusterError for ports of API
+    servers, which clients know.
     """
     servers = state.of_kind("apiserver")
     if state.shared_port and all(server in starting for server in servers):
@@ -260,7 +258,7 @@ def _check_server_port(name: str, called: str, port: int, ports: Ports) -> None:
 
 
 async def claim_log(storage: Storage, clock: Clock, url: str) -> None:
-    """Makes the log of a new cluster in a database. Raises UserError if that cannot be."""
+    """Creates the log of a new cluster in a database. Raises UserError if that fails."""
     try:
         await storage.claim(url, clock)
     except StorageError as error:
@@ -268,7 +266,7 @@ async def claim_log(storage: Storage, clock: Clock, url: str) -> None:
 
 
 async def check_log(storage: Storage, clock: Clock, directory: StateDir) -> None:
-    """Raises ClusterError if the log of a cluster that is there cannot be had."""
+    """Raises ClusterError if the log of an existing cluster cannot be opened."""
     if not directory.storage_file.exists():
         return
     try:
@@ -279,7 +277,7 @@ async def check_log(storage: Storage, clock: Clock, directory: StateDir) -> None
 
 
 async def remove_logs(storage: Storage, directory: StateDir) -> None:
-    """Removes the logs of a cluster that is purged. Raises ClusterError."""
+    """Raises ClusterError if the log of a purged cluster cannot be removed."""
     for url in directory.databases():
         try:
             await storage.remove(url)

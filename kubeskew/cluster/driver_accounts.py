@@ -1,5 +1,5 @@
-"""Gives the drivers service accounts with the rights of upstream's examples: of a driver's kubelet plugin,
-and of a driver's controller.
+"""The drivers' service accounts, with the rights of upstream's examples: of a driver's kubelet plugin, and of
+a driver's controller.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ _ROLE = "kubeskew:driver"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _RULES = [
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
-    # As KEP-3063 had drafted it a plugin is told the UID of a claim alone, and has to look for it.
+    # As KEP-3063 had drafted it a plugin receives only the UID of a claim, and has to find it.
     {"apiGroups": ["cdi.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list"]},
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
     {
@@ -33,7 +33,7 @@ _RULES = [
         "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
     },
 ]
-# What upstream's example gives to the controller of a driver that allocates claims.
+# The rights in upstream's example for the controller of a driver that allocates claims.
 _CONTROLLER_ROLE = "kubeskew:driver-controller"
 _CONTROLLER_RULES = [
     {
@@ -76,16 +76,16 @@ _CONTROLLER_RULES = [
         "resources": ["customresourcedefinitions"],
         "verbs": ["create"],
     },
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},  # which own what is published of them
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},  # which own their slices
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch", "update"]},
 ]
 
 
 async def introduce(probes: Probes, state: State) -> None:
-    """Tells the API server the drivers' accounts and what they may do, as soon as it lets us."""
+    """Creates the drivers' accounts and their rights as soon as the API server allows it."""
     server = state.of_kind("apiserver")[0]
     found = [name_of(process) for process in state.of_kind(KIND)]
-    names = [name for name in found if not is_device_plugin(name)]  # these need nothing of the API server
+    names = [name for name in found if not is_device_plugin(name)]  # these do not use the API server
     controlled = [name_of(process) for process in state.of_kind(CONTROLLER)]
     vendors = {name: vendor for name in controlled if (vendor := drivers.parameters(state.nodes, name))}
     accounts = [*_accounts(names), *_controllers(controlled)] if names else []
@@ -120,9 +120,9 @@ def _controllers(names: Sequence[str]) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def _parameters(driver: str, group: str, kind: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Yields what lets a driver's controller and the scheduler read the driver's own parameters.
+    """A driver's controller and the scheduler may read the driver's own parameters.
 
-    The draft of KEP-4381 has it that who deploys a driver grants the scheduler that.
+    The draft of KEP-4381 leaves it to whoever deploys a driver to grant them to the scheduler.
     """
     name = f"kubeskew:driver-parameters:{driver}"
     rule = {"apiGroups": [group], "resources": [plural_of(kind)], "verbs": ["get", "list", "watch"]}

@@ -1,8 +1,7 @@
-"""Runs the drivers of the local cluster: one process per driver, on all nodes that have it; device plugins
-too.
+"""The drivers of the local cluster: one process per driver, for all nodes that have it; device plugins, too.
 
-A device plugin goes by its resource, which has a slash, as no driver's name has. The controller of a driver
-that has one is a process of its own, with an account of its own.
+Device plugins are named by their resource, which has a slash, unlike the names of drivers. The controller of
+a driver that has one is a process of its own, with an account of its own.
 
 A driver is no Kubernetes component: the version of its process is the release whose driver library it is
 built with, and stays when the cluster changes, unless the driver is named itself.
@@ -27,49 +26,44 @@ KIND = DRIVER  # of the plugins' processes; a controller's is CONTROLLER
 
 
 def component(driver: str) -> str:
-    """Returns the component of a driver."""
     return f"{KIND}/{driver}"
 
 
 def controller_component(driver: str) -> str:
-    """Returns the component of a driver's controller."""
     return f"{CONTROLLER}/{driver}"
 
 
 def name_of(process: Process) -> str:
-    """Returns the driver of a process; a name may have slashes itself."""
+    """Names of device plugins have slashes themselves."""
     return process.name.partition("/")[2]
 
 
 def processes_of(state: State, driver: str) -> list[Process]:
-    """Returns the processes of a driver: its plugins', and its controller's if it has one."""
     return [state.processes[name] for name in meant(component(driver), state.processes)]
 
 
 def is_device_plugin(name: str) -> bool:
-    """Returns whether the name is a resource."""
+    """Resources have a slash, names of drivers have none."""
     return "/" in name
 
 
 def all_of(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns the drivers and device plugins that nodes of the record have."""
     return [*dict.fromkeys(name for node in nodes.values() for name in entries(node))]
 
 
 def entries(node: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the drivers of a node of the record: driver or resource → its entry."""
+    """Keys are drivers or resources."""
     of_drivers = {entry["name"]: entry for entry in node.get("drivers") or ()}
     return of_drivers | {entry["resource"]: entry for entry in node.get("devicePlugins") or ()}
 
 
 def controlled(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns the drivers whose entry on some node of the record asks for a controller."""
     having = [[*entries(node).items()] for node in nodes.values()]
     return [*dict.fromkeys(name for node in having for name, entry in node if entry.get("controller"))]
 
 
 def parameters(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> tuple[str, str] | None:
-    """Returns group and kind of the parameters that a driver's controller makes semantic parameters of."""
+    """The pair is (group, kind): a driver's controller translates these parameters to semantic parameters."""
     for node in nodes.values():
         found = parse_settings((entries(node).get(driver) or {}).get("controller"))
         if found is not None:
@@ -78,31 +72,28 @@ def parameters(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> tuple[str
 
 
 def sync_delay(nodes: Mapping[str, Mapping[str, Any]], driver: str) -> float | None:
-    """Returns the seconds after which a driver looks at what others did to its slices, if its nodes say so:
-    all say the same."""
+    """A driver reacts to changes of its slices by others after these seconds; None if its nodes do not set
+    them. All nodes have the same.
+    """
     delays = (settings.sync_delay(entries(node).get(driver) or {}) for node in nodes.values())
     return next((delay for delay in delays if delay is not None), None)
 
 
 def controller_account(driver: str) -> str:
-    """Returns the service account of a driver's controller."""
     return f"{CONTROLLER}.{driver}"
 
 
 def user(account: str) -> str:
-    """Returns the user name of an account: a driver's is its name."""
     return f"system:serviceaccount:{NAMESPACE}:{account}"
 
 
 def user_of(process: Process) -> str:
-    """Returns the user name of a driver's process."""
     name = name_of(process)
     return user(controller_account(name) if process.kind == CONTROLLER else name)
 
 
 def users(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the user names of all drivers, device plugins and controllers that nodes of the record have:
-    component → user."""
+    """Keys are components: drivers, device plugins and controllers of the nodes in the record."""
     plugins = {component(name): user(name) for name in all_of(nodes)}
     return plugins | {controller_component(n): user(controller_account(n)) for n in controlled(nodes)}
 
@@ -112,7 +103,6 @@ def groups() -> tuple[str, str]:
 
 
 def write_file(directory: StateDir, state: State, process: Process) -> None:
-    """Tells a driver's process on which nodes it is, with which devices and switches."""
     driver = name_of(process)
     nodes = [
         _entry(directory, state, node, driver, entry)
@@ -123,8 +113,8 @@ def write_file(directory: StateDir, state: State, process: Process) -> None:
     write_secret(directory.nodes_file(process.name), json.dumps(content, indent=1))
 
 
-def tell(directory: StateDir, state: State, processes: Processes) -> None:
-    """Has all drivers read their files again, which share a revision; the record is saved."""
+def reload(directory: StateDir, state: State, processes: Processes) -> None:
+    """Drivers share the revision of their files; the record is saved."""
     for process in [*state.of_kind(KIND), *state.of_kind(CONTROLLER)]:
         write_file(directory, state, process)
         processes.send(process.pid, process.birth, signal.SIGHUP)
@@ -150,7 +140,7 @@ def _entry(
 
 
 def switch(state: State, driver: str, nodes: Iterable[str], changes: Mapping[str, Any]) -> None:
-    """Changes what goes wrong in a driver, on some of its nodes or on all. Raises UserError."""
+    """Changes the fault switches of a driver, on some of its nodes or on all. Raises UserError."""
     having = [node for node, spec in state.nodes.items() if driver in entries(spec)]
     chosen = [*nodes] or having
     for node in chosen:

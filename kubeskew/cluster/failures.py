@@ -1,4 +1,4 @@
-"""The errors for the user of the command line, each with what to do next, and lists of names."""
+"""Errors for users of the command line, each with a remedy, and lists of names."""
 
 from collections.abc import Sequence
 
@@ -6,18 +6,18 @@ _NAMED = 5
 
 
 class UserError(Exception):
-    """Wrong usage: shown as one line, exit status 2."""
+    """Wrong usage is shown in one line; the exit status is 2."""
 
 
 class ClusterError(Exception):
-    """A run that failed: shown as one line, exit status 1."""
+    """Failed runs are shown in one line; the exit status is 1."""
 
 
 class EndedEarlyError(ClusterError):
-    """A run that could not go on, as if it had been interrupted: shown as one line, exit status 130."""
+    """The run could not go on, as if interrupted; it is shown in one line, and the exit status is 130."""
 
 
 def named(names: Sequence[str]) -> str:
-    """Returns the names, or of many a few and how many more there are; empty for none."""
+    """Many names are cut to a few and the number of the others; none are an empty text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"

@@ -1,7 +1,7 @@
-"""Plans the faults of the local cluster in its state directory, and reads what the components say of them.
+"""The faults of the local cluster: a plan in its state directory, and the journals of its components.
 
-Components read the plan when they start and on SIGHUP, and answer in their journals; so a fault can be set,
-cleared and looked at while no API server answers, and of a component that is dead.
+Components read the plan when they start and on SIGHUP, and record its effects in their journals; so faults
+can be set, cleared and listed while no API server answers, and for a dead component.
 """
 
 import asyncio
@@ -35,14 +35,12 @@ POLL_SECONDS = 0.02
 
 
 class ClusterFaults:
-    """Sets, clears and awaits the faults of a cluster."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._directory = cluster.directory
 
     async def set(self, *bodies: Mapping[str, Any]) -> list[str]:
-        """Puts faults into components, and returns their ids; they are in effect then. Raises UserError."""
+        """Faults are in effect when their ids are returned. Raises UserError."""
         with self._cluster.changing() as state:
             plan, faults = load(self._directory), []
             for body in bodies:
@@ -56,7 +54,7 @@ class ClusterFaults:
             return [fault.id for fault in faults]
 
     async def clear(self, *names: str) -> list[FaultReport]:
-        """Takes faults away, or `all`; returns how far they had come. Raises UserError."""
+        """The reports show the calls and effects until then; `all` clears every fault. Raises UserError."""
         with self._cluster.changing() as state:
             plan, gone = without(load(self._directory), *names)
             faults = [entry.fault for entry in gone]
@@ -70,20 +68,22 @@ class ClusterFaults:
             return cleared
 
     async def current(self) -> list[FaultReport]:
-        """Publishes the plan once more, so that components write down what they have called, and returns a
-        report per fault; no other change of the cluster runs meanwhile."""
+        """Publishes the plan once more, so that components write their counts of calls to the journals; other
+        changes of the cluster wait meanwhile.
+        """
         with self._cluster.changing() as state:
             plan = load(self._directory)
             if not plan.entries:
                 return []
-            plan = replace(plan, revision=plan.revision + 1)  # the journals say then what was called
+            plan = replace(plan, revision=plan.revision + 1)  # the journals then have the calls
             faults = [entry.fault for entry in plan.entries]
             await publish(self._directory, state, self._cluster.processes, plan, faults)
             return reports(self._directory, state, plan.entries)
 
     async def fired(self, name: str, seconds: float) -> FaultReport:
-        """Returns how far a fault has come once it has fired, or after so long; after a crash, once those
-        that it ended are down."""
+        """Waits until a fault has fired, at most `seconds`; after a crash also until the components that it
+        ended are down.
+        """
         state, plan = self._directory.load(), load(self._directory)
         _, [entry] = without(plan, name)
         loop = asyncio.get_running_loop()
@@ -97,7 +97,6 @@ class ClusterFaults:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _is_crashing(self, state: State, entry: PlannedFault) -> bool:
-        """Returns whether a component that the fault has hit with a crash still runs."""
         if entry.fault.effect.kind is not Kind.CRASH:
             return False
         hit = [
@@ -119,7 +118,7 @@ class ClusterFaults:
 
 
 def load(directory: StateDir) -> FaultPlan:
-    """Returns the plan. Raises ClusterError."""
+    """Raises ClusterError if the plan cannot be read."""
     path = directory.faults
     try:
         return load_plan(path)
@@ -128,7 +127,7 @@ def load(directory: StateDir) -> FaultPlan:
 
 
 def added(state: State, plan: FaultPlan, body: Mapping[str, Any]) -> tuple[FaultPlan, PlannedFault]:
-    """Returns the plan with one more fault. Raises UserError for one that cannot be used."""
+    """Raises UserError for a fault that cannot be used."""
     try:
         fault = read(body, [entry.fault.id for entry in plan.entries])
     except FaultError as error:
@@ -142,7 +141,7 @@ def added(state: State, plan: FaultPlan, body: Mapping[str, Any]) -> tuple[Fault
 
 
 def without(plan: FaultPlan, *names: str) -> tuple[FaultPlan, Sequence[PlannedFault]]:
-    """Returns the plan without some faults, or without `all`, and what was taken away. Raises UserError."""
+    """The pair is the plan without these faults, or without `all`, and the removed ones. Raises UserError."""
     known = [entry.fault.id for entry in plan.entries]
     for name in names:
         if name not in (ALL, *known):
@@ -154,15 +153,16 @@ def without(plan: FaultPlan, *names: str) -> tuple[FaultPlan, Sequence[PlannedFa
 
 
 def having(state: State, fault: Fault) -> list[str]:
-    """Returns the components that a fault is put into: one, or a driver's two."""
+    """Faults apply to one component, or to both of a driver."""
     return meant(fault.component, state.components())
 
 
 async def publish(
     directory: StateDir, state: State, processes: Processes, plan: FaultPlan, faults: Iterable[Fault]
 ) -> None:
-    """Writes the plan, and returns when it is in effect in those components with one of the faults that run.
-    Raises ClusterError."""
+    """Returns when the plan is in effect in all running components with one of the faults. Raises
+    ClusterError.
+    """
     path = directory.faults
     known = state.components()
     components = [*dict.fromkeys(name for fault in faults for name in having(state, fault))]
@@ -181,8 +181,9 @@ async def publish(
 async def _applied(
     directory: StateDir, process: Process, processes: Processes, component: str, revision: int
 ) -> None:
-    """Returns once a component has a plan in effect, or does not run, and so reads it when it starts.
-    Raises ClusterError."""
+    """Waits until the plan is in effect in a component; one that does not run reads it when it starts. Raises
+    ClusterError.
+    """
     journal = journal_path(directory.faults, component)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _APPLIED_SECONDS
@@ -194,7 +195,6 @@ async def _applied(
 
 
 def reports(directory: StateDir, state: State, entries: Sequence[PlannedFault]) -> list[FaultReport]:
-    """Returns how far faults have come, as the journals of their components say: added up."""
     found = []
     for entry in entries:
         components = having(state, entry.fault)
@@ -208,6 +208,5 @@ def reports(directory: StateDir, state: State, entries: Sequence[PlannedFault]) 
 
 
 def _progress(directory: StateDir, component: str, entry: PlannedFault) -> Progress:
-    """Returns how far a fault has come in one of its components."""
     account = read_account(journal_path(directory.faults, component))
     return account.progress.get((entry.fault.id, entry.generation)) or Progress()

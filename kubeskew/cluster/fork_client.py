@@ -1,4 +1,4 @@
-"""Forks processes from interpreters which have imported their modules already.
+"""Starts processes by forking interpreters that have imported the modules already.
 
 Importing is most of a component's start. A fork server (`kubeskew/cli/fork_server.py`) imports once, for all
 the processes that a command or a matrix starts; it ends with the command, its children live on. There are two
@@ -29,7 +29,7 @@ from kubeskew.cluster.processes import (
 from kubeskew.cluster.processes import environment as components_environment
 
 MODULE = "kubeskew.cli.fork_server"
-ARGUMENT_BYTES = 4000  # what `ps` shows at most: Linux keeps a page for it
+ARGUMENT_BYTES = 4000  # longest text of `ps`: Linux keeps a page for it
 _ANSWER_BYTES = 4096
 _SERVERS = (
     ("apiserver",),
@@ -39,9 +39,10 @@ _SERVERS = (
 
 @contextmanager
 def component_processes(*kinds: str, often: bool = False, dependent: bool = False) -> Iterator[Processes]:
-    """Gives what starts components here, and ends what that needs. It prepares for these kinds at once.
+    """Chooses how components are started on this system, and ends the fork servers at exit. They prepare for
+    these kinds at once.
 
-    `often` and `dependent` are as of ForkedProcesses.
+    `often` and `dependent` are those of ForkedProcesses.
     """
     if sys.platform != "linux":  # elsewhere the system's libraries may not work in a child that only forks
         yield ExecutedProcesses()
@@ -55,11 +56,11 @@ def component_processes(*kinds: str, often: bool = False, dependent: bool = Fals
 
 
 class ForkedProcesses(KernelProcesses):
-    """Starts processes by way of fork servers, which `close` ends.
+    """Uses fork servers, which `close` ends.
 
-    With `often`, the fork servers import also what components need only later: of use to who starts each of
-    them again and again. `dependent` processes end with their fork server, so that a command which is killed
-    leaves none behind.
+    With `often`, they also import modules that components need later: useful for a command that starts
+    components repeatedly. `dependent` processes end with their fork server, so that a killed command leaves
+    none behind.
     """
 
     def __init__(self, *, often: bool = False, dependent: bool = False) -> None:
@@ -68,7 +69,7 @@ class ForkedProcesses(KernelProcesses):
         self._servers: dict[str, _ForkServer] = {}
 
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
-        """Has fork servers begin to import what components of these kinds need."""
+        """Fork servers begin to import the modules of these kinds."""
         for group in _SERVERS:
             wanted = [kind for kind in group if kind in kinds]
             if group[0] not in self._servers and wanted:
@@ -83,7 +84,7 @@ class ForkedProcesses(KernelProcesses):
         return await self._servers[kind].fork(arguments, log, environment, dependent=self._dependent)
 
     def close(self) -> None:
-        """Ends the fork servers; what they have forked goes on."""
+        """Processes that were forked go on."""
         while self._servers:
             self._remove(next(iter(self._servers.values())))
 
@@ -93,20 +94,18 @@ class ForkedProcesses(KernelProcesses):
 
 
 class _ForkServer:
-    """Asks one fork server over its socket."""
-
     def __init__(self, kinds: Collection[str], environment: Mapping[str, str], *, often: bool) -> None:
         self._environment = {**os.environ, **environment}
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             options = ["--often"] if often else []
-            room = " " * ARGUMENT_BYTES  # for the arguments of what it becomes
+            room = " " * ARGUMENT_BYTES  # for the arguments of its component
             self._process = subprocess.Popen(  # noqa: S603 - our own entry point
                 command(MODULE, str(theirs.fileno()), *options, *kinds, room),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the command, which has things to end
+                start_new_session=True,  # Ctrl-C is for the command, which ends its processes
                 env=self._environment,
             )
         self._socket.setblocking(False)
@@ -114,7 +113,6 @@ class _ForkServer:
 
     @property
     def ended(self) -> bool:
-        """Returns whether it has ended, by itself or by somebody."""
         return self._process.poll() is not None
 
     async def fork(
@@ -125,7 +123,7 @@ class _ForkServer:
         changed = {n: wanted.get(n) for n in {**known, **wanted} if wanted.get(n) != known.get(n)}
         request = {
             "arguments": list(arguments),
-            "environment": changed,  # None for what is there no more
+            "environment": changed,  # None for variables that were removed
             "directory": str(Path.cwd()),
             "dependent": dependent,
         }
@@ -134,7 +132,7 @@ class _ForkServer:
                 asking = asyncio.ensure_future(self._ask(json.dumps(request).encode(), output.fileno()))
                 try:
                     answer = await asyncio.shield(asking)
-                except asyncio.CancelledError:  # the process is forked all the same, and only we know of it
+                except asyncio.CancelledError:  # the process is forked nevertheless, and only we know it
                     if answer := await asking:
                         os.kill(json.loads(answer), signal.SIGKILL)
                     raise
@@ -146,7 +144,7 @@ class _ForkServer:
         return pid, birth(pid)
 
     async def _ask(self, request: bytes, output: int) -> bytes:
-        """Returns the answer; empty if the fork server has ended."""
+        """Empty if the fork server has ended."""
         try:
             socket.send_fds(self._socket, [request], [output])
             return await asyncio.get_running_loop().sock_recv(self._socket, _ANSWER_BYTES)

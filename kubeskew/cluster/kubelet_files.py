@@ -1,8 +1,8 @@
-"""The files of a cluster's kubelets at a revision of its log, and what an operator changes on a node.
+"""The files of a cluster's kubelets at a revision of its log, and an operator's changes on a node.
 
 They are checkpoints, CDI specs, the state of runtimes, and drivers' records. Kubelets and drivers journal
 each change with the newest revision that they had seen (`kubelet/journal.py`). So the files at a revision
-rest on no later event, and whatever was written to the log up to it rests on files that are among them. They
+depend on no later event, and all writes to the log up to it depend only on files that are among them. They
 can be read while kubelets run, and after kubelets were killed.
 """
 
@@ -21,10 +21,10 @@ from kubeskew.kubelet.node.config import NodeLayout
 
 
 def kubelet_files_at(directory: StateDir, revision: int) -> dict[str, Files]:
-    """Returns by node the content of its files, by their path below the node's directory.
+    """Contents are by node, then by path below the node's directory.
 
-    The path of a directory that is empty ends with a slash. Raises UserError if a node's journal, whose size
-    is bounded, does not reach back to the revision.
+    Paths of empty directories end with a slash. Raises UserError if a node's journal, whose size is bounded,
+    does not reach back to the revision.
     """
     try:
         return {node.name: journal.node_files_at(node, revision) for node in _nodes(directory)}
@@ -33,15 +33,14 @@ def kubelet_files_at(directory: StateDir, revision: int) -> dict[str, Files]:
 
 
 def kubelet_files_now(directory: StateDir) -> dict[str, dict[str, bytes]]:
-    """Returns by node the content of the files that its kubelet has, by their path below the kubelet's
-    directory; nodes without any are left out."""
+    """Contents are by node, then by path below the kubelet's directory; nodes without files are left out."""
     found = {}
     for node in _nodes(directory):
         root = NodeLayout.under(node.parent, node.name).kubelet
         files = {}
         for path in sorted(root.rglob("*")):
             if path.is_file() and path.suffix != TEMPORARY:
-                with suppress(FileNotFoundError):  # a kubelet has removed it since
+                with suppress(FileNotFoundError):  # a kubelet has removed it meanwhile
                     files[path.relative_to(root).as_posix()] = path.read_bytes()
         if files:
             found[node.name] = files
@@ -64,7 +63,7 @@ def _nodes(directory: StateDir) -> list[Path]:
 
 
 def kubelet_file(directory: StateDir, state: State, node: str, name: str) -> Path:
-    """Returns where a file below a kubelet's root directory lies. Raises UserError."""
+    """`name` is relative to the kubelet's root directory. Raises UserError."""
     if node not in state.nodes:
         raise UserError(f"there is no node {node}; there are {', '.join(state.nodes)}")
     root = NodeLayout.under(directory.kubelet_root(), node).kubelet
@@ -75,7 +74,7 @@ def kubelet_file(directory: StateDir, state: State, node: str, name: str) -> Pat
 
 
 def remove_kubelet_files(directory: StateDir, state: State, node: str, names: Sequence[str]) -> None:
-    """Removes files of a kubelet, all or none; the next kubelet does without. Raises UserError."""
+    """Removes all of the files or none; the next kubelet starts without them. Raises UserError."""
     paths = [kubelet_file(directory, state, node, name) for name in names]
     for path, name in zip(paths, names, strict=True):
         if not path.is_file():
@@ -87,7 +86,7 @@ def remove_kubelet_files(directory: StateDir, state: State, node: str, names: Se
 
 
 def configure_kubelet(directory: StateDir, state: State, node: str, settings: Mapping[str, Any]) -> None:
-    """Changes settings of a kubelet, which has them from its next start. Raises UserError."""
+    """Settings apply from the kubelet's next start. Raises UserError."""
     if node not in state.nodes:
         raise UserError(f"there is no node {node}; there are {', '.join(state.nodes)}")
     kept = {key: state.nodes[node][key] for key in node_settings.SETTINGS_KEYS if key in state.nodes[node]}

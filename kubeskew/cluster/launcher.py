@@ -1,4 +1,4 @@
-"""Starts each process of the cluster: its arguments, its files, its environment."""
+"""The start of each process of the cluster: its arguments, its files, its environment."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Builder = Callable[[StateDir, State, Process], list[str]]
 
 
 async def start(directory: StateDir, state: State, process: Process, processes: Processes) -> None:
-    """Starts `process` as it is recorded and notes its pid. The caller saves the record."""
+    """Starts `process` as it is recorded, and sets its pid. The caller saves the record."""
     if process.kind == "kubelet":
         write_nodes_file(directory, state, process)
     elif process.kind in {drivers.KIND, CONTROLLER}:
@@ -31,12 +31,11 @@ async def start(directory: StateDir, state: State, process: Process, processes: 
 
 
 def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
-    """Returns the command line of a process, without the program."""
+    """Without the program."""
     return _ARGUMENTS[process.kind](directory, state, process)
 
 
 def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
-    """Tells a kubelet process which nodes it hosts."""
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()
@@ -85,15 +84,14 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
 
 
 def _storage(directory: StateDir) -> list[str]:
-    """Returns the flag for the log; a URL with a password is not for everybody who lists processes."""
+    """URLs with a password go into a file, because everybody can list processes."""
     if directory.storage_file.exists():
         return ["--storage-url-file", str(directory.storage_file)]
     return ["--storage-url", directory.storage_url]
 
 
 def _kubelet_client(directory: StateDir) -> list[str]:
-    """Returns the API server's flags for reaching the kubelets; clusters made before they had servers have
-    no such files."""
+    """Clusters from before kubelets had servers have no key files, and get no flags."""
     if not (directory.pki / "apiserver-kubelet-client.crt").exists():
         return []
     return [
@@ -104,8 +102,9 @@ def _kubelet_client(directory: StateDir) -> list[str]:
 
 
 def _front_proxy(directory: StateDir) -> list[str]:
-    """Returns the flags of front proxies as kubeadm sets them; clusters made before there was an authority
-    of front proxies have no such files."""
+    """Clusters from before there was this authority have no key files, and get no flags. The flags are
+    kubeadm's.
+    """
     if not (directory.pki / "front-proxy-ca.crt").exists():
         return []
     return [

@@ -1,4 +1,4 @@
-"""Reads manifests: the objects of files, typed along the newest release that knows their kind."""
+"""Objects of manifest files, typed by the newest release that knows their kind."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from kubeskew.cluster.failures import UserError
 
 
 def documents(path: Path) -> Iterator[tuple[str, Object]]:
-    """Yields (place, object) for every object of a file; raises UserError."""
+    """Objects have places, which name file, document and item; raises UserError."""
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
         documents = list(yaml_files.load_all(text))
@@ -32,7 +32,7 @@ def documents(path: Path) -> Iterator[tuple[str, Object]]:
 
 
 def _items(where: str, document: Any) -> Iterator[tuple[str, Object]]:
-    """Returns the document itself, or what is in it if it is a list."""
+    """Lists are replaced by their items."""
     if document is None:
         return
     if not isinstance(document, dict):
@@ -51,7 +51,7 @@ def _items(where: str, document: Any) -> Iterator[tuple[str, Object]]:
 
 
 def typed(obj: Object) -> Object:
-    """Returns the object as an API server reads it; raises UserError if a field has the wrong type."""
+    """Fields of the wrong type are a UserError."""
     (group, _, version), kind = obj["apiVersion"].rpartition("/"), obj["kind"]
     schemas = (
         types_of(Version(minor)).of_kind(group, version, kind) for minor in range(NEWEST_MINOR, 30, -1)
@@ -68,7 +68,7 @@ def typed(obj: Object) -> Object:
 
 
 def field_of(obj: Any, *path: str) -> Any:
-    """Returns the value at the path; raises UserError if nothing is there."""
+    """A path without a value is a UserError."""
     value = obj
     for depth, key in enumerate(path, 1):
         value = value.get(key) if isinstance(value, dict) else None

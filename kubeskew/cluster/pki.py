@@ -1,4 +1,4 @@
-"""Makes the cluster's certificate authority, serving certificates, client credentials and kubeconfigs."""
+"""The cluster's certificate authority, serving certificates, client credentials and kubeconfigs."""
 
 import base64
 import ipaddress
@@ -37,28 +37,20 @@ SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`, the first of launc
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """Holds a certificate and its private key, PEM."""
+    """Both are PEM."""
 
     certificate: bytes
     key: bytes
 
 
 class Keys(Protocol):
-    """The source of what nobody else may know."""
-
     repeatable: bool  # whether the same source, made again, gives the same certificates
 
-    def key(self) -> ec.EllipticCurvePrivateKey:
-        """Returns a new private key."""
-        ...
+    def key(self) -> ec.EllipticCurvePrivateKey: ...
 
-    def serial(self) -> int:
-        """Returns a new serial number of a certificate."""
-        ...
+    def serial(self) -> int: ...
 
-    def token(self) -> str:
-        """Returns a new bearer token."""
-        ...
+    def token(self) -> str: ...
 
 
 class RandomKeys:
@@ -73,12 +65,12 @@ class RandomKeys:
         return x509.random_serial_number()
 
     def token(self) -> str:
-        """Returns a bearer token with 192 bits of randomness."""
+        """Tokens have 192 bits of randomness."""
         return secrets.token_urlsafe(24)
 
 
 class Authority:
-    """Signs as a certificate authority. `now` is the time its certificates start at."""
+    """Signs certificates, which are valid from `now` on."""
 
     def __init__(self, pair: KeyPair, now: datetime, keys: Keys) -> None:
         self.pair = pair
@@ -92,7 +84,6 @@ class Authority:
 
     @classmethod
     def create(cls, now: datetime, common_name: str = "kubeskew", keys: Keys | None = None) -> "Authority":
-        """Makes a new authority; its keys are random if nothing else is said."""
         keys = keys if keys is not None else RandomKeys()
         key = keys.key()
         name = _name(common_name)
@@ -107,7 +98,6 @@ class Authority:
         return cls(_pair(certificate, key), now, keys)
 
     def serving(self) -> KeyPair:
-        """Makes a certificate for the API server on loopback and by its service's names."""
         names = [
             "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
@@ -119,7 +109,7 @@ class Authority:
         return self._issue(_name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def node_serving(self, addresses: Iterable[str]) -> KeyPair:
-        """Makes a certificate for the kubelets' servers, one for all: each has an address of its own."""
+        """One certificate serves all kubelets, each with an address of its own."""
         alternatives = x509.SubjectAlternativeName(
             [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
         )
@@ -127,13 +117,11 @@ class Authority:
         return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def service_serving(self, name: str, namespace: str) -> KeyPair:
-        """Makes a certificate for the server behind a service, by the names that it has inside a cluster."""
         names = [f"{name}.{namespace}", f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"]
         alternatives = x509.SubjectAlternativeName([x509.DNSName(each) for each in names])
         return self._issue(_name(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, *groups: str) -> KeyPair:
-        """Makes a certificate that authenticates `user` as a member of `groups`."""
         return self._issue(_name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _issue(
@@ -188,7 +176,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def new_key(keys: Keys) -> bytes:
-    """Makes a private key that is nobody's certificate, PEM."""
+    """PEM, without a certificate."""
     return _pem(keys.key())
 
 
@@ -201,10 +189,9 @@ def kubeconfig(
     contexts: Mapping[str, str] | None = None,
     others: Sequence[str] = (),
 ) -> str:
-    """Returns a kubeconfig in block YAML, credentials embedded, current context set.
+    """The text is block YAML with embedded credentials and a current context.
 
-    `contexts` are servers by name; each is a context of that name. `others` are servers that may take the
-    place of the first.
+    `contexts` are servers by name; each is a context of that name. `others` are alternatives to `server`.
     """
     encoded = [base64.b64encode(part).decode() for part in (ca, pair.certificate, pair.key)]
     servers = {"kubeskew": server, **(contexts or {})}

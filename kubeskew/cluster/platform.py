@@ -1,7 +1,7 @@
 """The platform of a cluster: the processes, ports, credentials, storage and socket directory of a machine.
 
-The directory for Unix sockets has a short path, for the path of a socket ends at 108 bytes. Its name is in
-the record. `up` makes it, and again if the machine lost it; `down` removes it.
+The directory for Unix sockets has a short path, because the path of a socket has at most 108 bytes. Its name
+is in the record. `up` creates it, and again if the machine lost it; `down` removes it.
 """
 
 import os
@@ -24,8 +24,8 @@ _PREFIX = "ks-"
 
 
 def ensure_runtime_dir(state: State, make: Callable[[], str]) -> None:
-    """Makes sure of the directory, for this user alone; `make` makes one if there is none. The caller saves
-    the record.
+    """Creates the socket directory, readable by this user only, unless it exists. The caller saves the
+    record.
     """
     if state.runtime_dir and _take(Path(state.runtime_dir)):
         return
@@ -33,19 +33,19 @@ def ensure_runtime_dir(state: State, make: Callable[[], str]) -> None:
 
 
 def make_runtime_dir() -> str:
-    """Makes a directory with a short path, and returns the path."""
+    """Paths of sockets have at most 108 bytes, so that of the directory must be short."""
     return tempfile.mkdtemp(prefix=_PREFIX, dir=_base())
 
 
 def remove_runtime_dir(state: State) -> None:
-    """Removes it with all sockets in it. The caller saves the record."""
+    """Removes the socket directory with all sockets. The caller saves the record."""
     if state.runtime_dir:
         shutil.rmtree(state.runtime_dir, ignore_errors=True)
         state.runtime_dir = ""
 
 
 def _take(path: Path) -> bool:
-    """Returns whether the directory is there and ours, made anew if it was gone."""
+    """Creates a directory that is gone again; False if it is not ours."""
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
@@ -55,7 +55,6 @@ def _take(path: Path) -> bool:
 
 
 def _base() -> str:
-    """Returns the place for such directories that has the shortest path."""
     candidates = ["/tmp", tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR") or ""]  # noqa: S108 - short
     usable = [base for base in candidates if base and os.access(base, os.W_OK | os.X_OK)]
     return min(usable, key=len, default=tempfile.gettempdir())
@@ -63,9 +62,7 @@ def _base() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """Holds the parts of one machine. Its components are run by `processes` and asked over what `connect`
-    gives; without more they are this machine's own.
-    """
+    """The defaults are this machine's own. `connect` is the way to the components."""
 
     clock: Clock
     processes: Processes

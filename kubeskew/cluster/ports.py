@@ -1,8 +1,8 @@
-"""Chooses loopback ports for servers that are not there yet.
+"""Reserves loopback ports for servers that do not run yet.
 
-A port is chosen before the server that is meant for it can listen: kubeconfigs name it. Until then a socket
-that is bound, but does not listen, keeps it from everybody else who chooses. Linux lets a server that sets
-SO_REUSEADDR, as asyncio's do, bind the port all the same.
+A port is chosen before its server can listen, because kubeconfigs name it. Until then a socket that is bound,
+but does not listen, reserves it. On Linux a server that sets SO_REUSEADDR, as asyncio's do, can bind the port
+nevertheless.
 """
 
 import random
@@ -15,19 +15,17 @@ PORTS = range(16443, 32000)
 
 
 class Ports(Protocol):
-    """Holds ports that nobody else chooses as long as this context lasts."""
+    """Reserves ports for as long as the context lasts."""
 
     def choose(self, taken: Iterable[int]) -> int:
-        """Returns a port that nobody listens on or holds, and that is not in `taken`; it is held now."""
+        """Reserves a port that nobody listens on or holds, and that is not in `taken`."""
         ...
 
     def keep(self, port: int) -> None:
-        """Holds a port whose server has just stopped and will be back."""
+        """Holds a port whose server has just stopped and will be started again."""
         ...
 
-    def is_free(self, port: int) -> bool:
-        """Returns whether a server could listen on the loopback port."""
-        ...
+    def is_free(self, port: int) -> bool: ...
 
     def __enter__(self) -> Self: ...
 
@@ -35,7 +33,7 @@ class Ports(Protocol):
 
 
 class HeldPorts:
-    """Holds ports of this machine by sockets. `chooser` picks among those in PORTS."""
+    """Reserves ports of this machine by sockets. `chooser` picks among those in PORTS."""
 
     def __init__(self, chooser: random.Random | None = None) -> None:
         self._chooser = random.SystemRandom() if chooser is None else chooser
@@ -66,8 +64,7 @@ class HeldPorts:
             self._sockets.pop().close()
 
     def _held(self, port: int, *, reuse: bool) -> bool:
-        """Returns whether the port could be bound: without `reuse`, only if nobody is bound to it, or was
-        of late."""
+        """Without `reuse`, the port must not be bound now, nor have been lately."""
         found = _bound(port, reuse=reuse)
         if found is None:
             return False

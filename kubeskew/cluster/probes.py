@@ -1,4 +1,4 @@
-"""Asks the processes of a cluster how they are."""
+"""Requests to the processes of a cluster about their state."""
 
 import json
 import ssl
@@ -13,23 +13,21 @@ from kubeskew.cluster.failures import named
 from kubeskew.cluster.processes import Processes
 from kubeskew.cluster.state import Process, State, StateDir
 
-Missing = str  # what is not there yet; empty if nothing
+Missing = str  # what is missing; empty if nothing
 
 
 class Transport(Protocol):
     """Carries requests to processes, as the cluster's administrator."""
 
     async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
-        """Returns status and text of the answer; status 0 and the reason if there is none."""
+        """The result is (status, text) of the response, or (0, reason) without one."""
         ...
 
-    async def close(self) -> None:
-        """Frees what it holds."""
-        ...
+    async def close(self) -> None: ...
 
 
 class HTTPTransport:
-    """Carries requests over the network, with the credentials in a state directory."""
+    """Uses the network, with the credentials in a state directory."""
 
     def __init__(self, directory: StateDir) -> None:
         tls = ssl.create_default_context(cafile=str(directory.ca))
@@ -54,7 +52,7 @@ class HTTPTransport:
 
 
 class Probes:
-    """Asks the processes of one cluster, as its administrator, over `transport`."""
+    """Requests have the rights of the cluster's administrator, over `transport`."""
 
     def __init__(self, transport: Transport, processes: Processes) -> None:
         self._transport = transport
@@ -67,30 +65,28 @@ class Probes:
         await self._transport.close()
 
     def alive(self, process: Process) -> bool:
-        """Returns whether the process runs."""
         return self._processes.alive(process.pid, process.birth)
 
     def server_of(self, state: State, component: str = "") -> Process | None:
-        """Returns the API server that a component speaks to, or that anybody can; None if it does not run."""
+        """The server must run; None if none does. Without a component any server will do."""
         servers = state.servers_of(component) if component else state.of_kind("apiserver")
         return next((server for server in servers if self.alive(server)), None)
 
     async def request(self, method: str, url: str, body: Any = None) -> tuple[int, str]:
-        """Returns status and text of the answer; status 0 and the reason if there is none."""
         return await self._transport.request(method, url, body)
 
     async def json(self, url: str) -> Any:
-        """Returns the JSON answer to a GET; None if there is none."""
+        """None unless the status is 200."""
         status, text = await self.request("GET", url)
         if status != 200:
             return None
         return json.loads(text)
 
     async def missing(self, process: Process, killed: Collection[str] = (), wait: float = 0.0) -> Missing:
-        """Returns what `process` still lacks to be ready; nobody waits for nodes that are
-        `killed`, or that a fault has ended.
+        """The text is empty once `process` is ready; nodes that are `killed`, or that a fault has ended, do
+        not count.
 
-        Components but the API server may take up to `wait` seconds to answer, until they are ready.
+        Components other than the API server may take up to `wait` seconds to answer, until they are ready.
         """
         if process.kind == "apiserver":
             return await self._apiserver_missing(process)
@@ -101,7 +97,7 @@ class Probes:
         return await self._nodes_missing(process, killed) if process.kind == "kubelet" else ""
 
     async def answers(self, process: Process) -> Missing:
-        """Returns an empty text once the process answers at all."""
+        """Any response will do, also an error."""
         status, _ = await self.request("GET", f"http://127.0.0.1:{process.port}/livez")
         return "" if status else "no answer"
 
@@ -115,20 +111,20 @@ class Probes:
         return "" if answered == expected else f"it answers as {answered}"
 
     async def hosted(self, process: Process) -> dict[str, Any] | None:
-        """Returns the kubelet process' nodes; None if it does not answer."""
+        """None if the kubelet process does not answer."""
         found = await self.json(f"http://127.0.0.1:{process.port}/nodes")
         return found if isinstance(found, dict) else None
 
     async def prepared(self, process: Process) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """Returns the claims that the kubelet process' drivers hold prepared: node → driver → claims."""
+        """Claims are by node, then by driver."""
         return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
 
     async def plugins(self, process: Process) -> dict[str, list[str] | None]:
-        """Returns the drivers registered with a kubelet process, by node; None for one that takes none."""
+        """Drivers are by node; None for a node that takes no plugins."""
         return await self.json(process.url("/plugins")) or {}
 
     async def resources(self, process: Process) -> dict[str, dict[str, dict[str, Any]]]:
-        """Returns by node and driver what a kubelet process publishes of what drivers told it."""
+        """Resources are by node, then by driver."""
         return await self.json(process.url("/resources")) or {}
 
     async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
@@ -138,7 +134,7 @@ class Probes:
         return f"nodes not ready: {named(waiting)}" if waiting else ""
 
     async def default_account_missing(self, server: Process) -> Missing:
-        """Returns whether namespace `default` has its service account, which the controller manager makes."""
+        """Namespace `default` is usable once the controller manager has created its service account."""
         path = "/api/v1/namespaces/default/serviceaccounts/default"
         status, _ = await self.request("GET", f"https://127.0.0.1:{server.port}{path}")
         return "" if status == 200 else "service account default/default does not exist"

@@ -1,8 +1,7 @@
 """The processes of a cluster: their interface, environment variables and logs, and those that are executed.
 
-They outlive the command that started them, so all that is known of one is its pid and its birth (the
-kernel's start time), which distinguishes it from a later process with the same pid. Each writes a log of its
-own.
+They outlive the command that started them, so a process is known only by its pid and its birth (the kernel's
+start time), which distinguishes it from a later process with the same pid. Each writes a log of its own.
 """
 
 import asyncio
@@ -25,9 +24,9 @@ TIMED_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ")  # as compon
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of components beside what is `given` to this command.
+    """These variables are added to those `given` to this command.
 
-    Where Python must not leave bytecode beside its sources, every start would compile them again, which takes
+    If Python must not leave bytecode next to its sources, every start would compile them again, which takes
     as long as the rest of it: components keep theirs in the user's cache, if the user has one.
     """
     found = dict(_NO_AUTHORITIES)
@@ -40,10 +39,10 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _bytecode(given: Mapping[str, str]) -> Path | None:
-    """Returns the directory in the user's cache, made if it was not there.
+    """The directory is created in the user's cache if it does not exist.
 
-    None where nothing can be written to it: a home that is read-only, or a user without one. Python would
-    look there alone, and not find what an installation has compiled beside the sources.
+    It is None if it cannot be written: a home that is read-only, or a user without one. Python would look
+    only there, and not find the bytecode of an installation next to the sources.
     """
     try:
         caches = Path(given.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -55,39 +54,38 @@ def _bytecode(given: Mapping[str, str]) -> Path | None:
 
 
 class Processes(Protocol):
-    """Starts, knows and ends the processes of clusters."""
-
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
-        """Hears that components of these kinds are going to be started soon."""
+        """Called before components of these kinds are started."""
         ...
 
     async def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Identity:
-        """Starts `kubeskew ARGUMENTS` in a session of its own, with `environment` beside the command's; its
-        output goes to `log`. Raises ClusterError if it cannot be started."""
+        """Starts `kubeskew ARGUMENTS` in a session of its own, with `environment` added to the command's; its
+        output goes to `log`. Raises ClusterError if it cannot be started.
+        """
         ...
 
     def alive(self, pid: int, born: str) -> bool:
-        """Returns whether the process that had `pid` when it was `born` still runs, or is started again."""
+        """True while the process that had `pid` when it was `born` runs, or is being started again."""
         ...
 
     def is_up(self, pid: int, born: str) -> bool:
-        """Returns whether the process runs just now: one that is alive may have died, and not be back yet."""
+        """True while the process runs: one that is alive may have died, and not be back yet."""
         ...
 
     def send(self, pid: int, born: str, number: signal.Signals) -> None:
-        """Signals the process if it still runs."""
+        """Processes that have ended get no signal."""
         ...
 
     async def stop(self, pid: int, born: str, *, kill: bool = False) -> bool:
         """Ends the process: SIGTERM, and SIGKILL if that takes too long (or at once with `kill`).
 
-        Returns whether it ended, or had ended, without SIGKILL.
+        True if it ended, or had ended, without SIGKILL.
         """
         ...
 
 
 class KernelProcesses:
-    """Knows and ends processes by what the kernel says of them, however they were started."""
+    """Finds and ends processes by the kernel's data, independent of their start."""
 
     def alive(self, pid: int, born: str) -> bool:
         return alive(pid, born)
@@ -109,10 +107,10 @@ class KernelProcesses:
 
 
 class ExecutedProcesses(KernelProcesses):
-    """Starts each process with an interpreter of its own, which imports what it needs."""
+    """Each process has an interpreter of its own, which imports its modules."""
 
     def prepare(self, kinds: Collection[str], environment: Mapping[str, str]) -> None:
-        """Does nothing: an interpreter is of no use before it knows its arguments."""
+        """Does nothing: an interpreter is of no use before its arguments are known."""
 
     async def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Identity:
         with open_log(log) as output:
@@ -132,19 +130,19 @@ class ExecutedProcesses(KernelProcesses):
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Returns the command line that runs a module of ours, without modules of the working directory."""
+    """Modules of the working directory are excluded."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def open_log(log: Path) -> BinaryIO:
-    """Opens a log to append to it; it is made, readable for its owner alone, if there is none."""
+    """Opens a log to append to it; a new one is readable for its owner only."""
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     log.touch(mode=0o600)
     return log.open("ab")
 
 
 def birth(pid: int) -> str:
-    """Returns a mark that tells this process from another with the same pid; empty if it has ended."""
+    """Distinguishes this process from another with the same pid; empty if it has ended."""
     _reap(pid)
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -164,7 +162,6 @@ def _birth_without_proc(pid: int) -> str:
 
 
 def _reap(pid: int) -> None:
-    """Collects the exit status if the process is a child of this one."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -172,12 +169,12 @@ def _reap(pid: int) -> None:
 
 
 def alive(pid: int, born: str) -> bool:
-    """Returns whether the process that had `pid` when it was `born` still runs."""
+    """True while the process that had `pid` when it was `born` runs."""
     return pid > 0 and birth(pid) == born != ""
 
 
 async def _ended(pid: int, born: str, seconds: float | None = None) -> bool:
-    """Waits until the process has ended; returns False if it has not within `seconds`."""
+    """False if the process has not ended within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             while alive(pid, born):
@@ -188,7 +185,7 @@ async def _ended(pid: int, born: str, seconds: float | None = None) -> bool:
 
 
 async def _exit_or_a_while(pid: int) -> None:
-    """Waits for the exit of a process; for a moment only where the system does not tell it."""
+    """Waits for the exit of a process, or POLL_SECONDS where the system cannot report it."""
     try:
         descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):  # not Linux, or an old one; or it is gone
@@ -204,7 +201,6 @@ async def _exit_or_a_while(pid: int) -> None:
 
 
 def tail(log: Path, lines: int = 8) -> str:
-    """Returns the last lines of a log, for an error message."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
@@ -212,7 +208,7 @@ def tail(log: Path, lines: int = 8) -> str:
 
 
 def log_lines_behind(path: Path, offset: int) -> tuple[str, int]:
-    """Returns the whole lines of a log behind an offset, and the offset behind them."""
+    """Only complete lines after `offset` are returned, and the offset after them."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
@@ -224,7 +220,7 @@ def log_lines_behind(path: Path, offset: int) -> tuple[str, int]:
 
 
 def interleaved_logs(logs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields (process, line) of several logs in the order of their times.
+    """Lines of all logs come in the order of their times, with their process.
 
     Lines without a time, such as those of a traceback, stay with the line before them.
     """

@@ -1,6 +1,6 @@
 """Readiness: the conditions on which a change is effective, for every kind of process and for drivers.
 
-A driver is ready by its own word and by what kubelets and the API server have of it.
+A driver is ready once it says so, and kubelets and the API server have its data.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from kubeskew.cluster.state import Process, State, StateDir
 
 # The text of a kubelet that does not accept such plugins; without it the kubelet has not answered yet.
 _TAKES_NONE = "no handler registered for plugin type"
-START_SECONDS = 75.0  # a driver's library may believe for a minute that a slice is there which is gone
-SLOW_SECONDS = 4.0  # after which a wait is told, again and again
+START_SECONDS = 75.0  # a driver's library may believe for a minute that a deleted slice exists
+SLOW_SECONDS = 4.0  # between reports of a wait
 POLL_SECONDS = 0.01
-_WAIT_SECONDS = 0.3  # that a component may take to answer, until it is ready
-_POLL_SHARE = 0.02  # of the time waited so far: what takes long is asked for less often
+_WAIT_SECONDS = 0.3  # that a component may take to answer until it is ready
+_POLL_SHARE = 0.02  # of the time waited so far: long waits poll less often
 _NOT_LEADING = "leading: not leading"
 _UNSERVED = "the API server cannot list"
 
@@ -29,25 +29,26 @@ Progress = Callable[[str], None]
 
 
 async def missing_of_driver(probes: Probes, state: State, process: Process) -> str:
-    """Returns what a driver still lacks: registered with the kubelets, its file in effect, its slices
-    stored."""
+    """Drivers have to be registered with the kubelets, with their file in effect and their slices stored; the
+    text is empty once they are.
+    """
     lacking = await probes.missing(process)
     if lacking:
         return lacking
-    told = await probes.json(process.url("/driver"))
-    if told is None or told["revision"] != state.driver_revision:
+    report = await probes.json(process.url("/driver"))
+    if report is None or report["revision"] != state.driver_revision:
         return "its file is not in effect yet"
     if process.kind == CONTROLLER:
         return ""
     if is_device_plugin(name_of(process)):
-        return await _unpublished(probes, state, told)
-    lacking = await _unregistered(probes, state, process, told)
-    lacking = lacking or await _unlisted(probes, state, process, told)
-    return lacking or await _unstored(probes, state, process, told)
+        return await _unpublished(probes, state, report)
+    lacking = await _unregistered(probes, state, process, report)
+    lacking = lacking or await _unlisted(probes, state, process, report)
+    return lacking or await _unstored(probes, state, process, report)
 
 
-async def _unpublished(probes: Probes, state: State, told: Mapping[str, Any]) -> str:
-    """Names the nodes where a device plugin is not registered, or that tell its devices differently."""
+async def _unpublished(probes: Probes, state: State, report: Mapping[str, Any]) -> str:
+    """On these nodes a device plugin is not registered, or the status has other devices."""
     server = probes.server_of(state)
     if server is None:
         return ""
@@ -55,13 +56,13 @@ async def _unpublished(probes: Probes, state: State, told: Mapping[str, Any]) ->
     statuses = {node["metadata"]["name"]: node["status"] for node in (listed or {"items": ()})["items"]}
     waiting = [
         node
-        for node, entry in told["nodes"].items()
-        if node not in state.killed_nodes and not _tells(statuses.get(node) or {}, told["resource"], entry)
+        for node, entry in report["nodes"].items()
+        if node not in state.killed_nodes and not _shows(statuses.get(node) or {}, report["resource"], entry)
     ]
     return f"its devices are not in the status of: {named(waiting)}" if waiting else ""
 
 
-def _tells(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -> bool:
+def _shows(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -> bool:
     allocatable = (status.get("allocatable") or {}).get(resource, "0")
     if not entry["shown"]:
         return not entry["registered"] and allocatable == "0"
@@ -71,15 +72,15 @@ def _tells(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -
     return entry["registered"] and (capacity, allocatable) == wanted
 
 
-async def _unregistered(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:
-    """Names the nodes whose kubelet takes plugins and lacks this one, or has it still after it vanished.
+async def _unregistered(probes: Probes, state: State, process: Process, report: Mapping[str, Any]) -> str:
+    """Kubelets of these nodes take plugins and lack this one, or still have it after it vanished.
 
-    A refusal is an answer too.
+    A refusal counts as settled.
     """
     driver, waiting = name_of(process), []
     for kubelet in state.of_kind("kubelet"):
         for node, plugins in (await probes.plugins(kubelet)).items():
-            entry = told["nodes"].get(node)
+            entry = report["nodes"].get(node)
             if entry is None or plugins is None or node in state.killed_nodes:
                 continue
             refused = entry["refused"] and _TAKES_NONE not in entry["refused"]
@@ -90,17 +91,17 @@ async def _unregistered(probes: Probes, state: State, process: Process, told: Ma
     return f"not registered with the kubelets of: {named(waiting)}" if waiting else ""
 
 
-async def _unlisted(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:
-    """Names the nodes whose kubelet publishes what drivers tell it, and has not all of this one yet.
+async def _unlisted(probes: Probes, state: State, process: Process, report: Mapping[str, Any]) -> str:
+    """Kubelets of these nodes publish the resources of drivers, and do not have all of this one yet.
 
-    So it was in 1.30 and in 1.29+kep4381. Without an API server there is nothing to wait for.
+    They did so in 1.30 and in 1.29+kep4381. Without an API server there is nothing to wait for.
     """
     if probes.server_of(state) is None:
         return ""
     driver, waiting = name_of(process), []
     for kubelet in state.of_kind("kubelet"):
         for node, entries in (await probes.resources(kubelet)).items():
-            entry, own = entries.get(driver), told["nodes"].get(node)
+            entry, own = entries.get(driver), report["nodes"].get(node)
             if entry is None or own is None or node in state.killed_nodes:
                 continue
             if not entry["told"] or entry["told"] != own["told"] or not entry["published"]:
@@ -108,15 +109,15 @@ async def _unlisted(probes: Probes, state: State, process: Process, told: Mappin
     return f"its slices are not published by the kubelets of: {named(waiting)}" if waiting else ""
 
 
-async def _unstored(probes: Probes, state: State, process: Process, told: Mapping[str, Any]) -> str:
-    """Names the pools that the API server does not have as the driver wants them, and believes them to be.
+async def _unstored(probes: Probes, state: State, process: Process, report: Mapping[str, Any]) -> str:
+    """These pools are not stored in the API server as the driver wants them, and believes them to be.
 
     A pool that the driver's library or the server refused is not waited for.
     """
     server = probes.server_of(state, process.client)
-    if told["api"] is None or server is None:
+    if report["api"] is None or server is None:
         return ""
-    path = f"/apis/{told['api']}/resourceslices?fieldSelector=spec.driver%3D{told['driver']}"
+    path = f"/apis/{report['api']}/resourceslices?fieldSelector=spec.driver%3D{report['driver']}"
     listed = await probes.json(server.url(path))
     generations = {
         each["metadata"]["uid"]: each["spec"]["pool"]["generation"]
@@ -124,22 +125,23 @@ async def _unstored(probes: Probes, state: State, process: Process, told: Mappin
     }
     waiting = [
         name
-        for name, pool in told["pools"].items()
+        for name, pool in report["pools"].items()
         if not pool["error"] and not _is_stored(pool, generations)
     ]
     return f"its slices are not stored yet, of the pools: {named(waiting)}" if waiting else ""
 
 
 def _is_stored(pool: Mapping[str, Any], generations: Mapping[str, int]) -> bool:
-    """Returns whether what is believed of a pool is stored, with as many slices of its generation as are
-    wanted."""
+    """Slices that the driver believes to be stored are stored, as many of the pool's generation as are
+    wanted.
+    """
     believed = list(pool["slices"].values())
     current = [uid for uid in believed if generations.get(uid) == pool["generation"]]
     return generations.keys() >= set(believed) and len(current) == pool["wanted"]
 
 
 def silent(_text: str) -> None:
-    """Hears of progress that nobody wants to see."""
+    """Discards progress."""
 
 
 async def wait_ready(
@@ -167,7 +169,7 @@ async def _wait_one(
         if not probes.alive(process):
             raise ClusterError(f"{process.name} ended while starting; the end of {log}:\n{tail(log)}")
 
-    def tell(lacking: Missing) -> None:
+    def report_waiting(lacking: Missing) -> None:
         hint = " (the lease of a leader that was killed ends after 15 s)" if _NOT_LEADING in lacking else ""
         progress(f"waiting for {process.name}: {' '.join(lacking.split())}{hint}")
 
@@ -189,23 +191,23 @@ async def _wait_one(
         return lacking
 
     try:
-        await wait_until(process.name, missing, check_alive, tell)
+        await wait_until(process.name, missing, check_alive, report_waiting)
     except ClusterError as error:
         raise ClusterError(f"{error}\nSee its log: {log}") from None
 
 
 def _differs_from_servers(state: State, process: Process) -> bool:
-    """Returns whether an API server has another version or other gates than the process.
+    """True if an API server has another version or other gates than the process.
 
-    What such a component lacks can come with the API server's own change, as on a way down; until then it
-    does nothing, as upstream's, which waits for its caches without an end.
+    A component like that may become ready only with the API server's own change, as in a downgrade; until
+    then it does nothing, like upstream's, which waits for its caches without end.
     """
     same = Version.parse(process.version), process.gates
     return any((Version.parse(server.version), server.gates) != same for server in state.of_kind("apiserver"))
 
 
 async def _check_kubelets(probes: Probes, process: Process) -> None:
-    """Raises ClusterError if a kubelet gave up, as upstream ends it: waiting does not help."""
+    """Raises ClusterError if a kubelet gave up, at which upstream's exits: waiting is useless."""
     failed: dict[str, list[str]] = {}
     for node, entry in (await probes.hosted(process) or {}).items():
         if "error" in entry:
@@ -216,7 +218,7 @@ async def _check_kubelets(probes: Probes, process: Process) -> None:
 
 
 async def _kubelets_missing(probes: Probes, state: State) -> Missing:
-    """Returns what running kubelets lack: nothing comes of a driver before its nodes are up."""
+    """Drivers need their nodes first; the text is empty once running kubelets lack nothing."""
     for kubelet in state.of_kind("kubelet"):
         if probes.alive(kubelet) and probes.server_of(state, kubelet.client) is not None:
             lacking = await probes.missing(kubelet, state.killed_nodes, _WAIT_SECONDS)
@@ -228,7 +230,7 @@ async def _kubelets_missing(probes: Probes, state: State) -> Missing:
 async def wait_cluster(
     directory: StateDir, probes: Probes, state: State, progress: Progress = silent
 ) -> None:
-    """Returns when everything that runs is ready, and namespace `default` can take pods."""
+    """Returns when every running process is ready, and namespace `default` can take pods."""
     wanted = [process for process in state.processes.values() if process.wanted]
     running = [process for process in wanted if probes.alive(process)]
     for process in wanted:
@@ -236,7 +238,7 @@ async def wait_cluster(
             progress(f"{process.name} has ended by itself: start it again with `kubeskew up`")
     server = probes.server_of(state)
     if server is None:
-        return  # then nothing gets any further
+        return  # nothing can progress then
     await wait_ready(directory, probes, state, running, progress)
     manages = any(process.kind == "controller-manager" for process in running)
     if manages and probes.server_of(state, "controller-manager") is not None:
@@ -247,15 +249,15 @@ async def wait_until(
     what: str,
     missing: Callable[[], Awaitable[Missing]],
     check: Callable[[], None] = lambda: None,
-    tell: Progress = silent,
+    report: Progress = silent,
 ) -> None:
-    """Asks until nothing is missing; `tell` hears what is, if it takes long. Raises what `check` raises.
+    """Polls until nothing is missing; `report` gets the missing part now and then. Raises the errors of
+    `check`.
 
-    Raises ClusterError where nothing happens any more: what is missing is the same for START_SECONDS, or it
-    takes ten times as long in all.
+    Raises ClusterError if nothing changes for START_SECONDS, or after ten times as long in all.
     """
     loop = asyncio.get_running_loop()
-    started = changed = told = loop.time()
+    started = changed = reported = loop.time()
     last = ""
     while True:
         lacking = await missing()
@@ -267,7 +269,7 @@ async def wait_until(
             last, changed = lacking, now
         if now - changed > START_SECONDS or now - started > 10 * START_SECONDS:
             raise ClusterError(f"{what} is not ready after {now - started:.0f} s: {lacking}")
-        if now - told > SLOW_SECONDS:
-            tell(lacking)
-            told = now
+        if now - reported > SLOW_SECONDS:
+            report(lacking)
+            reported = now
         await asyncio.sleep(max(POLL_SECONDS, (now - started) * _POLL_SHARE))

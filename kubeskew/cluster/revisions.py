@@ -1,4 +1,4 @@
-"""Refuses revisions whose state the log does not have."""
+"""Errors for revisions whose state the log does not have."""
 
 from kubeskew.apiserver.storage.factory import Reader
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
@@ -16,7 +16,7 @@ async def check_kept(reader: Reader, revision: int) -> None:
 
 
 def unkept(error: CompactedError | FutureRevisionError) -> UserError:
-    """Returns the refusal of a revision that the log does not have."""
+    """The storage's error about a revision becomes a UserError."""
     if isinstance(error, FutureRevisionError):
         return UserError(f"revision {error.asked} has not been written yet: the newest is {error.current}")
     if error.horizon == EMPTY_REVISION:

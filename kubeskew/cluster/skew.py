@@ -1,4 +1,4 @@
-"""Holds the skew policy: which versions may run beside which, and in which order components change.
+"""The skew policy: versions that may run together, and the order in which components change.
 
 Source: Kubernetes' version skew policy (https://kubernetes.io/releases/version-skew-policy/).
 """
@@ -15,17 +15,16 @@ KUBELET_MINORS_OLDER = 3
 
 
 def upgrade_order(components: Iterable[str]) -> list[str]:
-    """Sorts for an upgrade: API servers, controller manager, scheduler, kubelets."""
+    """API servers, controller manager, scheduler, kubelets."""
     return sorted(components, key=lambda component: UPGRADE_ORDER.index(kind_of(component)))
 
 
 def downgrade_order(components: Iterable[str]) -> list[str]:
-    """Sorts for a downgrade, the reverse: kubelets first, API servers last."""
+    """Kubelets first, API servers last."""
     return upgrade_order(components)[::-1]
 
 
 def violations(versions: Mapping[str, Version]) -> list[str]:
-    """Returns the violations of the skew policy by these components' versions; empty if there are none."""
     servers = [version for name, version in versions.items() if kind_of(name) == "apiserver"]
     if not servers:
         return []

@@ -1,4 +1,4 @@
-"""The state directory: paths, the record of the cluster and its processes, the lock, files that hold secrets.
+"""The state directory: paths, the record of the cluster and its processes, the lock, files with secrets.
 
 Files with secrets have the mode 0600, in directories of mode 0700.
 """
@@ -39,14 +39,14 @@ _TREES = (
 
 
 def write_secret(path: Path, content: bytes | str) -> None:
-    """Writes a file that only its owner may read; never readable by others, not even for a moment."""
+    """Only the owner may read the file, at any moment."""
     partial = _write(path, content)
     flush(partial)
     partial.replace(path)
 
 
 def write_secrets(contents: Mapping[Path, bytes | str]) -> None:
-    """Writes many files, in the time of few."""
+    """Flushes files concurrently, which takes the time of a few."""
     partials = {path: _write(path, content) for path, content in contents.items()}
     with ThreadPoolExecutor(_FLUSHES_MAX) as pool:
         for path, _ in zip(partials, pool.map(flush, partials.values()), strict=True):
@@ -54,7 +54,7 @@ def write_secrets(contents: Mapping[Path, bytes | str]) -> None:
 
 
 def _write(path: Path, content: bytes | str) -> Path:
-    """Writes what becomes `path`, beside it."""
+    """Writes the later contents of `path` to a file next to it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_name(path.name + ".partial")
     data = content.encode() if isinstance(content, str) else content
@@ -66,10 +66,10 @@ def _write(path: Path, content: bytes | str) -> Path:
 
 @dataclass(slots=True)
 class Process:
-    """Records a process of the cluster: one API server, the controller manager, a kubelet that hosts `nodes`,
+    """Process in the cluster's record: one API server, the controller manager, a kubelet that hosts `nodes`,
     …
 
-    `pid` 0 means that none runs; `birth` tells a recycled pid from ours. `wanted` is False after a `kill`.
+    `pid` 0 means that none runs; `birth` distinguishes a recycled pid. `wanted` is False after a `kill`.
     """
 
     name: str
@@ -84,7 +84,6 @@ class Process:
     bugs: dict[str, bool] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns it as the cluster's record has it."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @property
@@ -93,18 +92,18 @@ class Process:
 
     @property
     def client(self) -> str:
-        """Returns the component whose credentials the process has: of a kubelet process, its first node's."""
+        """A kubelet process has the credentials of its first node, others their own."""
         return f"kubelet/{self.nodes[0]}" if self.kind == "kubelet" and self.nodes else self.name
 
     def url(self, path: str) -> str:
-        """Returns the process's URL; only API servers speak TLS there."""
+        """Only API servers speak TLS there."""
         scheme = "https" if self.kind == "apiserver" else "http"
         return f"{scheme}://127.0.0.1:{self.port}{path}"
 
 
 @dataclass(slots=True)
 class State:
-    """Holds the whole record, as `state.json` has it."""
+    """`state.json` has the same fields."""
 
     runtime_config: dict[str, bool]
     processes: dict[str, Process] = field(default_factory=dict)
@@ -116,20 +115,19 @@ class State:
     verbosity: int = 0  # of the components' logs
     servers: dict[str, str] = field(default_factory=dict)  # component → its API server or ANY_SERVER
     shared_port: int = 0  # that all API servers listen on, if there are several
-    abandoned_leases: bool = False  # the log names leaders that are none here: it was branched off
+    abandoned_leases: bool = False  # the log names leaders of the cluster it was branched off from
 
     @property
     def server(self) -> str:
-        """Returns the URL at which the cluster is reached: any of its API servers, if there are several."""
+        """Any of the API servers answers there, if there are several."""
         first = self.of_kind("apiserver")[0]
         return f"https://127.0.0.1:{self.shared_port or first.port}"
 
     def ports(self) -> list[int]:
-        """Returns all ports that are recorded."""
         return [*(process.port for process in self.processes.values()), self.shared_port]
 
     def servers_of(self, component: str) -> list[Process]:
-        """Returns the API servers that a component may speak to, in this order: all unless it has one."""
+        """A component may use all API servers, in this order, unless it has one of its own."""
         servers, wanted = self.of_kind("apiserver"), self.servers.get(component, ANY_SERVER)
         if wanted == ANY_SERVER:
             return servers
@@ -139,7 +137,7 @@ class State:
         return [process for process in self.processes.values() if process.kind == kind]
 
     def components(self) -> dict[str, Process]:
-        """Returns every component by its name on the command line, and the process that it lives in."""
+        """Keys are names as on the command line; values are the processes that the components live in."""
         alone = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
         found = {name: process for name, process in alone.items() if process.kind not in UNVERSIONED}
         hosting = {node: process for process in self.of_kind("kubelet") for node in process.nodes}
@@ -152,8 +150,6 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class StateDir:
-    """Knows the paths below a state directory, and reads and writes the record."""
-
     path: Path
 
     @property
@@ -170,12 +166,11 @@ class StateDir:
 
     @property
     def account_key(self) -> Path:
-        """Returns the path of the key that signs service account tokens."""
         return self.pki / "sa.key"
 
     @property
     def ignored(self) -> Path:
-        """Returns the path of the file that keeps the directory out of a git repository around it."""
+        """The file keeps the directory out of a git repository around it."""
         return self.path / ".gitignore"
 
     @property
@@ -192,7 +187,7 @@ class StateDir:
 
     @property
     def storage_file(self) -> Path:
-        """Returns the path of the file that names the URL of a log which is not in `database`."""
+        """The file has the URL of a log that is not in `database`."""
         return self.path / "data" / "storage-url"
 
     @property
@@ -203,8 +198,9 @@ class StateDir:
             return f"sqlite:///{quote(str(self.database.absolute()))}"
 
     def databases(self) -> list[str]:
-        """Returns the URLs of all logs of the cluster that are not in the state directory: those too that a
-        rewind has cut off, or a repair has put aside."""
+        """Logs outside the state directory have URLs, also those that a rewind has cut off or a repair has
+        replaced.
+        """
         places = (self.storage_file.parent, *sorted(self.rewound.glob("*/data")))
         files = [file for place in places for file in sorted(place.glob(f"{self.storage_file.name}*"))]
         return [*dict.fromkeys(file.read_text().strip() for file in files)]
@@ -223,46 +219,44 @@ class StateDir:
 
     @property
     def faults(self) -> Path:
-        """Returns the directory of the plan of faults and of the components' journals."""
         return self.path / "faults"
 
     @property
     def rewound(self) -> Path:
-        """Returns the directory of what rewinds have cut off."""
+        """Rewinds keep here what they cut off."""
         return self.path / "rewound"
 
     @property
     def rewinding(self) -> Path:
-        """Returns the directory of a rewind that is to be finished; there is none otherwise."""
+        """Exists only while a rewind has to be finished."""
         return self.path / "rewinding"
 
     @property
     def rewinding_partial(self) -> Path:
-        """Returns the directory of a rewind that may yet be given up."""
+        """A rewind here may yet be given up."""
         return self.path / "rewinding.partial"
 
     @property
     def forking(self) -> Path:
-        """Returns the path of the note that a fork is being made here, which says of what; it goes last."""
+        """The note says that a fork is being written here, with its origin; it is removed last."""
         return self.path / "forking"
 
     def rewind_interrupted(self) -> bool:
         return self.rewinding.exists() or self.rewinding_partial.exists()
 
     def fork_interrupted(self) -> bool:
-        """Returns whether a fork was begun here, but is no cluster yet."""
+        """The fork was begun here, but is no cluster yet."""
         return self.forking.exists() and not self.record.exists()
 
     def exists(self) -> bool:
         return self.record.exists() or self.rewinding.exists() or self.fork_interrupted()
 
     def half_made(self) -> bool:
-        """Returns whether a cluster was begun here, but never recorded: none of its processes has been
-        started."""
+        """The cluster was begun here, but never recorded: none of its processes has been started."""
         return self.fork_interrupted() or (self.pki.exists() and not self.exists())
 
     def clear(self) -> None:
-        """Removes what is the cluster's but for the lock; whatever else somebody keeps here stays."""
+        """Removes the cluster's files except the lock; all others stay."""
         for tree in (self.pki, self.database.parent, *map(self.path.joinpath, _TREES)):
             shutil.rmtree(tree, ignore_errors=True)
         for file in (self.kubeconfig, self.ca, self.token, self.record, self.forking):
@@ -270,7 +264,7 @@ class StateDir:
             file.with_name(f"{file.name}.partial").unlink(missing_ok=True)
 
     def purge(self) -> None:
-        """Removes what is the cluster's, and the directory if nothing else is in it."""
+        """Removes the cluster's files, and the directory if nothing else is in it."""
         self.clear()
         (self.path / "lock").unlink(missing_ok=True)
         if self.ignored.is_file() and self.ignored.read_text() == _IGNORED:
@@ -279,7 +273,7 @@ class StateDir:
             self.path.rmdir()
 
     def load(self) -> State:
-        """Returns the record. Raises UserError if there is none, ClusterError if it cannot be read."""
+        """Raises UserError if there is no record, ClusterError if it cannot be read."""
         if self.rewinding.exists():
             raise ClusterError(
                 f"a rewind of the cluster in {self.path} was interrupted: "
@@ -288,7 +282,7 @@ class StateDir:
         if self.fork_interrupted():
             raise ClusterError(
                 f"the fork into {self.path} has not come to its end ({self.forking.read_text()}): the same "
-                "`kubeskew fork` makes it anew if it was interrupted, `kubeskew down --purge` removes it"
+                "`kubeskew fork` makes it again if it was interrupted, `kubeskew down --purge` removes it"
             )
         try:
             value = json.loads(self.record.read_text())
@@ -343,8 +337,9 @@ class StateDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the directory for one changing command. Raises ClusterError if another has it, or it cannot
-        be made."""
+        """Locks the directory for one changing command. Raises ClusterError if another holds the lock, or the
+        directory cannot be created.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:

@@ -1,1 +1,1 @@
-"""Clusters for the tests of others: the fixture `kubeskew_cluster` of pytest, and what it hands out."""
+"""Clusters for users' tests: the fixture `kubeskew_cluster` of pytest, and its classes."""

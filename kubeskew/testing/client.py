@@ -14,9 +14,9 @@ _MANAGER = "kubeskew-test"
 
 
 class Client:
-    """Speaks to a cluster as its administrator. What is refused raises StatusError, with the server's words.
+    """Uses a cluster as its administrator. Refused requests raise StatusError with the server's message.
 
-    A namespaced object that names no namespace is meant in the test's own.
+    Namespaced objects without a namespace are in the test's own.
     """
 
     def __init__(self, loop: EventLoop, client: APIClient, namespace: str) -> None:
@@ -26,31 +26,30 @@ class Client:
         self._namespace = namespace
 
     def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Object:
-        """Returns an object: `get("v1", "ConfigMap", "settings")`."""
+        """For example `get("v1", "ConfigMap", "settings")`."""
         ref = self._ref(api_version, kind)
         return self._loop.run(self._client.get(ref, name, self._place(ref, namespace)))
 
     def list(
         self, api_version: str, kind: str, namespace: str = "", label_selector: str = ""
     ) -> Sequence[Object]:
-        """Returns the objects of a kind in a namespace; with `namespace="*"`, in all."""
+        """`namespace="*"` means all namespaces."""
         ref = self._ref(api_version, kind)
         where = "" if namespace == "*" else self._place(ref, namespace)
         items: list[Object] = self._loop.run(self._client.list(ref, where, label_selector))["items"]
         return items
 
     def create(self, obj: Mapping[str, Any]) -> Object:
-        """Creates an object and returns it as it is stored."""
+        """The object is returned as it is stored."""
         ref, placed = self._placed(obj)
         return self._loop.run(self._client.create(ref, placed))
 
     def apply(self, obj: Mapping[str, Any], *, force: bool = False, manager: str = _MANAGER) -> Object:
-        """Applies an object on the server's side."""
+        """The server merges the object (server-side apply)."""
         ref, placed = self._placed(obj)
         return self._loop.run(self._client.apply(ref, placed, field_manager=manager, force=force))
 
     def update(self, obj: Mapping[str, Any], subresource: str = "") -> Object:
-        """Puts a whole object, as it was read and changed."""
         ref, placed = self._placed(obj)
         return self._loop.run(self._client.update(ref, placed, subresource))
 
@@ -65,7 +64,7 @@ class Client:
         subresource: str = "",
         content_type: str = MERGE_PATCH,
     ) -> Object:
-        """Patches an object, as a merge patch unless `content_type` says otherwise."""
+        """Merge patches are the default."""
         ref = self._ref(api_version, kind)
         where = self._place(ref, namespace)
         return self._loop.run(
@@ -73,7 +72,7 @@ class Client:
         )
 
     def delete(self, api_version: str, kind: str, name: str, namespace: str = "") -> None:
-        """Deletes an object; it may take a while until it is gone."""
+        """Finalizers may keep the object for a while."""
         ref = self._ref(api_version, kind)
         self._loop.run(self._client.delete(ref, name, self._place(ref, namespace)))
 

@@ -1,8 +1,8 @@
 """Runs coroutines for callers that are not asynchronous, in an event loop with a thread of its own.
 
-What is wrong on the caller's side, or what a cluster refuses, is raised without the frames in between: pytest
-then shows the line of the test and the message. The methods through which tests come here are hidden, too, by
-`__tracebackhide__` of their modules.
+Errors of the caller and refusals of a cluster are raised without the frames in between: pytest then shows the
+line of the test and the message. The methods that tests call are hidden, too, by `__tracebackhide__` of their
+modules.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from kubeskew.conformance.errors import UnservedKindError
 T = TypeVar("T")
 
 __tracebackhide__ = True  # pytest reads it
-_TOLD = (StatusError, UnservedKindError, *CONNECTION_ERRORS)  # whose message is all, beside its cause
+_EXPLAINED = (StatusError, UnservedKindError, *CONNECTION_ERRORS)  # whose message suffices, with the cause
 
 
 class EventLoop:
-    """Runs coroutines for callers of any thread, also of one that runs a loop of its own.
+    """Callers may be in any thread, also in one that runs a loop of its own.
 
-    What they leave open (connections, processes that fork others) lives on between the calls.
+    Connections and processes that coroutines leave open live on between the calls.
     """
 
     def __init__(self) -> None:
@@ -36,8 +36,7 @@ class EventLoop:
         self._loop, self._closed = started.result()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns what the coroutine returns. A caller that is interrupted waits until it has been
-        cancelled."""
+        """A caller that is interrupted waits until the coroutine has been cancelled."""
         tasks: list[asyncio.Task[Any] | None] = []
 
         async def noted() -> T:
@@ -48,14 +47,13 @@ class EventLoop:
             return asyncio.run_coroutine_threadsafe(noted(), self._loop).result()
         except (UserError, ClusterError) as error:
             raise error.with_traceback(None) from None
-        except _TOLD as error:
+        except _EXPLAINED as error:
             raise error.with_traceback(None) from error.__cause__
         except BaseException:
             asyncio.run_coroutine_threadsafe(_cancelled(tasks), self._loop).result()
             raise
 
     def close(self) -> None:
-        """Cancels what still runs, and ends the thread."""
         self._loop.call_soon_threadsafe(self._closed.set)
         self._thread.join()
 
@@ -67,7 +65,6 @@ async def _serve(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 async def _cancelled(tasks: list[asyncio.Task[Any] | None]) -> None:
-    """Cancels tasks, and returns when they have ended."""
     running = [task for task in tasks if task is not None]
     for task in running:
         task.cancel()
@@ -75,7 +72,7 @@ async def _cancelled(tasks: list[asyncio.Task[Any] | None]) -> None:
 
 
 async def _first_failure(work: Coroutine[Any, Any, T]) -> T:
-    """Returns what `work` returns; of several failures at once, the first is raised."""
+    """Raises the first of several failures at once."""
     try:
         return await work
     except BaseExceptionGroup as group:

@@ -14,11 +14,11 @@ _SECONDS = 120.0
 
 
 class KubectlError(Exception):
-    """kubectl failed, or is not to be had."""
+    """kubectl failed, or does not exist."""
 
 
 def find(chosen: str) -> Path:
-    """Returns the binary: the one `chosen` by an option, that of $KUBECTL, or the one on the PATH.
+    """Prefers the binary `chosen` by an option, then that of $KUBECTL, then the one on the PATH.
 
     Raises KubectlError.
     """
@@ -36,9 +36,9 @@ def find(chosen: str) -> Path:
 
 
 def run(binary: Path, arguments: Sequence[str], kubeconfig: Path, cache: Path, stdin: str | None) -> str:
-    """Returns what kubectl prints. Raises KubectlError with what it says if it fails.
+    """Raises KubectlError with kubectl's error output if it fails.
 
-    It keeps what it has discovered in `cache`, not in the user's home.
+    Discovery is cached in `cache`, not in the user's home.
     """
     __tracebackhide__ = True
     command = [str(binary), *arguments]
@@ -55,8 +55,8 @@ def run(binary: Path, arguments: Sequence[str], kubeconfig: Path, cache: Path, s
     except subprocess.TimeoutExpired as error:
         raise KubectlError(f"{_shown(arguments)} did not end within {_SECONDS:.0f} s") from error
     if done.returncode != 0:
-        told = (done.stderr or done.stdout).strip()
-        raise KubectlError(f"{_shown(arguments)} failed with exit code {done.returncode}: {told}")
+        output = (done.stderr or done.stdout).strip()
+        raise KubectlError(f"{_shown(arguments)} failed with exit code {done.returncode}: {output}")
     return done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Reads the marker `kubeskew` of a test: which clusters the test is run on."""
+"""The marker `kubeskew` of a test, which describes the clusters that the test is run on."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +16,6 @@ _RANGE = re.compile(r"(?P<first>[^.]+\.[^.]+)\.\.(?P<last>[^.]+\.[^.]+)")
 
 
 class Mark(Protocol):
-    """A marker, as pytest has it."""
-
     @property
     def args(self) -> tuple[Any, ...]: ...
 
@@ -26,7 +24,7 @@ class Mark(Protocol):
 
 
 def arguments(marks: Iterable[Mark]) -> dict[str, Any]:
-    """Returns what the markers of a test say, the closest first. Raises UserError for a wrong argument."""
+    """Closer markers take precedence. Raises UserError for a wrong argument."""
     merged: dict[str, Any] = {}
     for mark in marks:
         if mark.args:
@@ -43,7 +41,7 @@ def arguments(marks: Iterable[Mark]) -> dict[str, Any]:
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    """Raises UserError for what cannot be, whatever else the project wants of its clusters."""
+    """Raises UserError for impossible values, independent of the project's other settings."""
     unknown = [name for name in _gates(given.get("gates", {})) if not known_gate(name)]
     if unknown:
         hint = did_you_mean(unknown[0], all_gates())
@@ -54,7 +52,7 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def versions(given: Mapping[str, Any]) -> Sequence[str]:
-    """Returns the versions of `1.34..1.37`, of a text or of a list. Raises UserError."""
+    """The value is a range as in `1.34..1.37`, a version, or a list. Raises UserError."""
     if "versions" not in given:
         return []
     value = given["versions"]
@@ -80,8 +78,8 @@ def _parsed(text: str) -> Version:
 
 
 def described(given: Mapping[str, Any], settings: Mapping[str, Any], version: str = "") -> dict[str, Any]:
-    """Returns the cluster that the arguments of a marker describe, as a cluster file's value; `settings` are
-    those of all tests. Raises UserError if there cannot be such a cluster.
+    """The arguments of a marker become a cluster file's value; `settings` are those of all tests. Raises
+    UserError if the cluster is impossible.
     """
     own = given.get("config", {})
     if not isinstance(own, Mapping):

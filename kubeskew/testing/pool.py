@@ -1,7 +1,7 @@
-"""Starts the clusters of a test session, gives each test one as if it were new, and ends them.
+"""The clusters of a test session; each test gets one that looks new.
 
-A cluster is shared by the tests that ask for the same one, each in a namespace of its own. One of which a
-test has changed more than its namespace is taken back to where it was before the next test has it.
+A cluster is shared by the tests that ask for the same one, each in a namespace of its own. If a test has
+changed more than its namespace, the cluster is rewound before the next test.
 """
 
 import json
@@ -26,14 +26,14 @@ Setup = Callable[[RunningCluster], None]
 
 _MOST_RUNNING = 2  # a cluster of one node has about 200 MB
 _LONGEST_NAME = 40
-_GONE_SECONDS = 10.0  # what a namespace may take to be deleted
+_GONE_SECONDS = 10.0  # that the deletion of a namespace may take
 _ACCOUNTS = "system:serviceaccount:"
 _OWN_ACCOUNTS = "system:serviceaccount:kube-system:"
 
 
 @dataclass(slots=True)
 class _Member:
-    """Holds one cluster. It is as it was at revision `base`, unless `changed`."""
+    """The cluster is in the state of revision `base`, unless `changed`."""
 
     directory: Path
     base: int = 0
@@ -42,7 +42,7 @@ class _Member:
 
 
 class Pool:
-    """Holds the clusters of one process that runs tests, below the directory `root`."""
+    """Clusters of a pool belong to one process that runs tests, and lie below the directory `root`."""
 
     def __init__(self, root: Path, surroundings: Surroundings) -> None:
         self._root = root
@@ -52,7 +52,7 @@ class Pool:
         self._made = 0
 
     def acquire(self, cluster: Mapping[str, Any], setup: Setup, test: str) -> RunningCluster:
-        """Returns a cluster as a cluster file's value describes it, with a namespace for the test."""
+        """`cluster` is a cluster file's value; the cluster gets a namespace for the test."""
         key = json.dumps([cluster, id(setup)], sort_keys=True)
         member = self._members.pop(key, None)
         if member is not None and not self._restored(member):
@@ -64,7 +64,6 @@ class Pool:
         return self._with_namespace(member, f"{_plain(test)}-{self._tests}")
 
     def release(self, running: RunningCluster) -> None:
-        """Takes a cluster back from its test."""
         member = next(each for each in self._members.values() if each.directory == running.state_dir)
         try:
             member.changed = _reaches_out(running) or not _vanished(running)
@@ -74,7 +73,7 @@ class Pool:
             running.close()
 
     def close(self) -> None:
-        """Ends all clusters. Their logs stay."""
+        """Logs of the clusters stay."""
         while self._members:
             _, member = self._members.popitem()
             self._stop(member)
@@ -98,7 +97,7 @@ class Pool:
         return member
 
     def _restored(self, member: _Member) -> bool:
-        """Brings a cluster back to where it was before any test; returns whether that was possible."""
+        """False if the cluster cannot be rewound to its state before any test."""
         if member.changed or not member.runs:
             try:
                 if not member.runs:
@@ -140,12 +139,10 @@ class Pool:
 
 
 def _plain(test: str) -> str:
-    """Returns a test's name as a namespace may be called."""
     return re.sub(r"[^a-z0-9]+", "-", test.lower())[:_LONGEST_NAME].strip("-") or "test"
 
 
 def _reaches_out(running: RunningCluster) -> bool:
-    """Returns whether more has been changed than the test's namespace."""
     return any(_is_foreign(row, running.namespace) for row in running.events())
 
 
@@ -161,7 +158,7 @@ def _is_foreign(row: Row, namespace: str) -> bool:
 
 
 def _vanished(running: RunningCluster) -> bool:
-    """Deletes the test's namespace; returns whether it has gone in good time."""
+    """Deletes the test's namespace; False if it still exists after _GONE_SECONDS."""
     running.client.delete("v1", "Namespace", running.namespace)
 
     def names() -> list[str]:

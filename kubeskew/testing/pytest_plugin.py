@@ -1,11 +1,11 @@
-"""A plugin of pytest, which knows it once kubeskew is installed: the fixture `kubeskew_cluster`.
+"""The pytest plugin of kubeskew, active once that is installed: the fixture `kubeskew_cluster`.
 
     @pytest.mark.kubeskew(versions="1.34..1.36")
     def test_the_operator_survives_an_upgrade(kubeskew_cluster):
         kubeskew_cluster.client.create(...)
         kubeskew_cluster.upgrade()
 
-It imports the cluster only where a test asks for it.
+The cluster is imported only if a test uses it.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
 _CLUSTER, _VERSION = "kubeskew_cluster", "_kubeskew_version"
 _LAST_EVENTS = 25
-_RENEWED = "leases."  # every few seconds, by everybody
+_RENEWED = "leases."  # renewed every few seconds by every component
 
 _running = pytest.StashKey["RunningCluster"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the place of kubectl."""
     what = "The kubectl that cluster.kubectl() runs [default: $KUBECTL, or the one on the PATH]."
     parser.getgroup("kubeskew").addoption(OPTION, default="", metavar="PATH", help=what)
     parser.addini(INI, what, default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known, for --strict-markers."""
+    """Makes the marker known for --strict-markers."""
     config.addinivalue_line(
         "markers",
         'kubeskew(versions="1.34..1.37", gates={"NAME": True}, nodes=1, config={…}): '
@@ -43,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Multiplies a test over the versions of its marker; the tests of a version follow each other."""
+    """Multiplies a test over the versions of its marker; tests of a version follow each other."""
     marks = [*metafunc.definition.iter_markers("kubeskew")]
     if not marks:
         return
@@ -63,20 +62,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session", name=_VERSION)
 def _kubeskew_version(request: pytest.FixtureRequest) -> str:
-    """Returns the version that the marker gives to this run of the test; none without one."""
+    """The marker sets the version of this run; empty without one."""
     version: str = getattr(request, "param", "")
     return version
 
 
 @pytest.fixture(scope="session")
 def kubeskew_config() -> Mapping[str, Any]:
-    """Returns the cluster of every test, as a cluster file's value; a project overrides it."""
+    """Every test has this cluster, a cluster file's value; projects override it."""
     return {"nodes": [{"name": "node-1"}]}
 
 
 @pytest.fixture(scope="session")
 def kubeskew_setup() -> "Callable[[RunningCluster], None]":
-    """Returns what is done once to every new cluster, as installing definitions; a project overrides it."""
+    """The setup runs once for every new cluster, e.g. to install definitions; projects override it."""
     return lambda _: None
 
 
@@ -84,12 +83,12 @@ def kubeskew_setup() -> "Callable[[RunningCluster], None]":
 def kubeskew_pool(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[Pool]":
-    """Holds the clusters of this session, or of this worker of pytest-xdist."""
+    """Clusters belong to this session, or to this worker of pytest-xdist."""
     from kubeskew.cluster.fork_client import component_processes
     from kubeskew.cluster.skew import UPGRADE_ORDER
 
     with component_processes(*UPGRADE_ORDER, dependent=True) as processes:
-        # while others import for the components
+        # while fork servers import for the components
         from kubeskew.apimachinery.clock import SystemClock
         from kubeskew.cluster.platform import Platform
         from kubeskew.testing.event_loop import EventLoop
@@ -116,7 +115,7 @@ def kubeskew_cluster(
     _kubeskew_version: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> "Iterator[RunningCluster]":
-    """Returns a running cluster with a namespace for this test; $KUBECONFIG names it, too."""
+    """The running cluster has a namespace for this test; $KUBECONFIG names it, too."""
     from kubeskew.cluster.failures import ClusterError, UserError
     from kubeskew.testing import marker
 
@@ -137,20 +136,19 @@ def kubeskew_cluster(
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds to the report of a failure what happened in the test's cluster last."""
+    """Adds the last events of the test's cluster to the report of a failure."""
     report = yield
     running = item.stash.get(_running, None)
     if report.failed and running is not None:
-        report.sections.append(("kubeskew cluster", told(running)))
+        report.sections.append(("kubeskew cluster", last_events(running)))
     return report
 
 
-def told(running: "RunningCluster") -> str:
-    """Returns the versions of a cluster, and what happened in it last."""
+def last_events(running: "RunningCluster") -> str:
     try:
         rows = [row for row in running.events() if not row["object"].startswith(_RENEWED)][-_LAST_EVENTS:]
         versions = ", ".join(f"{name} {version}" for name, version in running.versions.items())
-    except Exception as error:  # a report says what it can
+    except Exception as error:  # reports must not fail
         return f"{running.state_dir}: cannot be read: {error}"
     lines = [f"{r['revision']:>6} {r['time'][11:23]} {r['verb']} {r['object']} ({r['by']})" for r in rows]
     return "\n".join([f"{running.state_dir}: {versions}", f"The last {len(rows)} events:", *lines])

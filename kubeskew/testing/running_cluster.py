@@ -1,4 +1,4 @@
-"""A running cluster as a test sees it: every call returns when what it asks for has come about."""
+"""A running cluster for a test: every call returns when its effect is complete."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
@@ -32,7 +32,7 @@ T = TypeVar("T")
 __tracebackhide__ = True  # pytest then shows the line of the test
 QUIET_SECONDS = 10.0
 _POLL_SECONDS = 0.05
-_UNLOGGED_SECONDS = 0.5  # until a condition is asked again of which the log tells nothing
+_UNLOGGED_SECONDS = 0.5  # until a condition is checked again if the log has no new entry
 _UNSETTLED = (AssertionError, KeyError, IndexError, StatusError, UnservedKindError, kubectl.KubectlError)
 
 
@@ -42,7 +42,7 @@ class InvariantError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Holds what the clusters of one test session share. `kubectl` is where the user wants it taken from."""
+    """`kubectl` is the user's choice of the binary."""
 
     loop: EventLoop
     platform: Platform
@@ -50,7 +50,7 @@ class Surroundings:
 
 
 class RunningCluster:
-    """A cluster of processes, for one test; `namespace` is the test's own, and the kubeconfig's default."""
+    """Cluster of processes for one test; `namespace` is the test's own, and the kubeconfig's default."""
 
     def __init__(self, directory: Path, surroundings: Surroundings, namespace: str) -> None:
         self.state_dir = directory
@@ -62,7 +62,7 @@ class RunningCluster:
         self._client: Client | None = None
         self._forks: list[RunningCluster] = []
         self._write_kubeconfig()
-        self.began = self.revision  # what is newer has happened since the test began
+        self.began = self.revision  # newer entries are of this test
 
     def _write_kubeconfig(self) -> None:
         document = yaml.safe_load(self._directory.kubeconfig.read_text())
@@ -73,16 +73,15 @@ class RunningCluster:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._around.loop.run(work)
 
-    # -- what it is reached by
+    # -- access
 
     @property
     def url(self) -> str:
-        """Returns the address of the first API server."""
         return load_kubeconfig(self.kubeconfig).server
 
     @property
     def client(self) -> Client:
-        """Returns a client as the administrator, with the test's namespace as its own."""
+        """Acts as the administrator, with the test's namespace as default."""
         if self._client is None:
             self._client = self._run(self._connected())
         return self._client
@@ -94,20 +93,22 @@ class RunningCluster:
         return Client(self._around.loop, client, self.namespace)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Returns what kubectl prints, in the test's namespace. Raises KubectlError if it fails."""
+        """kubectl runs in the test's namespace; its failure is a KubectlError."""
         binary = kubectl.find(self._around.kubectl)
         return kubectl.run(binary, arguments, self.kubeconfig, self.state_dir / "kubectl", stdin)
 
-    # -- what is done to it
+    # -- changes
 
     def upgrade(self, to: str = "", *components: str, force: bool = False) -> None:
-        """Moves components (all, in upstream's order) to a newer release; if none is named, to the
-        minor after the first API server's."""
+        """Components (all, in upstream's order) move to a newer release; by default to the minor after the
+        first API server's.
+        """
         self._run(self._move(to, components, downgrade=False, force=force))
 
     def downgrade(self, to: str = "", *components: str, force: bool = False) -> None:
-        """Moves components (all, in upstream's order) to an older release; if none is named, to the
-        minor before the first API server's."""
+        """Components (all, in upstream's order) move to an older release; by default to the minor before the
+        first API server's.
+        """
         self._run(self._move(to, components, downgrade=True, force=force))
 
     async def _move(self, to: str, components: Sequence[str], *, downgrade: bool, force: bool) -> None:
@@ -117,30 +118,28 @@ class RunningCluster:
         await self._cluster.move(release(to), components, downgrade=downgrade, force=force)
 
     def gates(self, gates: Mapping[str, bool | None], *components: str) -> None:
-        """Sets feature gates of components (of all); None unsets one."""
+        """Components are all by default; None unsets a gate."""
         self._run(self._cluster.set_gates(gates, components))
 
     def kill(self, component: str) -> None:
-        """Ends a component as by SIGKILL; it stays down until `restart`."""
+        """Sends SIGKILL; the component stays down until `restart`."""
         self._run(self._cluster.kill(component))
 
     def restart(self, component: str) -> None:
-        """Stops a component, if it runs, and starts it."""
         self._run(self._cluster.restart(component))
 
     def fault(self, **body: Any) -> str:
-        """Has something go wrong, as by the scenario operation `fault`; returns its id."""
+        """Arguments are those of the scenario operation `fault`; the id of the fault is returned."""
         (name,) = self._run(ClusterFaults(self._cluster).set(body))
         return name
 
     def clear_faults(self, name: str = "all") -> None:
-        """Takes a fault away, or all."""
         self._run(ClusterFaults(self._cluster).clear(name))
 
     def fork(self, at: int | None = None) -> "RunningCluster":
-        """Returns a cluster beside this one that was this one until now, or until revision `at`.
+        """Copies this cluster as it is now, or as it was at revision `at`.
 
-        It ends with the test.
+        The fork ends with the test.
         """
         directory = self.state_dir.with_name(
             f"{self.state_dir.name}-{self.namespace}-fork-{len(self._forks) + 1}"
@@ -153,20 +152,18 @@ class RunningCluster:
         return branch
 
     def rewind(self, to: int) -> None:
-        """Takes the cluster back to a revision, and starts it again."""
         self._run(self._cluster.rewind(to))
         self._run(self._cluster.up(None))
         self.began = min(self.began, to)
 
-    # -- what is known of it
+    # -- state
 
     @property
     def versions(self) -> dict[str, str]:
-        """Returns the version of each component, by its name."""
         return {name: process.version for name, process in self._directory.load().components().items()}
 
     def node(self, name: str) -> NodeLayout:
-        """Returns the directories of a node: of sockets, CDI specs and the kubelet's files."""
+        """Directories are those of sockets, of CDI specs and of the kubelet's files."""
         state = self._directory.load()
         if name not in state.nodes:
             raise UserError(f"there is no node {name}; there are {', '.join(state.nodes)}")
@@ -175,7 +172,6 @@ class RunningCluster:
 
     @property
     def revision(self) -> int:
-        """Returns the newest revision of the log."""
         return self._run(self._newest())
 
     async def _newest(self) -> int:
@@ -196,7 +192,9 @@ class RunningCluster:
         component: str = "",
         since: int | None = None,
     ) -> list[Row]:
-        """Returns who wrote what since the test began, or since a revision, as `kubeskew events -o json`."""
+        """Events are writes and component events since the test began, or since a revision, as of `kubeskew
+        events -o json`.
+        """
         components = [component] if component else []
         chosen = EventFilter(namespace, name, user, check_verbs([verb]), components)
         return self._run(self._events(self.began if since is None else since, resource, chosen))
@@ -206,9 +204,9 @@ class RunningCluster:
             return [row async for row in found if chosen.takes(row)]
 
     def eventually(self, holds: Callable[[], T], seconds: float = 30.0) -> T:
-        """Returns what `holds` returns, once that is true; it is asked after each write.
+        """Calls `holds` after each write until its result is true, and returns that.
 
-        What fails or is not there yet counts as not true. Raises AssertionError after `seconds`.
+        Errors of requests and absent objects count as not true. Raises AssertionError after `seconds`.
         """
         clock = self._around.platform.clock
         deadline = clock.now() + timedelta(seconds=seconds)
@@ -224,16 +222,17 @@ class RunningCluster:
             self._run(self._change_after(seen))
 
     async def _change_after(self, revision: int) -> None:
-        """Returns when the log has gone on, or after a while: not everything is in the log."""
+        """Waits for the next entry of the log, at most _UNLOGGED_SECONDS: not every change is in the log."""
         clock = self._around.platform.clock
         deadline = clock.monotonic() + _UNLOGGED_SECONDS
         while await self._newest() == revision and clock.monotonic() < deadline:
             await clock.sleep(_POLL_SECONDS)
 
     def check(self, quiet_for: float = QUIET_SECONDS) -> None:
-        """Judges the invariants as `kubeskew check` does. Raises InvariantError for what this test broke.
+        """Checks the invariants as `kubeskew check` does. Raises InvariantError for those that this test
+        broke.
 
-        What should have come about is judged only if nothing has changed for `quiet_for` seconds.
+        Final states are checked only if nothing has changed for `quiet_for` seconds.
         """
         found = self._run(self._judged(quiet_for))
         if found:
@@ -259,7 +258,6 @@ class RunningCluster:
     # -- the end
 
     def close(self) -> None:
-        """Ends the forks, and what this object keeps; the cluster runs on."""
         for branch in self._forks:
             branch.close()
             branch.stop()
@@ -270,5 +268,5 @@ class RunningCluster:
         self.kubeconfig.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """Ends the processes; logs and data stay in the state directory."""
+        """Logs and data stay in the state directory."""
         self._run(self._cluster.down())

@@ -84,13 +84,9 @@ async def test_the_scheduler_may_follow_what_it_follows(version):
         environment = environment_of(version, gates)
         if not startable(environment.gates):
             continue
-        rules = [
-            Rule.of(rule)
-            for rule in DefaultRoles(version, environment.gates).rules_of("system:kube-scheduler")
-        ]
+        rules = [Rule.of(rule) for rule in DefaultRoles(environment.gates).rules_of("system:kube-scheduler")]
         rules += [
-            Rule.of(rule)
-            for rule in DefaultRoles(version, environment.gates).rules_of("system:volume-scheduler")
+            Rule.of(rule) for rule in DefaultRoles(environment.gates).rules_of("system:volume-scheduler")
         ]
         key = SchedulerFeatures.of(environment.gates)
         if key not in follows:

@@ -173,7 +173,7 @@ def test_a_revision_may_be_gone_back_to_again(directory, capsys):
         (["rewind", "--to", "2"], "revision 2 is compacted: the log begins after revision 3"),
         (["diff", "2", "4"], "revision 2 is compacted: the log begins after revision 3"),
         (["fork", "--at", "4", "."], "exists already: name a directory that does not"),
-        (["fork", "--at", "4", "state/new"], "is in the directory of the cluster: name one beside it"),
+        (["fork", "--at", "4", "state/new"], "is in the directory of the cluster: name one next to it"),
         (["fork", "--at", "4", "/dev/null/new"], "cannot make /dev/null/new: Not a directory"),
         (["fork", "--at", "0", "new"], "0 is not in the range x>=1"),
         (["fork", "new"], "missing option '--at'"),

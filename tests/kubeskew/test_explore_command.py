@@ -42,7 +42,7 @@ def explore(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (["kep-5004/upgrade"], "there is no scenario kep-5004/upgrade"),
         (["kep-9*"], "no cell has a name like kep-9*"),
         (["none.json"], "cannot read none.json: No such file or directory"),
-        (["none.json", CELL], "name one finding's file, and nothing beside it"),
+        (["none.json", CELL], "name one finding's file, and nothing else"),
         ([CELL, "--bugs", "k8s-1=off"], "--bugs"),
         (
             ["none.json", "--bugs", "k8s-132334=off"],

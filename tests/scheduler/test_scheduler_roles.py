@@ -31,7 +31,7 @@ async def test_the_default_roles_let_the_scheduler_read_what_it_follows(version,
     cluster = Cluster(str(version), **gates)
     followed = {informer.ref for informer in cluster.service._informers._informers.values()}
     environment = cluster.environment
-    rules = rules_for_the_scheduler(DefaultRoles(environment.version, environment.gates))
+    rules = rules_for_the_scheduler(DefaultRoles(environment.gates))
     unreadable = [
         (str(ref), verb)
         for ref in followed
@@ -46,7 +46,7 @@ async def test_the_default_roles_let_the_scheduler_read_what_it_follows(version,
 def test_the_default_roles_let_the_scheduler_talk_to_drivers(minor):
     """The scheduler may write contexts and the status of claims; the status of contexts is the drivers'."""
     version = Version(minor)
-    roles = DefaultRoles(version, FeatureGates(version, {"DynamicResourceAllocation": True}))
+    roles = DefaultRoles(FeatureGates(version, {"DynamicResourceAllocation": True}))
     rules = rules_for_the_scheduler(roles)
     contexts = scheduling_context_ref(version)
 

@@ -148,7 +148,7 @@ def test_a_plan_is_played_from_a_file(tmp_path: Path):
     [
         ('{"faults": [{"id": "a", "meteor": 1}]}', ["--simulate"], "plan.json: fault a: expected one of "),
         ('{"faults": []}', [], "--faults is of simulations: add --simulate"),
-        ('{"faults": []}', ["--simulate", "--keep"], "--keep: cannot stand beside --faults"),
+        ('{"faults": []}', ["--simulate", "--keep"], "--keep: cannot be combined with --faults"),
     ],
 )
 def test_a_plan_that_cannot_be_played_is_wrong_usage(

@@ -1,1 +1,1 @@
-"""Holds the commands, one module per group; each parses, builds a value and calls one function."""
+"""Commands, one module per group; each parses its arguments, builds a value and calls one function."""

@@ -42,9 +42,7 @@ _BAD_CASE = (UserError, ValueError, LookupError, TypeError, AttributeError, Recu
     help="The scheduler's feature gates.",
 )
 @bugs_option
-@click.option(
-    "--explain", is_flag=True, help="Say of every device which check refused it, and of every pool."
-)
+@click.option("--explain", is_flag=True, help="Explain which check refused each device and each pool.")
 @click.option("--jsonl", is_flag=True, help="Answer one case per line of FILE (default: standard input).")
 @output_option
 @click.argument("file", type=click.File("rb"), required=False)
@@ -63,7 +61,7 @@ def allocate(
 
     The files hold DeviceClasses, ResourceSlices, ResourceClaims, ResourceClaimTemplates, Nodes and
     DeviceTaintRules of any version of resource.k8s.io. All claims that have no allocation yet are allocated
-    together, as those of one pod; what the others have is in use. Exit status 1: they fit on no node.
+    together, as those of one pod; devices of the others are in use. Exits 1 if they fit on no node.
 
     \b
     kubeskew allocate -f devices.yaml -f claim.yaml
@@ -86,7 +84,7 @@ def allocate(
 
 
 def _gates(version: Version, text: str, bugs: Mapping[str, bool]) -> FeatureGates:
-    """Returns the gates of the scheduler, and the bugs that it is to have or to be without."""
+    """`bugs` switches known bugs of the scheduler. Raises UserError."""
     try:
         check_bugs(bugs, "scheduler")
     except ValueError as error:
@@ -104,7 +102,7 @@ def _answer_all(lines: BinaryIO) -> None:
 
 
 def _answer(line: bytes) -> dict[str, Any]:
-    """Returns the answer to one case; what is wrong with the line, if it is none."""
+    """Lines that are no case get an error as their result."""
     from kubeskew.cli.allocation import check_case
     from kubeskew.scheduler.allocator.cases import run_case
     from kubeskew.scheduler.features import FILTER_SECONDS

@@ -23,13 +23,13 @@ _ANY = "*"
 
 
 def meets(bug: KnownBug, objects: Iterable[Mapping[str, Any]]) -> bool:
-    """Returns whether any of the objects, or of what they make, is what the bug's trigger describes."""
+    """A trigger may match an object of the workload, or one that its templates create."""
     made = [each for obj in objects for each in with_made(obj)]
     return any(_matches(alternative, obj) for alternative in bug.trigger for obj in made)
 
 
 def with_made(obj: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Returns the object, the items of a list, and what its templates make."""
+    """Yields the object, the items of a list, and the objects that its templates create."""
     yield obj
     found = obj.get("spec")
     spec: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
@@ -71,8 +71,6 @@ def _values(value: Any, path: list[str]) -> Iterator[Any]:
 
 
 class Met(NamedTuple):
-    """A bug, and the stops of the path that have it."""
-
     bug: KnownBug
     at: Sequence[Version]
 
@@ -94,14 +92,14 @@ class Met(NamedTuple):
 
 
 def stops(first: Version, last: Version) -> list[Version]:
-    """Returns both ends, and the newest patch of each minor between them, in the order of the way."""
+    """Both ends count, and the newest patch of each minor between them."""
     low, high = sorted((first, last))
     way = [low, *minors_between(low, high), *([high] if high != low else [])]
     return way if first == low else way[::-1]
 
 
 def met(path: Sequence[Version], workload: Sequence[Mapping[str, Any]] | None) -> Iterator[Met]:
-    """Returns the bugs that a stop of the path has, and that the workload meets; without a path all bugs."""
+    """Without a workload all bugs of the path count, without a path all bugs."""
     for bug in known_bugs().values():
         at = [version for version in path if bug.affects(version)]
         if (at or not path) and (workload is None or meets(bug, workload)):
@@ -109,8 +107,8 @@ def met(path: Sequence[Version], workload: Sequence[Mapping[str, Any]] | None) -
 
 
 @click.command()
-@click.option("--from", "first", type=VERSION, help="Where the path begins.")
-@click.option("--to", "last", type=VERSION, help="Where it ends; by default, where it begins.")
+@click.option("--from", "first", type=VERSION, help="First version of the path.")
+@click.option("--to", "last", type=VERSION, help="Last version of the path; by default the first.")
 @click.option(
     "-f",
     "--filename",
@@ -123,9 +121,9 @@ def met(path: Sequence[Version], workload: Sequence[Mapping[str, Any]] | None) -
 def bugs(first: Version | None, last: Version | None, files: tuple[Path, ...], output: str) -> None:
     """List the known bugs of Kubernetes that a path of versions meets, or all that are known here.
 
-    A path stops at both ends and at the newest patch of each minor between them. Clusters behave as those
-    marked `yes` do; `--bugs ID=off` is without one, `--bugs ID=on` has it at any version. Where no
-    release is known that has the fix, `--bugs ID=off` shows how it is once one has.
+    A path stops at both ends and at the newest patch of each minor between them. Clusters here have the bugs
+    marked `yes`; `--bugs ID=off` turns one off, `--bugs ID=on` turns it on at any version. If no release is
+    known to have the fix, `--bugs ID=off` shows the behaviour with it.
 
     \b
     kubeskew bugs --from 1.33.5 --to 1.35
@@ -159,7 +157,7 @@ def _row(found: Met) -> dict[str, Any]:
 
 
 def _objects(path: Path) -> Sequence[Mapping[str, Any]]:
-    """Returns the objects in a manifest. Raises UserError if it has none."""
+    """A manifest without objects is a UserError."""
     try:
         documents = yaml_files.load_checked(path.read_text())
     except OSError as error:

@@ -34,16 +34,13 @@ from kubeskew.conformance.scenario import Cell
 T = TypeVar("T")
 
 
-def told(result: CellResult) -> str:
-    """Returns a line on how a cell ended."""
+def outcome_line(result: CellResult) -> str:
     why = "" if result.passed else f": {result.failure.splitlines()[0]}"
     return f"{result.name}: {OUTCOMES[result.outcome]} in {result.seconds:.1f} s{why}"
 
 
 @dataclass
 class PlainLines:
-    """Prints a line for each cell that ends; with `verbose` also what cells do."""
-
     total: int
     verbose: bool
     ended_cells: int = 0
@@ -54,18 +51,16 @@ class PlainLines:
             show_progress(f"{cell.name}: {moment.text}")
 
     def ended(self, result: CellResult) -> None:
-        """Prints how a cell ended."""
         self.ended_cells += 1
-        show_progress(f"{self.ended_cells}/{self.total} {told(result)}")
+        show_progress(f"{self.ended_cells}/{self.total} {outcome_line(result)}")
 
     def say(self, text: str) -> None:
-        """Prints a line."""
         show_progress(text)
 
 
 @dataclass
 class Bars:
-    """Has a bar drawn for each cell that runs and one for all; what failed stays as a line."""
+    """Draws a bar for each cell that runs and one for all; failures stay as lines."""
 
     screen: live.Screen
     total: int
@@ -83,21 +78,18 @@ class Bars:
         self.screen.bar(cell.name, done, len(cell.steps()), moment.text)
 
     def ended(self, result: CellResult) -> None:
-        """Counts a cell."""
         self.counts[result.outcome] = self.counts.get(result.outcome, 0) + 1
         counted = [f"{self.counts[each]} {OUTCOMES[each]}" for each in OUTCOMES if each in self.counts]
         self.screen.whole(self.total, ", ".join(counted))
         if result.outcome == FAILED:
-            self.screen.line(told(result))
+            self.screen.line(outcome_line(result))
 
     def say(self, text: str) -> None:
-        """Prints a line above the bars."""
         self.screen.line(text)
 
 
 @contextmanager
 def cells_shown(total: int, *, verbose: bool) -> Iterator[Audience]:
-    """Gives what shows so many cells."""
     if verbose or not live.is_terminal():
         yield PlainLines(total, verbose)
         return
@@ -106,7 +98,7 @@ def cells_shown(total: int, *, verbose: bool) -> Iterator[Audience]:
 
 
 def checked(work: Callable[[], T]) -> T:
-    """Returns what the work returns; the errors of a scenario are the user's."""
+    """Errors of a scenario become UserError."""
     try:
         return work()
     except ScenarioError as error:
@@ -114,7 +106,7 @@ def checked(work: Callable[[], T]) -> T:
 
 
 def processes_for(asked: RunFlags, kubeconfig: Path | None) -> AbstractContextManager[Processes]:
-    """Gives what starts components; while scenarios are read, it imports for them, if any will be started."""
+    """Components are imported in advance while scenarios are read, if any will be started."""
     none = kubeconfig or asked.listing or asked.simulate or asked.dask
     kinds = () if none else UPGRADE_ORDER
     return component_processes(*kinds, often=True, dependent=True)
@@ -122,16 +114,14 @@ def processes_for(asked: RunFlags, kubeconfig: Path | None) -> AbstractContextMa
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The cells that are to be run, what they were chosen of, and the command that repeats it."""
-
     selection: Selection
     cells: Sequence[Cell]
     again: Repeating
-    part: Part | None  # where they are a shard of all
+    part: Part | None  # set if the cells are a shard of all
 
 
 def part_of(whole: Sequence[Cell], shard: tuple[int, int] | None, again: Repeating) -> Part | None:
-    """Returns what a shard's report says of the whole; `again` repeats that."""
+    """`again` repeats the whole; without a shard the result is None."""
     if shard is None:
         return None
     scenarios = {cell.scenario.name: cell.scenario for cell in whole}
@@ -140,11 +130,11 @@ def part_of(whole: Sequence[Cell], shard: tuple[int, int] | None, again: Repeati
 
 
 def run_cells(assignment: Assignment, asked: RunFlags, kubeconfig: Path | None, processes: Processes) -> Run:
-    """Runs the cells and writes the report, of an interrupted run as far as it came."""
+    """Runs the cells and writes the report, also of an interrupted run."""
     clock = SystemClock()
     started = clock.now()
     cells = assignment.cells
-    if not kubeconfig:  # a test that says nothing of its cluster gets the usual one
+    if not kubeconfig:  # a test without a cluster gets the default one
         cells = [
             replace(cell, scenario=replace(cell.scenario, cluster=cell.scenario.cluster or {}))
             for cell in cells
@@ -180,7 +170,6 @@ def _results(
     audience: matrix_runs.Audience,
     done: list[CellResult],
 ) -> list[CellResult]:
-    """Runs cells and returns their results: in simulations, on processes, or on a cluster that is there."""
     if asked.simulate:
         from kubeskew.simulation.runs import processes_of_machine, simulate_cells
 
@@ -203,7 +192,6 @@ def _results(
 def _finish(
     assignment: Assignment, started: datetime, results: Sequence[CellResult], report: Path | None
 ) -> Run:
-    """Writes the report of these results."""
     selection, again, part = assignment.selection, assignment.again, assignment.part
     finished = Run(selection.title, started, results, subsets_of(selection.scenarios), again, part)
     if report:
@@ -212,7 +200,7 @@ def _finish(
 
 
 def write_to(directory: Path, writing: Callable[[], None]) -> None:
-    """Writes a report. Raises ClusterError if that cannot be done."""
+    """An OSError becomes a ClusterError."""
     try:
         writing()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`kubeskew check`: whether what happened in a cluster kept the invariants."""
+"""`kubeskew check`: the invariants over the log of a cluster."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ from kubeskew.conformance.invariants.invariant import Violation
 from kubeskew.conformance.invariants.judgement import is_at_rest, judge
 
 QUIET_SECONDS = 10
-_LOST = "events-lost"  # of a log that is not whole nothing can be said
+_LOST = "events-lost"  # an incomplete log cannot be judged
 
 COLUMNS = ["REVISION", "INVARIANT", "NAME", "MESSAGE"]
 
@@ -40,13 +40,13 @@ COLUMNS = ["REVISION", "INVARIANT", "NAME", "MESSAGE"]
     default=QUIET_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long nothing may have changed for the cluster to be at rest.",
+    help="Seconds without a change after which the cluster is at rest.",
 )
 def check(directory: StateDir, output: str, quiet_for: float) -> int:
     """Check the invariants I01 to I25 over the log of a cluster, and over what its nodes recorded.
 
-    What must never happen is looked for in the whole log. What must have come about in the end is judged only
-    if the cluster is at rest. Exits 1 if an invariant is broken. The cluster may run meanwhile.
+    Safety is checked over the whole log. Final states are checked only if the cluster is at rest. Exits 1 if
+    an invariant is broken. The cluster may run meanwhile.
 
     \b
     kubeskew check

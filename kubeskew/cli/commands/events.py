@@ -1,4 +1,4 @@
-"""`kubeskew events`: who wrote what at which version."""
+"""`kubeskew events`: the writes in the log, with user, component and version."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -26,9 +26,9 @@ from kubeskew.cluster.state import StateDir
 from kubeskew.conformance.evidence.rows import Row
 
 COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
-_WIDTHS = [8, 12, 8, 56, 30, 36, 6]  # of rows that come one by one
+_WIDTHS = [8, 12, 8, 56, 30, 36, 6]  # of rows that arrive one by one
 _WHOLE = 100  # the weight of a column that stays as it is while another can be made narrower
-_WEIGHTS = [_WHOLE, _WHOLE, _WHOLE, 3, 2, 1, 2]  # what a terminal leaves of them
+_WEIGHTS = [_WHOLE, _WHOLE, _WHOLE, 3, 2, 1, 2]  # of the columns on a terminal
 _NARROW = 120  # a terminal of fewer columns shows neither user nor server
 _FEW = len(COLUMNS) - 2  # columns of a narrow terminal
 
@@ -38,18 +38,18 @@ _FEW = len(COLUMNS) - 2  # columns of a narrow terminal
 @output_option
 @click.option("-n", "--namespace", default="", help="Only objects of this namespace.")
 @click.option("--name", default="", help="Only objects of this name.")
-@click.option("--user", default="", help="Only what this user wrote.")
+@click.option("--user", default="", help="Only writes of this user.")
 @click.option("--verb", "verbs", multiple=True, help="Only create, update, delete, started, …; repeatable.")
 @click.option(
     "--component",
     "components",
     multiple=True,
     metavar="C",
-    help="Only what this component wrote, and what happened to it; repeatable.",
+    help="Only writes and events of this component; repeatable.",
 )
 @click.option("--since", metavar="REV|TIME", help="Only after this revision, or from this time on.")
 @click.option("--until", metavar="REV|TIME", help="Only up to this revision, or this time.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log as it grows.")
 @click.option("--where", metavar="CEL", help="Only rows of which an expression over their fields is true.")
 @click.argument("resource", required=False, shell_complete=completion.resources)
 def events(
@@ -66,11 +66,11 @@ def events(
     where: str | None,
     resource: str | None,
 ) -> None:
-    """List the log: what was written, by which component at which version, and when components came and went.
+    """List the log: each write with its component and version, and starts and ends of components.
 
-    RESOURCE limits it to one, named as kubectl takes it: plural, singular, short name or kind, with the group
-    behind a dot where that is needed. In the other filters `*` stands for any text. A time is one of the day
-    (17:30:05, as it is printed), a whole one (2026-01-31T17:30:05Z), or how long ago it was (5m), in UTC. The
+    RESOURCE limits it to one, named as for kubectl: plural, singular, short name or kind, with the group
+    after a dot where needed. In the other filters `*` matches any text. Times are in UTC: a time of day
+    (17:30:05, as it is printed), a date and time (2026-01-31T17:30:05Z), or a duration before now (5m). The
     fields of a row are those that `-o json` shows. On a terminal lines are cut to fit, and resources have no
     group; one of less than 120 columns shows neither user nor server.
 
@@ -94,7 +94,7 @@ def events(
     found = _rows(directory, start, resource, chosen, expression, clock if follow else None)
     try:
         if not run_async(_follow(found, output) if follow else _list(found, output)):
-            _tell_unknown(components, known)
+            _report_unknown(components, known)
     except KeyboardInterrupt:
         return
     except StorageError as error:
@@ -123,7 +123,7 @@ async def _rows(
     expression: RowFilter | None,
     follow: Clock | None,
 ) -> AsyncGenerator[Row, None]:
-    """Yields the rows that are wanted; with a clock to `follow`, until the cluster has another log."""
+    """With a clock, rows are followed until the cluster has another log."""
     until = chosen.until if isinstance(chosen.until, int) else None
     url = directory.storage_url
     rows = events_since(
@@ -135,8 +135,7 @@ async def _rows(
                 yield row
 
 
-def _tell_unknown(components: Sequence[str], known: Sequence[str]) -> None:
-    """Says of names by which nothing was found that the cluster has no such component now."""
+def _report_unknown(components: Sequence[str], known: Sequence[str]) -> None:
     for name in components:
         if "*" not in name and not meant(name, known):
             hint = did_you_mean(name, all_names(known))
@@ -144,7 +143,7 @@ def _tell_unknown(components: Sequence[str], known: Sequence[str]) -> None:
 
 
 async def _list(found: AsyncGenerator[Row, None], output: str) -> bool:
-    """Prints all rows; returns whether there are any."""
+    """False without any rows."""
     async with aclosing(found):
         rows = [row async for row in found]
     if output == "json":
@@ -157,9 +156,9 @@ async def _list(found: AsyncGenerator[Row, None], output: str) -> bool:
 
 
 async def _follow(found: AsyncGenerator[Row, None], output: str) -> bool:
-    """Prints rows as they come. Columns are as wide as they usually are: nobody knows what is to come.
+    """Prints rows as they arrive, in columns of usual width, because later rows are unknown.
 
-    Returns True: nobody has to be told that there were none.
+    Always True, as if there were rows: nothing is reported as missing.
     """
     limit = terminal.width()
     columns = _columns(limit)
@@ -179,13 +178,13 @@ async def _follow(found: AsyncGenerator[Row, None], output: str) -> bool:
 
 
 def _columns(limit: int | None) -> list[str]:
-    """Returns the columns that a terminal has room for."""
     return COLUMNS if limit is None or limit >= _NARROW else COLUMNS[:_FEW]
 
 
 def _short(row: dict[str, Any], limit: int | None) -> dict[str, Any]:
-    """Shortens a row's time to that of the day, which is enough for people; on a terminal the object's
-    resource to its plural, so that there is room for its name."""
+    """People need only the time of day; on a terminal the resource is shortened to its plural, which leaves
+    room for the name.
+    """
     resource, _, name = row["object"].partition(" ")
     if limit is not None:
         resource = resource.partition(".")[0]

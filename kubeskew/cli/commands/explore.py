@@ -1,4 +1,4 @@
-"""`kubeskew explore`: many seeded simulations of cells with faults, and what was wrong in them.
+"""`kubeskew explore`: many seeded simulations of cells with faults, and their findings.
 
 Progress is shown by a bar on a terminal, else by a line every few seconds.
 """
@@ -40,43 +40,33 @@ _KINDS = tuple(kind.value for kind in Kind)
 
 
 class PlainLines:
-    """Prints what is found, and every few seconds how far it has come."""
-
     def __init__(self, due: Callable[[], Callable[[], bool]] = lambda: deadline(_SECONDS)) -> None:
-        """Begins to wait for the first line; `due` begins to wait, and returns what says that it is time."""
+        """`due` starts a wait and returns a function that is true once it is over."""
         self._due = due
         self._is_time = due()
 
     def say(self, text: str) -> None:
-        """Prints a line."""
         show_progress(text)
 
     def pace(self, pace: Pace) -> None:
-        """Prints a line if it is time."""
         if self._is_time():
             show_progress(pace.text)
             self._is_time = self._due()
 
 
 class Bar:
-    """Has one bar drawn, with the rate and what was found so far; findings stay as lines above it."""
-
     def __init__(self, screen: live.Screen) -> None:
-        """Begins without a bar."""
         self._screen = screen
 
     def say(self, text: str) -> None:
-        """Prints a line above the bar."""
         self._screen.line(text)
 
     def pace(self, pace: Pace) -> None:
-        """Draws the bar."""
         self._screen.whole(pace.wanted, pace.text, pace.done)
 
 
 @contextmanager
 def pace_shown() -> Iterator[Watcher]:
-    """Gives what shows an exploration."""
     if not live.is_terminal():
         yield PlainLines()
         return
@@ -92,8 +82,8 @@ def pace_shown() -> Iterator[Watcher]:
     metavar="SCENARIO|CELL|FINDING...",
     shell_complete=completion.scenarios,
 )
-@click.option("--seeds", type=int, metavar="N", help="So many runs, over all cells [default: 100].")
-@click.option("--seconds", type=float, metavar="S", help="Explore for so long.")
+@click.option("--seeds", type=int, metavar="N", help="Number of runs, over all cells [default: 100].")
+@click.option("--seconds", type=float, metavar="S", help="Explore for this time, in seconds.")
 @click.option(
     "--seed", metavar="S", help="Repeat one run of each cell, to the byte; S@BUILD as findings write it."
 )
@@ -108,30 +98,30 @@ def pace_shown() -> Iterator[Watcher]:
 @click.option(
     "--report",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep runs and findings here as they come, and go on with those that are there.",
+    help="Write runs and findings here as they arrive, and continue those already here.",
 )
 @click.option(
     "--known",
     type=click.Path(path_type=Path, dir_okay=False),
     default=FINDINGS,
     show_default="conformance/findings.yaml",
-    help="The file that says what findings are known.",
+    help="The file of known findings.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1),
     default=None,
     show_default="one per core",
-    help="Runs side by side.",
+    help="Concurrent runs.",
 )
 @dask_options
 @output_option
 def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) -> int:
     """Run cells many times in simulations, each time with other faults, and look for what is wrong.
 
-    A seed decides the faults of a run and all else in it. After each, the invariants (`kubeskew check`) and
-    the scenario's own steps are judged. A finding is made smaller, as few faults as it takes, and told beside
-    the same run without them. Exits 1 if a finding is a defect, or unknown.
+    A seed decides the faults of a run and everything else in it. After each, the invariants (`kubeskew
+    check`) and the scenario's own steps are judged. A finding is minimized to as few faults as it needs, and
+    reported next to the same run without them. Exits 1 if a finding is a defect, or unknown.
 
     \b
     kubeskew explore kep-5004/upgrade-downgrade --seeds 200
@@ -167,7 +157,7 @@ def _explore(
     flags: dict[str, Any],
     title: str,
 ) -> int:
-    """Explores, shows and reports what was found; of an interrupted exploration what it has found so far."""
+    """Explores, prints and reports the findings, also those of an interrupted exploration."""
     origins = [selection.origin_of(cell) for cell in cells]
     kept = None
     if flags["report"] is not None and holds_another_report(flags["report"]):
@@ -198,7 +188,6 @@ def _explore(
 
 
 def _replay(path: Path, entries: Sequence[KnownFinding]) -> Exploration:
-    """Runs a finding again, as it was made smaller."""
     finding, cell = selection.finding_to_replay(path)
     with pace_shown() as watcher:
         exploration = Exploration([finding.origin], Simulations([cell], ()), entries, SystemClock(), watcher)
@@ -209,9 +198,9 @@ def _replay(path: Path, entries: Sequence[KnownFinding]) -> Exploration:
 
 
 def _check_alone(scenarios: Sequence[str], flags: dict[str, Any]) -> None:
-    """Raises UserError for what cannot stand beside a finding, whose file says it all."""
+    """Flags that the finding's file determines already are a UserError."""
     if len(scenarios) > 1:
-        raise UserError("name one finding's file, and nothing beside it")
+        raise UserError("name one finding's file, and nothing else")
     for flag in ("seeds", "seconds", "seed", "faults", "bugs", "until", "report", "dask"):
         if flags[flag] not in (None, {}):
             raise UserError(f"--{flag}: a finding's file says what is run; leave it out")
@@ -232,7 +221,6 @@ def _budget(flags: dict[str, Any], cells: int) -> Budget:
 
 
 def _pattern(text: str | None) -> str:
-    """Returns a regular expression. Raises UserError if it is none."""
     try:
         return re.compile(text or "").pattern
     except re.error as error:
@@ -240,7 +228,7 @@ def _pattern(text: str | None) -> str:
 
 
 def _seed(text: str) -> int:
-    """Returns the seed of `S` or `S@BUILD`. Raises UserError if the build is another one than this."""
+    """`text` is `S` or `S@BUILD`. Raises UserError if the build is another one than this."""
     found = _SEED.fullmatch(text)
     if not found:
         raise UserError(f"--seed: expected a number such as 7, or 7@BUILD, found {text!r}")
@@ -254,7 +242,7 @@ def _seed(text: str) -> int:
 
 
 def _kinds(text: str | None) -> tuple[Kind, ...]:
-    """Returns the kinds of faults that may be drawn. Raises UserError."""
+    """Unknown kinds of faults are a UserError."""
     if text is None:
         return tuple(Kind)
     names = [name.strip() for name in text.split(",")]

@@ -1,4 +1,4 @@
-"""`kubeskew fault`: has something go wrong in a component of the cluster, and says what came of it."""
+"""`kubeskew fault`: faults in components of the cluster, and their effects."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ Command = Callable[..., Any]
 
 
 class FaultGroup(click.Group):
-    """Takes a component in the place of a command for `set`."""
+    """A component in place of a command means `set`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -33,11 +33,11 @@ class FaultGroup(click.Group):
 
 @click.group(cls=FaultGroup, subcommand_metavar="COMPONENT [OPTIONS] | list | await ID | clear ID")
 def fault() -> None:
-    """Have something go wrong in a component: its calls are answered with errors, lost or delayed, it crashes
-    at its n-th write, the API server is away.
+    """Inject faults into a component: failed, lost or delayed calls, a crash at its n-th write, an outage of
+    the API server.
 
-    A fault stays over restarts of its component until it has fired as often as it says, or is cleared.
-    `kubeskew events` shows when it was set and what it did. `kubeskew fault set --help` has all options.
+    A fault survives restarts of its component until it has fired as often as it should, or is cleared.
+    `kubeskew events` shows when it was set and its effects. `kubeskew fault set --help` has all options.
 
     \b
     kubeskew fault scheduler --verb update --resource resourceclaims/status --nth 1 --answer 409
@@ -54,26 +54,26 @@ def fault() -> None:
 
 
 def _selecting(command: Command) -> Command:
-    """Adds the options that choose calls (--verb, --resource, …) and which of them fail (--nth, …)."""
+    """These options choose calls (--verb, --resource, …), and which of them fail (--nth, …)."""
     options: dict[str, dict[str, Any]] = {
         "--verb": {
             "multiple": True,
             "help": "get, list, watch, create, update, patch, delete, …; repeatable.",
         },
         "--resource": {
-            "help": "Plural, plural.group or plural/subresource; without, all but leases, events."
+            "help": "Plural, plural.group or plural/subresource; by default all but leases, events."
         },
         "--subresource": {"help": "Such as status; * is any."},
         "--namespace": {"help": "Of the object."},
         "--name": {"help": "Of the object."},
         "--user": {"help": "Of a request to the API server; of the controller manager, a controller's."},
         "--event": {"help": "An event of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or *."},
-        "--nth": {"type": int, "help": "At this of the calls, alone unless there is --times or --for."},
-        "--every": {"type": int, "help": "At each of so many calls."},
+        "--nth": {"type": int, "help": "At this of the calls only, unless --times or --for is given."},
+        "--every": {"type": int, "help": "At every N-th call."},
         "--probability": {"type": float, "help": "At some of the calls, chosen by --seed."},
-        "--seed": {"type": int, "help": "Chooses which, the same ones each time."},
-        "--times": {"type": int, "help": "At most so often."},
-        "--for": {"help": "For so long after it has fired first, such as 5s."},
+        "--seed": {"type": int, "help": "Chooses the calls, the same ones each time."},
+        "--times": {"type": int, "help": "At most this often."},
+        "--for": {"help": "For this time after it has first fired, such as 5s."},
     }
     for flag, settings in options.items():
         command = click.option(flag, **settings)(command)
@@ -81,18 +81,21 @@ def _selecting(command: Command) -> Command:
 
 
 def _effects(command: Command) -> Command:
-    """Adds the options that say what goes wrong."""
     options: dict[str, dict[str, Any]] = {
         "--answer": {"type": int, "help": f"The call is answered with {', '.join(map(str, CODES))}."},
-        "--message": {"help": "In the place of the answer's usual message."},
-        "--retry-after": {"type": int, "help": "Seconds that the answer says (1 for a 429)."},
-        "--drop": {"help": "request: nobody hears it. answer: it is done. connection: of a watch."},
-        "--delay": {"help": "How much later, such as 200ms or 10ms..2s."},
-        "--stale": {"help": "How long events of a watch are held back, such as 5s; true: until cleared."},
+        "--message": {"help": "Replaces the answer's usual message."},
+        "--retry-after": {"type": int, "help": "Seconds in the answer's Retry-After (1 for a 429)."},
+        "--drop": {"help": "request: it does not arrive. answer: the call is done. connection: of a watch."},
+        "--delay": {"help": "Delay, such as 200ms or 10ms..2s."},
+        "--stale": {"help": "Time to hold back events of a watch, such as 5s; true: until cleared."},
         "--crash": {"help": "before or after the write; of an API server, the commit."},
-        "--outage": {"help": "How long, such as 5s; true: until cleared; hang: no answer at all."},
-        "--lost-lease": {"is_flag": True, "default": None, "help": "It cannot renew, and loses its lease."},
-        "--id": {"help": "By which it is awaited and cleared."},
+        "--outage": {"help": "Duration, such as 5s; true: until cleared; hang: no answer at all."},
+        "--lost-lease": {
+            "is_flag": True,
+            "default": None,
+            "help": "It cannot renew its lease, and loses it.",
+        },
+        "--id": {"help": "Name by which it is awaited and cleared."},
     }
     for flag, settings in options.items():
         command = click.option(flag, **settings)(command)
@@ -120,7 +123,7 @@ def set_fault(directory: StateDir, component: str, **given: Any) -> None:
 
 
 def _body(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the flags as a scenario would have them."""
+    """Keys and values are those of a scenario's `fault`."""
     body = {name: value for name, value in given.items() if value not in (None, ())}
     if "verb" in body:
         body["verb"] = list(body["verb"])
@@ -156,7 +159,7 @@ def list_faults(directory: StateDir, output: str) -> None:
 @output_option
 @click.argument("name", metavar="ID|all")
 def clear(directory: StateDir, output: str, name: str) -> None:
-    """Take a fault away, or all of them; prints how far each had come.
+    """Clear a fault, or all of them; prints how often each selected calls and fired.
 
     \b
     kubeskew fault clear lost-binding
@@ -170,10 +173,10 @@ def clear(directory: StateDir, output: str, name: str) -> None:
 @fault.command("await")
 @state_dir_option
 @output_option
-@click.option("--timeout", default="30s", show_default=True, help="How long to wait.")
+@click.option("--timeout", default="30s", show_default=True, help="Time to wait.")
 @click.argument("name", metavar="ID")
 def await_fault(directory: StateDir, output: str, timeout: str, name: str) -> None:
-    """Wait until a fault has fired; exit 1 if it has not, with the calls that there were instead.
+    """Wait until a fault has fired; exit 1 with the calls seen instead if it does not.
 
     \b
     kubeskew fault await lost-binding --timeout 10s

@@ -1,4 +1,4 @@
-"""The commands that look back: `history`, `diff` and `why`."""
+"""`kubeskew history`, `diff` and `why`, which read the past from the log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,14 +29,14 @@ from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.evidence.rows import evidence
 from kubeskew.conformance.evidence.story import CLAIMS, Sentence, story
 
-_NARROW = 60  # columns that changes have at least
+_NARROW = 60  # least columns of a change
 
 namespace_option = click.option(
     "-n",
     "--namespace",
     default="default",
     show_default=True,
-    help="Of the object; none counts where there are none.",
+    help="Namespace of the object; ignored for cluster-scoped ones.",
 )
 
 
@@ -135,7 +135,7 @@ def diff(
 async def _differences(
     directory: StateDir, old: int, new: int, resource: str | None, namespace: str | None
 ) -> list[dict[str, Any]]:
-    """Returns a row per object that differs. Raises UserError for a revision that cannot be had."""
+    """A revision that the log does not have is a UserError."""
     first, last = sorted((old, new))
     async with await LogReader.open(directory.storage_url) as reader:
         if resource is not None:
@@ -167,7 +167,7 @@ async def _differences(
 
 
 def _value(event: Event | None) -> Any:
-    """Returns the object that an event left behind, None if it left none."""
+    """None after a deletion."""
     return None if event is None or event.verb is Verb.DELETE else orjson.loads(event.value)
 
 
@@ -178,7 +178,7 @@ def _value(event: Event | None) -> Any:
 @click.argument("what", shell_complete=completion.resources)
 @click.argument("name", required=False)
 def why(directory: StateDir, output: str, namespace: str, what: str, name: str | None) -> None:
-    """Tell the story of one pod, claim or other object: which component did what to it, because of what.
+    """Explain one pod, claim or other object: which component changed it, and why.
 
     WHAT is the name of a pod or a claim, or a resource followed by NAME.
 
@@ -205,9 +205,9 @@ def why(directory: StateDir, output: str, namespace: str, what: str, name: str |
 
 
 def _with_refusals(
-    directory: StateDir, log: Sequence[Logged], place: tuple[str, str, str], told: Sequence[Sentence]
+    directory: StateDir, log: Sequence[Logged], place: tuple[str, str, str], sentences: Sequence[Sentence]
 ) -> list[Sentence]:
-    """Returns a story in which each time that a pod found no place says which plugins refused which nodes."""
+    """Each failed attempt to schedule the pod gets the plugins that refused it, and the nodes."""
     from kubeskew.cli.rejections import refusals
 
     config = directory.load().runtime_config
@@ -215,7 +215,7 @@ def _with_refusals(
     async def asked() -> list[Sentence]:
         async with await LogReader.open(directory.storage_url) as reader:
             found = []
-            for sentence in told:
+            for sentence in sentences:
                 if sentence.waits and not sentence.because:
                     before = sentence.revision - 1
                     why = "; ".join(await refusals(reader, log, config, before, (place[1], place[2])))
@@ -223,8 +223,8 @@ def _with_refusals(
                 found.append(sentence)
             return found
 
-    if place[0] != "pods" or not any(sentence.waits for sentence in told):
-        return [*told]
+    if place[0] != "pods" or not any(sentence.waits for sentence in sentences):
+        return [*sentences]
     return run_async(asked())
 
 
@@ -235,7 +235,7 @@ def _line(sentence: Sentence) -> str:
 
 
 def _pod_or_claim(log: Sequence[Logged], namespace: str, name: str) -> tuple[str, str, str]:
-    """Returns the pod of that name or, if there never was one, the claim."""
+    """Pods come first; the claim of that name is the answer if there never was a pod."""
     for resource in ("pods", CLAIMS):
         place = (resource, namespace, name)
         if _writes(log, place):
@@ -260,7 +260,7 @@ def _log(directory: StateDir) -> list[Logged]:
 
 
 def _place(log: Sequence[Logged], resource: str, namespace: str, name: str) -> tuple[str, str, str]:
-    """Returns resource, namespace and name as the log has them; a resource without namespaces has none."""
+    """Names are those of the log; cluster-scoped resources have no namespace."""
     writes = [entry for entry in log if isinstance(entry, Write)]
     found = resource_of(resource, {write.resource for write in writes})
     spaces = {write.namespace for write in writes if write.resource == found}
@@ -268,7 +268,7 @@ def _place(log: Sequence[Logged], resource: str, namespace: str, name: str) -> t
 
 
 def _absent(log: Sequence[Logged], resource: str, namespace: str, name: str) -> str:
-    """Returns that there is no such object, and where there is one of the name."""
+    """Namespaces with an object of that name are in the message."""
     kind, _, _ = _place(log, resource, namespace, name)
     own = [entry for entry in log if isinstance(entry, Write) and entry.resource == kind]
     spaces = sorted({entry.namespace for entry in own if entry.name == name and entry.namespace})
@@ -287,6 +287,6 @@ def _writes(log: Sequence[Logged], place: tuple[str, str, str]) -> list[Write]:
 
 
 def _fitting(line: str) -> str:
-    """Returns a line as a terminal has room for it, but for a very narrow one."""
+    """Narrow terminals get at least _NARROW columns."""
     limit = terminal.width()
     return line if limit is None else terminal.cut(line, max(limit, _NARROW))

@@ -1,4 +1,6 @@
-"""`kubeskew replay` and `kubeskew repair`: whether the log and the objects agree, and making them agree."""
+"""`kubeskew replay` and `kubeskew repair`, which compare the log with the table of objects, and
+rebuild both.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +32,7 @@ COLUMNS = ["REVISION", "WHAT", "OBJECT", "DETAILS"]
 @state_dir_option
 @output_option
 def replay(directory: StateDir, output: str) -> int:
-    """Replay the log from the beginning and compare what it comes to with the table of objects.
+    """Replay the log from the beginning and compare the result with the table of objects.
 
     Prints the SHA-256 of both, and every difference: objects that are missing, unknown or not as the log has
     them, events that are damaged or gone. Exits 1 if there is any. The cluster may run meanwhile.
@@ -106,7 +108,6 @@ def _print(result: Replay) -> None:
 
 
 def _forgotten(result: Replay) -> str:
-    """Returns the events that are known not to be there any more."""
     metadata = result.metadata
     notes = [f"compacted at {metadata.compacted}"] if metadata.compacted else []
     ranges = [str(first) if first == last else f"{first}-{last}" for first, last in metadata.lost]
@@ -131,10 +132,10 @@ def _print_differences(differences: Sequence[Difference]) -> None:
 def repair(directory: StateDir, output: str, from_log: bool) -> None:
     """Repair a damaged store of a cluster that is down.
 
-    Every event that is left goes into a new database, with the objects they come to; the damaged one is kept
-    beside it. An event that was damaged is put right only where the table of objects has the very bytes that
-    were written. What the log itself has lost is told and stays lost: an object whose last event is damaged
-    cannot be read, and revisions that are gone are not given again.
+    Every remaining event goes into a new database, with the objects that result; the damaged database is kept
+    next to it. A damaged event is restored only where the table of objects has the bytes that were written.
+    Events that the log itself has lost are listed and stay lost: an object whose last event is damaged cannot
+    be read, and missing revisions are not used again.
 
     \b
     kubeskew down
@@ -157,7 +158,7 @@ def repair(directory: StateDir, output: str, from_log: bool) -> None:
 
 
 def _rebuilt(directory: StateDir) -> Repair:
-    """Rebuilds the log, and has the state directory name the new one if that is at another URL."""
+    """Another URL of the rebuilt log is written to the state directory."""
     before = directory.storage_url
     there, result = run_async(SQLStorage().repair(before, SystemClock().now()))
     if there != before:

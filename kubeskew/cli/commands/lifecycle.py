@@ -36,7 +36,7 @@ force_option = click.option("--force", is_flag=True, help="Allow a skew that ups
 @click.command()
 @state_dir_option
 @click.option("--version", type=VERSION, help="Kubernetes version of every component [default: 1.36].")
-@click.option("--nodes", type=click.IntRange(0), help="How many fake nodes [default: 3].")
+@click.option("--nodes", type=click.IntRange(0), help="Number of fake nodes [default: 3].")
 @click.option(
     "--feature-gates",
     shell_complete=completion.gates,
@@ -46,7 +46,7 @@ force_option = click.option("--force", is_flag=True, help="Allow a skew that ups
 )
 @bugs_option
 @click.option(
-    "--ha", "servers", type=click.IntRange(1, 9), help="How many API servers [default: 1, or the file's]."
+    "--ha", "servers", type=click.IntRange(1, 9), help="Number of API servers [default: 1, or the file's]."
 )
 @click.option(
     "--port",
@@ -57,14 +57,14 @@ force_option = click.option("--force", is_flag=True, help="Allow a skew that ups
 @click.option(
     "--like",
     type=click.Choice(LIKE),
-    help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind makes them; --nodes 0: "
-    "that node alone, which takes pods, as kind's own default.",
+    help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind creates them; "
+    "--nodes 0: that node alone, which takes pods, as kind's own default.",
 )
 @click.option(
     "--storage",
     default="",
     metavar="URL",
-    help="Where the log is: postgresql://USER@HOST/DATABASE [default: a file in the state directory].",
+    help="URL of the log: postgresql://USER@HOST/DATABASE [default: a file in the state directory].",
 )
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
 def up(
@@ -120,7 +120,7 @@ def up(
 
 
 def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[str]) -> None:
-    """Raises UserError if the cluster that is there is another than the one asked for."""
+    """An existing cluster that differs from the flags is refused with UserError."""
     found = disagreements(directory.load(), spec, given)
     if found:
         raise UserError(
@@ -131,7 +131,7 @@ def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[s
 
 
 def _check_storage(directory: StateDir, spec: ClusterSpec) -> None:
-    """Raises UserError if the log of the cluster that is there is in another database than asked for."""
+    """An existing log in another database than the flags name is refused with UserError."""
     url = directory.storage_url
     if spec.storage and database_of(spec.storage) != database_of(url):
         raise UserError(
@@ -242,9 +242,10 @@ def fork(directory: StateDir, output: str, revision: int, target: Path) -> None:
     """Branch the cluster off at a revision, into a new state directory.
 
     DIR gets the log up to REV, the credentials, and the kubelets' files as they were then. Its components
-    have the versions and gates that they had at REV, and ports of their own; nodes have the same names. What
-    `kubeskew events` shows at REV behind its write, such as an upgrade, has happened: before it is REV - 1.
-    The cluster itself may run, and does not change. DIR is new, empty, or left by a fork that was killed.
+    have the versions and gates that they had at REV, and ports of their own; nodes have the same names.
+    Component events that `kubeskew events` shows at REV after its write, such as an upgrade, are included;
+    use REV - 1 to branch off before them. The cluster itself may run, and does not change. DIR is new, empty,
+    or left by a fork that was killed.
 
     \b
     kubeskew fork --at 300 other
@@ -281,10 +282,11 @@ def fork(directory: StateDir, output: str, revision: int, target: Path) -> None:
 def rewind(directory: StateDir, output: str, revision: int) -> None:
     """Stop the cluster and take it back to a revision: its log, versions, gates and the kubelets' files.
 
-    What `kubeskew events` shows at REV behind its write, such as an upgrade, stays: before it is REV - 1.
-    What this cuts off is kept in `rewound/REV` of the state directory. The store gets a new id, for its next
-    revisions were given before; who still has one of those is answered as one who asks for the future. A
-    rewind that is interrupted leaves the old or the new: the next `up` or `rewind` says which, and finishes.
+    Component events that `kubeskew events` shows at REV after its write, such as an upgrade, stay; use REV -
+    1 to go back before them. The rest is kept in `rewound/REV` of the state directory. The store gets a new
+    id, because its next revisions were used before; a request with one of those fails as one with a future
+    revision. An interrupted rewind leaves the old state or the new one: the next `up` or `rewind` reports
+    which, and finishes.
 
     \b
     kubeskew rewind --to 300

@@ -1,7 +1,4 @@
-"""The commands about the command line: `help` and `man`.
-
-Manual pages and help are made of what `--help` says.
-"""
+"""`kubeskew help` and `kubeskew man`. Both print the text of `--help`."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +17,7 @@ VERBATIM = "\b"  # click's mark of a paragraph whose lines are kept
 @click.argument("command", nargs=-1, metavar="[COMMAND...]", shell_complete=completion.commands)
 @click.pass_context
 def show_help(context: click.Context, command: tuple[str, ...]) -> None:
-    """Show what a command does, as its --help; without one, which commands there are.
+    """Show the help of a command, as its --help does; without one, list the commands.
 
     \b
     kubeskew help upgrade
@@ -36,7 +33,7 @@ def show_help(context: click.Context, command: tuple[str, ...]) -> None:
 def man(context: click.Context, directory: Path) -> None:
     """Write a manual page for each command into a directory, for man(1).
 
-    The directory is one of section 1. The pages say what `--help` says.
+    The directory is one of section 1. The pages have the text of `--help`.
 
     \b
     kubeskew man ~/.local/share/man/man1
@@ -53,7 +50,6 @@ def man(context: click.Context, directory: Path) -> None:
 
 
 def contexts(context: click.Context) -> Iterator[click.Context]:
-    """Yields the context of a command and of those below it."""
     yield context
     command = context.command
     if isinstance(command, click.Group):
@@ -68,7 +64,6 @@ def _title(context: click.Context) -> str:
 
 
 def page(context: click.Context) -> str:
-    """Returns the page of a command, in the language of man(7)."""
     command, title = context.command, _title(context)
     pieces = " ".join(command.collect_usage_pieces(context))
     lines = [
@@ -115,7 +110,7 @@ def _commands(context: click.Context) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Returns a line of which groff takes nothing for an instruction."""
+    """Escapes everything in a line that groff would take for an instruction."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     escaped = "".join(each if each.isascii() else f"\\[u{ord(each):04X}]" for each in escaped)
     return f"\\&{escaped}" if escaped.startswith(".") else escaped

@@ -1,4 +1,4 @@
-"""Defines the options that several commands share: the state directory, gates, versions, output."""
+"""Options that several commands share: the state directory, gates, versions, output."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ state_dir_option = click.option(
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
     callback=_take_state_dir,
-    help="Where the cluster's files are (default: ./.kubeskew, or $KUBESKEW_STATE_DIR).",
+    help="Directory of the cluster's files (default: ./.kubeskew, or $KUBESKEW_STATE_DIR).",
 )
 output_option = click.option(
     "-o",
@@ -55,7 +55,7 @@ report_output_option = click.option(
     type=click.Choice(["table", "json", "github"]),
     default="table",
     show_default=True,
-    help="Output format; github is the table, and what failed as annotations of GitHub Actions.",
+    help="Output format; github is the table, with failures as annotations of GitHub Actions.",
 )
 component_option = click.option(
     "--component",
@@ -68,7 +68,7 @@ component_option = click.option(
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """Returns `A=true,B=false` as a mapping. Raises UserError. Versions are asked later, per component."""
+    """Parses `A=true,B=false`; the components' versions are checked later. Raises UserError."""
     try:
         return parse_overrides(text)
     except ValueError as error:
@@ -76,7 +76,7 @@ def parse_gates(text: str) -> dict[str, bool]:
 
 
 def parse_gate_changes(text: str) -> dict[str, bool | None]:
-    """Parses gates as `parse_gates`; `A-` is None: no longer set by hand."""
+    """Like `parse_gates`, but `A-` is None: no longer set by hand."""
     items = [item.strip() for item in text.split(",")]
     unset = [item for item in items if item.endswith("-")]
     kept = parse_gates(",".join(item for item in items if item not in unset))
@@ -84,14 +84,13 @@ def parse_gate_changes(text: str) -> dict[str, bool | None]:
 
 
 def show_progress(text: str) -> None:
-    """Prints a line about what is being done."""
     echo(f"· {terminal.complete_commands(text)}", err=True)
 
 
 def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, T]], *kinds: str) -> T:
-    """Returns what `work` on the cluster of a state directory gives; progress goes to standard error.
+    """Calls `work` with the cluster of a state directory; progress goes to standard error.
 
-    `kinds` are the components that it is going to start: while this process imports, others do for them.
+    `kinds` are the components that it is going to start: fork servers import their modules meanwhile.
     """
     with component_processes(*kinds) as processes:
         from kubeskew.cluster.cluster import Cluster
@@ -101,7 +100,6 @@ def change(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, 
 
 
 def change_timed(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any, Any, T]], *kinds: str) -> T:
-    """Changes a cluster as `change` does, and says how long that took."""
     clock = SystemClock()
     began = clock.now()
     found = change(directory, work, *kinds)
@@ -110,9 +108,9 @@ def change_timed(directory: StateDir, work: Callable[["Cluster"], Coroutine[Any,
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a command's coroutine; of several failures at once, the first is the command's.
+    """Raises the first of several failures at once.
 
-    SIGTERM interrupts it as Ctrl-C does, so that what was started for it is ended.
+    SIGTERM interrupts it as Ctrl-C does, so that everything started for it ends.
     """
     results: list[T] = []
     try:
@@ -128,7 +126,7 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _until_terminated(coroutine: Coroutine[Any, Any, T], results: list[T]) -> None:
-    """Puts the result into `results`: asyncio has the text of the task made at its end, result and all."""
+    """Results go into `results`, because asyncio formats a task with its result at its end."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -137,7 +135,7 @@ async def _until_terminated(coroutine: Coroutine[Any, Any, T], results: list[T])
 
 @contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """Has SIGTERM raise KeyboardInterrupt as Ctrl-C does, so that what was done so far is told and kept."""
+    """SIGTERM raises KeyboardInterrupt, as Ctrl-C does, so that the work done so far is reported and kept."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -163,7 +161,7 @@ def print_table(
 def table(
     columns: Sequence[str], rows: Sequence[Mapping[str, Any]], weights: Sequence[int], width: int | None
 ) -> list[str]:
-    """Returns the lines of a table, none longer than `width` if the columns can be made so narrow."""
+    """Lines are at most `width` long if the columns can be made narrow enough."""
     cells = [[escaped(str(row.get(column.lower(), ""))) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     widths = terminal.fitted(widths, width, weights)

@@ -1,4 +1,4 @@
-"""The commands on reports: `kubeskew matrix compare` and `kubeskew matrix merge`."""
+"""`kubeskew matrix compare` and `kubeskew matrix merge`."""
 
 import shlex
 from collections.abc import Mapping
@@ -40,10 +40,10 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 @click.argument("old", metavar="OLD", type=_DIRECTORY)
 @click.argument("new", metavar="NEW", type=_DIRECTORY)
 def compare(output: str, old: Path, new: Path) -> int:
-    """Compare two reports: which cells and steps came out otherwise.
+    """Compare two reports: which cells and steps have other outcomes.
 
     OLD and NEW are directories that --report wrote. Cells that only one of them has differ, too. Exits 0 if
-    all came out alike, 1 if something differs.
+    all outcomes are the same, 1 if one differs.
 
     \b
     kubeskew matrix compare report-before report-after
@@ -103,7 +103,7 @@ def merge(
     prr_gates: tuple[str, ...],
     output: str,
 ) -> int:
-    """Make one report of those of all shards, as if one run had made it.
+    """Merge the reports of all shards into one, as if one run had written it.
 
     REPORTs are directories that --shard and --report wrote, of all N shards, in any order. Exits 0 if every
     cell passed, 1 if one did not, 2 if these are not the shards of one run; then nothing is written.
@@ -140,8 +140,6 @@ def merge(
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """Holds a merged run as if `matrix` had just run it."""
-
     run: Run
     selection: Selection
     profile: str | None
@@ -149,7 +147,7 @@ class _Again:
 
 
 def _again(shard: Mapping[str, Any], whole: Mapping[str, Any], *, compare: bool) -> _Again:
-    """Reads again what the command of all shards chose. Raises UserError if that is something else now."""
+    """Selects the cells of the shards' command again. Raises UserError if the selection differs now."""
     program, name, *words = shlex.split(shard["shard"]["command"])
     if name != "matrix":
         raise UserError(f"--compare and --prr are of `matrix`; these are shards of `{program} {name}`")

@@ -1,4 +1,4 @@
-"""The results of scenarios: tables and JSON, `--compare` with a record, `--prr` for a review."""
+"""Output of results: tables and JSON, `--compare` with a record, `--prr` for a review."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,13 +33,11 @@ _DIFFERS = {"title": "differs from the recorded outcome"}
 
 @dataclass(frozen=True, slots=True)
 class ReviewFlags:
-    """Holds the file to write, and the gates whose defaults count though no scenario sets them."""
-
     file: Path | None
     gates: Sequence[str]
 
     def check(self) -> None:
-        """Raises UserError for what cannot be written, and for gates that no release has."""
+        """Files that cannot be written, and gates that no release has, are a UserError."""
         if self.gates and not self.file:
             raise UserError("--prr-gate is of the file that --prr writes: name it, or leave out --prr-gate")
         for name in self.gates:
@@ -50,7 +48,7 @@ class ReviewFlags:
             raise UserError(f"--prr {self.file}: there is no directory {self.file.parent}")
 
     def write(self, run: Run, selection: Selection) -> None:
-        """Writes the evidence, if it is asked for.
+        """Writes the evidence if `--prr` names a file.
 
         Of the gates, and of those that a header of the scenarios sets, the defaults of releases count.
         """
@@ -66,7 +64,6 @@ class ReviewFlags:
 
 
 def review_options(command: F) -> F:
-    """Adds the flags of a review."""
     for option in (
         click.option(
             "--prr-gate",
@@ -88,7 +85,6 @@ def review_options(command: F) -> F:
 
 
 def compare_options(command: F) -> F:
-    """Adds the flag, and the file of recorded outcomes."""
     for option in (
         click.option(
             "--outcomes",
@@ -99,7 +95,7 @@ def compare_options(command: F) -> F:
             help="The file of recorded outcomes.",
         ),
         click.option(
-            "--compare", is_flag=True, help="Fail if a step's outcome is another than the recorded one."
+            "--compare", is_flag=True, help="Fail if a step's outcome differs from the recorded one."
         ),
     ):
         command = option(command)
@@ -107,31 +103,30 @@ def compare_options(command: F) -> F:
 
 
 def check_record(asked: RunFlags, used: bool) -> None:
-    """Raises UserError where the record is `used` for clusters that it says nothing of."""
+    """Clusters that the record does not cover are refused with UserError if it is `used`."""
     if asked.bugs and used:
         raise UserError("--bugs: the record is of clusters with the bugs of their releases; leave out one")
 
 
 def read_outcomes(path: Path) -> Mapping[str, Outcome]:
-    """Returns the recorded outcomes. Raises UserError if they cannot be read."""
+    """Unreadable outcomes are a UserError."""
     return checked(lambda: outcomes.read(path))
 
 
 def all_cells(selection: Selection, profile: str | None, asked: RunFlags) -> Sequence[str] | None:
-    """Returns the names of all cells there are, simulated or not, where all were asked for; else None."""
+    """None unless all cells were selected; both simulated and other cells count."""
     whole = profile == "full" and not asked.only and not asked.shard
     return [cell.name for cell in selection.cells()] if whole else None
 
 
 def compared(before: Mapping[str, Outcome], run: Run, known: Sequence[str] | None) -> list[str]:
-    """Returns a line for each outcome that is another than the recorded one."""
     return list(outcomes.differences(before, run.cells, known))
 
 
 def repeating(
     selection: Selection, command: Sequence[str], bugs: Mapping[str, bool], flags: Sequence[str] = ()
 ) -> Repeating:
-    """Returns what repeats a run and its cells; scenarios that come along go by their names."""
+    """Scenarios of the package go by their names, others by their files."""
     bundled = {str(file) for file in matrices.bundled().values()}
     places = {
         scenario.name: scenario.source for scenario in selection.scenarios if scenario.source not in bundled
@@ -143,7 +138,7 @@ def repeating(
 def show_results(
     report: Mapping[str, Any], output: str, directory: Path | None, differences: Sequence[str] | None
 ) -> int:
-    """Prints a report; returns 1 if a cell failed or an outcome differs from the recorded one."""
+    """The result is 1 if a cell failed or an outcome differs from the recorded one."""
     if output == "json":
         compared = {} if differences is None else {"differences": list(differences)}
         print_json({**report, **compared})

@@ -1,4 +1,4 @@
-"""The flags that `run` and `matrix` share, with `--shard` and `--dask`, and which of them exclude each other.
+"""The flags that `run` and `matrix` share, with `--shard` and `--dask`, and their conflicts.
 
 With `--dask ADDRESS` the workers of a Dask cluster take the place of processes of this machine.
 """
@@ -32,11 +32,11 @@ _TLS = {
 }
 _EXPLORATION = "exploration.json"  # as simulation/explore/report.py has it, which is slow to import
 _REPORT = "report.json"  # as conformance/report.py writes it, before the others
-_BESIDE = ("junit.xml", "index.html")
+_OTHER_FILES = ("junit.xml", "index.html")
 
 
 class ShardType(click.ParamType[tuple[int, int]]):
-    """Reads `I/N`: the I-th of N parts."""
+    """`I/N` is the I-th of N parts."""
 
     name = "I/N"
 
@@ -52,14 +52,14 @@ class ShardType(click.ParamType[tuple[int, int]]):
 
 @dataclass(frozen=True, slots=True)
 class DaskCluster:
-    """Holds the address of a Dask cluster's scheduler, and the files for TLS that its configuration lacks."""
+    """Only TLS files that Dask's configuration lacks are in `tls`."""
 
     address: str
     tls: Mapping[str, str] = field(default_factory=dict)
 
 
 def dask_options(command: F) -> F:
-    """Adds --dask and the files for TLS, which the command takes as one value: `dask`, a DaskCluster."""
+    """Folds --dask and its TLS files into one argument of the command, `dask`: a DaskCluster."""
 
     @functools.wraps(command)
     def folded(*args: Any, dask: str | None, **flags: Any) -> Any:
@@ -77,7 +77,7 @@ def dask_options(command: F) -> F:
     return click.option(
         "--dask",
         metavar="ADDRESS",
-        help="Have the workers of a Dask cluster do it; the address is its scheduler's.",
+        help="Run on the workers of a Dask cluster; the address is its scheduler's.",
     )(made)
 
 
@@ -87,7 +87,7 @@ def _parameter(flag: str) -> str:
 
 @contextmanager
 def dask_pool(cluster: DaskCluster, cells: Sequence[Cell]) -> Iterator[Pool]:
-    """Gives the workers of a Dask cluster. Raises UserError."""
+    """Dask is optional: UserError says how to install it."""
     try:
         from kubeskew.conformance.dealing.dask_pool import DaskPool
     except ModuleNotFoundError as error:
@@ -99,7 +99,6 @@ def dask_pool(cluster: DaskCluster, cells: Sequence[Cell]) -> Iterator[Pool]:
 
 
 def check_dask_alone(dask: DaskCluster | None, jobs: int | None) -> None:
-    """Raises UserError for flags that do not go together."""
     if dask and jobs is not None:
         raise UserError(
             "--jobs is of this machine: leave it out; a Dask worker does as much as it has threads"
@@ -108,8 +107,6 @@ def check_dask_alone(dask: DaskCluster | None, jobs: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunFlags:
-    """Holds the flags that `run` and `matrix` share."""
-
     only: tuple[str, ...]
     shard: tuple[int, int] | None
     listing: bool
@@ -126,7 +123,6 @@ class RunFlags:
 
 
 def run_options(command: F) -> F:
-    """Adds the flags of `RunFlags`."""
     for option in (
         click.option(
             "--only",
@@ -154,18 +150,20 @@ def run_options(command: F) -> F:
             type=click.IntRange(1),
             default=None,
             show_default="one per core",
-            help="Cells to run side by side.",
+            help="Cells to run concurrently.",
         ),
         dask_options,
-        click.option("--keep", is_flag=True, help="Keep the state directories, to look at."),
+        click.option("--keep", is_flag=True, help="Keep the state directories for inspection."),
         click.option(
             "--simulate",
             is_flag=True,
             help="Run each cell's cluster in one process and one event loop, in virtual time.",
         ),
-        click.option("--seed", type=int, default=None, help="Of a simulation's randomness [default: 0]."),
+        click.option(
+            "--seed", type=int, default=None, help="Seed of a simulation's randomness [default: 0]."
+        ),
         bugs_option,
-        click.option("-v", "--verbose", is_flag=True, help="Print all that cells do, in lines."),
+        click.option("-v", "--verbose", is_flag=True, help="Print each step of the cells in a line."),
         report_output_option,
     ):
         command = option(command)
@@ -173,7 +171,7 @@ def run_options(command: F) -> F:
 
 
 def asked_for(flags: dict[str, Any]) -> RunFlags:
-    """Returns the flags. Raises UserError for those that do not go together."""
+    """Flags that do not go together are a UserError."""
     check_dask_alone(flags["dask"], flags["jobs"])
     asked = RunFlags(**{**flags, "jobs": flags["jobs"] or os.cpu_count() or 1})
     if asked.dask and asked.keep:
@@ -187,23 +185,21 @@ def asked_for(flags: dict[str, Any]) -> RunFlags:
     if asked.report:
         check_report(asked.report)
     if asked.resume and not asked.report:
-        raise UserError(
-            "--resume goes on with the run that a report tells of: name its directory by --report"
-        )
+        raise UserError("--resume goes on with the run of a report: name its directory by --report")
     return asked
 
 
 def check_report(directory: Path) -> None:
-    """Raises UserError if a report cannot be written to a directory, or would replace what is none.
+    """Raises UserError if a report cannot be written to a directory, or would replace other files.
 
-    It is known before the first cell runs: a run of hours must not end without its report.
+    Checked before the first cell runs: a run of hours must not end without its report.
     """
     if (directory / _EXPLORATION).exists():
         raise UserError(
             f"--report {directory}: an exploration is kept there, whose report would be lost: "
             "name another directory"
         )
-    foreign = [] if (directory / _REPORT).exists() else [n for n in _BESIDE if (directory / n).exists()]
+    foreign = [] if (directory / _REPORT).exists() else [n for n in _OTHER_FILES if (directory / n).exists()]
     if foreign:
         raise UserError(
             f"--report {directory}: {foreign[0]} is there, but no {_REPORT}: it is of no report, and would "

@@ -48,7 +48,7 @@ _ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "dask")
 
 
 class CommandWithSubcommands(click.Command):
-    """A command whose first argument may be the name of another command, which then takes the rest.
+    """The first argument may be the name of another command, which then takes the rest.
 
     `subcommands` are module:attribute by name, imported when they are called.
     """
@@ -60,7 +60,7 @@ class CommandWithSubcommands(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Returns the context of what is called: of the command itself, or of one below it."""
+        """The context belongs to the command itself, or to the subcommand that is called."""
         if args and args[0] in self.subcommands:
             name, *rest = args
             return self._command(name).make_context(f"{info_name} {name}", rest, parent, **extra)
@@ -72,7 +72,6 @@ class CommandWithSubcommands(click.Command):
         return command
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands below."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, self._command(name).get_short_help_str(90)) for name in self.subcommands]
@@ -80,7 +79,7 @@ class CommandWithSubcommands(click.Command):
 
 
 def play_faults(names: Sequence[str], only: Sequence[str], path: Path, flags: Mapping[str, Any]) -> int:
-    """Runs the one cell that is named; returns 1 if it failed, broke an invariant, or no fault fired."""
+    """The result is 1 if the cell failed, broke an invariant, or no fault fired."""
     from kubeskew.simulation.explore.selection import cells_named
     from kubeskew.simulation.faults.plan import PlanError, load
     from kubeskew.simulation.runs import FaultyRun, simulate_with_faults
@@ -89,7 +88,7 @@ def play_faults(names: Sequence[str], only: Sequence[str], path: Path, flags: Ma
         raise UserError("--faults is of simulations: add --simulate, or leave it out")
     if wrong := [name for name in _ALONE if flags.get(name)]:
         flag = "list" if wrong[0] == "listing" else wrong[0]
-        raise UserError(f"--{flag}: cannot stand beside --faults; leave one of them out")
+        raise UserError(f"--{flag}: cannot be combined with --faults; leave one of them out")
     try:
         plan, cells = load(path), cells_named(names, flags["bugs"])
     except (PlanError, ScenarioError) as error:
@@ -147,8 +146,8 @@ def play_faults(names: Sequence[str], only: Sequence[str], path: Path, flags: Ma
 def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None, **flags: Any) -> int:
     """Run scenarios, by name or by file, each cell on a fresh cluster. The name may be that of one cell.
 
-    Of a folder, all files below it that are called chainsaw-test.yaml are run. On the cluster of --kubeconfig
-    what they made is removed at their end.
+    In a folder, all files named chainsaw-test.yaml are run. On the cluster of --kubeconfig, objects that they
+    created are removed at their end.
 
     \b
     kubeskew run kep-5004/upgrade-downgrade
@@ -198,7 +197,7 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
 @click.option(
     "--profile",
     metavar="NAME|FILE",
-    help=f"Which cells: {', '.join(matrices.PROFILES)}; or a file that says so [default: first].",
+    help=f"Cells: {', '.join(matrices.PROFILES)}; or the file of a profile [default: first].",
 )
 @compare_options
 @click.option("--record", is_flag=True, help="Record the outcomes of the cells that did not fail.")
@@ -265,7 +264,7 @@ def matrix(
 
 
 def selected(scenarios: Sequence[str], profile: str | None) -> Selection:
-    """Returns what `matrix` is asked for. Raises UserError for what is not there."""
+    """Scenarios and profiles that do not exist are a UserError."""
     return checked(
         lambda: matrices.of_scenarios(scenarios) if scenarios else matrices.of_profile(profile or "first")
     )
@@ -278,7 +277,6 @@ def assigned(
     scenarios: Sequence[str],
     profile: str | None,
 ) -> Assignment:
-    """Returns what `matrix` is to run, and the command that does it again."""
     words = ["matrix", *scenarios, *(["--profile", profile] if profile else [])]
     return _assignment(selection, cells, asked, words)
 
@@ -286,8 +284,7 @@ def assigned(
 def _assignment(
     selection: Selection, cells: Sequence[Cell], asked: RunFlags, words: list[str], at: Sequence[str] = ()
 ) -> Assignment:
-    """Returns what is to be run: these cells, or the shard of them that is asked for. `words` begin the
-    command that does it again."""
+    """Only the shard of the cells is run if there is one. `words` begin the command that repeats the run."""
     command = ["kubeskew", *words, *(word for pattern in asked.only for word in ("--only", pattern))]
     simulated = ["--simulate", "--seed", str(asked.seed or 0)] if asked.simulate else []
     shard = ["--shard", "/".join(map(str, asked.shard))] if asked.shard else []
@@ -304,12 +301,12 @@ def _check_kubeconfig(kubeconfig: Path, asked: RunFlags) -> None:
         raise UserError("leave out --resume: nobody knows whether the cluster of --kubeconfig is as it was")
     try:
         load_kubeconfig(kubeconfig).ssl_context()
-    except (KubeconfigError, OSError) as error:  # what OpenSSL says of credentials is an OSError
+    except (KubeconfigError, OSError) as error:  # OpenSSL's errors about credentials are OSErrors
         raise UserError(f"--kubeconfig {kubeconfig} cannot be used: {error}") from error
 
 
 def cells_of(selection: Selection, asked: RunFlags) -> list[Cell]:
-    """Returns the cells that are asked for. Raises UserError if there are none."""
+    """An empty selection is a UserError."""
     cells = checked(lambda: selection.cells(asked.only))
     if not cells:
         raise UserError(
@@ -323,7 +320,7 @@ def cells_of(selection: Selection, asked: RunFlags) -> list[Cell]:
 
 
 def _shard(cells: Sequence[Cell], asked: RunFlags) -> Sequence[Cell]:
-    """Returns the shard of the cells that is asked for. Raises UserError if it is empty."""
+    """An empty shard is a UserError."""
     if not asked.shard:
         return cells
     part = matrices.shard(cells, *asked.shard, alike=asked.simulate)
@@ -335,7 +332,7 @@ def _shard(cells: Sequence[Cell], asked: RunFlags) -> Sequence[Cell]:
 
 
 def _simulated(cells: Sequence[Cell]) -> list[Cell]:
-    """Returns the cells that can be simulated, and names the others. Raises UserError if there are none."""
+    """Leaves out cells that cannot be simulated and prints their names. Raises UserError if none is left."""
     scripts = [cell.name for cell in cells if cell.uses("script") or cell.uses("command")]
     if scripts:
         why = "`script` and `command` run other programs, which cannot see a simulated cluster"
@@ -346,7 +343,6 @@ def _simulated(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _list(cells: Sequence[Cell], asked: RunFlags) -> int:
-    """Prints the cells, with the numbers of their steps and of those that are to fail or not to be run."""
     rows = [
         {
             "cell": cell.name,

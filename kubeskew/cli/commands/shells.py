@@ -1,4 +1,4 @@
-"""The commands that shells and editors read: `completion` and `schema`. Shells run them as they start."""
+"""`kubeskew completion` and `kubeskew schema`, which shells and editors read."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -13,7 +13,7 @@ VARIABLE = "_KUBESKEW_COMPLETE"  # which click looks for, from the name of the p
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands, components, gates, releases, scenarios and cells.
+    """Print the script by which a shell completes commands, components, gates, releases, scenarios and cells.
 
     \b
     source <(kubeskew completion bash)                                         # in ~/.bashrc

@@ -34,7 +34,7 @@ files_option = click.option(
     "files",
     type=_FILE,
     multiple=True,
-    help="Manifests that are the cluster; repeatable; - is standard input.  [default: the running cluster]",
+    help="Manifests of the cluster; repeatable; - is standard input.  [default: the running cluster]",
 )
 version_option = click.option(
     "--version",
@@ -96,7 +96,7 @@ def scale_up(
     """Show how many nodes of which template make all pending pods fit, and which pod goes where.
 
     Pods and nodes are those of the running cluster, or of files. With files and no nodes it is a scale-up
-    from zero. Exit status 1: some pods fit nowhere.
+    from zero. Exits 1 if some pods fit nowhere.
 
     \b
     kubeskew simulate scale-up --node-template nodes.yaml
@@ -130,9 +130,9 @@ def scale_up(
 def scale_down(
     directory: StateDir, files: tuple[Path, ...], version: Version | None, gates: str, output: str, node: str
 ) -> int:
-    """Show whether NODE can be removed: for each of its pods where it would go, or why it cannot.
+    """Show whether NODE can be removed: for each of its pods its new place, or why it cannot move.
 
-    Exit status 1: the node has to stay.
+    Exits 1 if the node has to stay.
 
     \b
     kubeskew simulate scale-down node-3
@@ -155,7 +155,7 @@ def scale_down(
 
 
 def _source(directory: StateDir, files: tuple[Path, ...], version: Version | None, gates: str) -> "Source":
-    """Returns the files, or the cluster of the state directory. Raises UserError."""
+    """Without files, the cluster of the state directory is the source. Raises UserError."""
     if not files:
         if version is not None or gates:
             raise UserError("--version and --feature-gates go with -f: a cluster's scheduler has its own")
@@ -181,7 +181,7 @@ def _source(directory: StateDir, files: tuple[Path, ...], version: Version | Non
 
 
 def _simulated(question: Any) -> Any:
-    """Returns the answer to a question; raises UserError if the cluster does not run, ClusterError."""
+    """A cluster that does not run is a UserError, a failed simulation a ClusterError."""
     from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
     from kubeskew.scheduler.autoscaling.snapshot import SimulationError
 

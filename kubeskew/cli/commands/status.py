@@ -1,4 +1,4 @@
-"""Defines the commands that only look: `status`, `kubeconfig`, `logs`."""
+"""`kubeskew status`, `kubeconfig` and `logs`, which only read."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ _DOWN = frozenset({"Killed", "Stopped", "Ended"})
 @click.command()
 @state_dir_option
 @output_option
-@click.option("-w", "--watch", is_flag=True, help="Go on, and show it again whenever it changes.")
+@click.option("-w", "--watch", is_flag=True, help="Show it again after each change.")
 def status(directory: StateDir, output: str, watch: bool) -> None:
     """Show every component with its version, gates, process and log.
 
@@ -48,14 +48,14 @@ def status(directory: StateDir, output: str, watch: bool) -> None:
     kubeskew status -o json
     """
     if watch:
-        with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
+        with suppress(KeyboardInterrupt):  # Ctrl-C is the usual end
             run_async(_watch(directory, output, SystemClock()))
     else:
         click.echo(run_async(_shown(directory, output)))
 
 
 async def _watch(directory: StateDir, output: str, clock: Clock) -> None:
-    """Prints what there is whenever that has changed, on a terminal in the same place; does not end."""
+    """Prints the state whenever it has changed, on a terminal in the same place; does not end."""
     shown = ""
     while True:
         text = await _shown(directory, output)
@@ -66,7 +66,6 @@ async def _watch(directory: StateDir, output: str, clock: Clock) -> None:
 
 
 async def _shown(directory: StateDir, output: str) -> str:
-    """Returns the state of all components as a table, or as a document."""
     state = directory.load()
     rows = await _rows(directory, state)
     if output == "json":
@@ -95,7 +94,6 @@ async def _rows(directory: StateDir, state: State) -> list[dict[str, Any]]:
 
 
 async def _ready(probes: Probes, process: Process) -> set[str]:
-    """Returns the components in a process that are ready."""
     if process.kind == "kubelet":
         hosted = await probes.hosted(process) or {}
         return {f"kubelet/{node}" for node, state in hosted.items() if state["ready"]}
@@ -160,13 +158,14 @@ def kubeconfig(directory: StateDir) -> None:
 @click.command()
 @state_dir_option
 @click.argument("component", required=False, shell_complete=completion.components)
-@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log as it grows.")
 @output_option
 def logs(directory: StateDir, component: str | None, follow: bool, output: str) -> None:
-    """Print the log of a component; without a name, list the logs that there are.
+    """Print the log of a component; without a name, list all logs.
 
-    Of a driver with a controller, driver/NAME has the lines of both processes in the order of their times,
-    behind the name of the process; driver-plugin/NAME and driver-controller/NAME have those of one.
+    For a driver with a controller, driver/NAME prints the lines of both processes in the order of their
+    times, each after the name of its process; driver-plugin/NAME and driver-controller/NAME print those of
+    one.
 
     \b
     kubeskew logs -o json
@@ -187,14 +186,13 @@ def logs(directory: StateDir, component: str | None, follow: bool, output: str) 
         path = directory.log(next(iter(processes)))
         raise ClusterError(f"{component} has not written a log yet: {path} does not exist")
     if follow:
-        with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
+        with suppress(KeyboardInterrupt):  # Ctrl-C is the usual end
             run_async(_follow(paths, SystemClock()))
         return
     _print_logs({name: path.read_text(errors="replace") for name, path in paths.items()})
 
 
 def _list_logs(directory: StateDir, components: Mapping[str, Process], output: str) -> None:
-    """Prints the components that have written a log, with the size and the file."""
     paths = {name: directory.log(process.name) for name, process in components.items()}
     there = {name: path for name, path in paths.items() if path.exists()}
     rows = [
@@ -207,7 +205,9 @@ def _list_logs(directory: StateDir, components: Mapping[str, Process], output: s
 
 
 def _print_logs(logs: Mapping[str, str]) -> None:
-    """Prints a log as it is; the lines of several in the order of their times, with their processes."""
+    """Lines of several logs come in the order of their times, with their processes; a single log is
+    unchanged.
+    """
     if len(logs) == 1:
         echo(*logs.values(), nl=False)
         return
@@ -216,7 +216,7 @@ def _print_logs(logs: Mapping[str, str]) -> None:
 
 
 async def _follow(paths: Mapping[str, Path], clock: Clock) -> None:
-    """Prints what logs hold, and whatever they grow by; does not end."""
+    """Prints logs from the beginning and all lines that are added; does not end."""
     offsets = dict.fromkeys(paths, 0)
     while True:
         found = {name: log_lines_behind(path, offsets[name]) for name, path in paths.items()}

@@ -1,4 +1,4 @@
-"""Commands on stored objects: `kubeskew storage audit` and `storage migrate`."""
+"""`kubeskew storage audit` and `storage migrate`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]
 
 @click.group()
 def storage() -> None:
-    """Say what other versions would make of the stored objects, or write them anew.
+    """Check how other versions would read the stored objects, or write them again.
 
     \b
     kubeskew storage audit --for 1.33
@@ -48,20 +48,23 @@ def storage() -> None:
 @storage.command("audit")
 @state_dir_option
 @output_option
+@click.option("--for", "version", type=VERSION, help="The future version of API server and kubelets.")
 @click.option(
-    "--for", "version", type=VERSION, help="The version of the API server, and of kubelets, to come."
+    "--to", "target", type=VERSION, help="The end of a path that all components follow, minor by minor."
 )
-@click.option("--to", "target", type=VERSION, help="The end of a way, minor by minor, that all follow.")
 @click.option(
     "--feature-gates",
     "gates",
     shell_complete=completion.gates,
     default="",
     metavar="A=true,B=false",
-    help="Gates to be set by hand there.",
+    help="Gates to be set by hand at that version.",
 )
 @click.option(
-    "--runtime-config", default="", metavar="API=true,…", help="APIs to be served there, if not as now."
+    "--runtime-config",
+    default="",
+    metavar="API=true,…",
+    help="APIs to be served at that version, unless as now.",
 )
 def audit_command(
     directory: StateDir,
@@ -71,18 +74,18 @@ def audit_command(
     gates: str,
     runtime_config: str,
 ) -> int:
-    """Say which stored objects an API server of another version cannot read, and what others would lose.
+    """List stored objects that an API server of another version cannot read, and fields that it would lose.
 
     `unreadable`: gets and lists fail. `lost`: fields that it does not know, gone with its next write.
-    `changed`: values that it reads as others. `refused`: it reads the object, and refuses its updates.
-    `unserved`: nobody sees the object. `webhook`: the custom resource can be read while its definition's
+    `changed`: values that it reads differently. `refused`: it reads the object, and refuses its updates.
+    `unserved`: no API serves the object. `webhook`: the custom resource can be read while its definition's
     conversion webhook answers, which an audit does not call. `undrained`: the node's kubelet refuses a file
-    that the one before it kept, and does not start; what it would lose of the others is told, too.
+    of its predecessor, and does not start; its losses in the other files are listed, too.
 
-    BEFORE is what to do while the API servers are as they are. With --to that is said for each step of the
-    way, as if it had been done at the steps before. Gates and APIs are those of the cluster as far as the
-    version has them. Nodes' files are read where the state directory has them. Exits 1 if there is anything.
-    The cluster may run or be down; nothing is changed.
+    BEFORE is the remedy while the API servers are unchanged. With --to it is given for each step of the way,
+    as if it had been done at the steps before. Gates and APIs are those of the cluster as far as the version
+    has them. Nodes' files are read where the state directory has them. Exits 1 if anything is found. The
+    cluster may run or be down; nothing is changed.
 
     \b
     kubeskew storage audit --for 1.33
@@ -184,10 +187,10 @@ def _row(step: StepFinding) -> dict[str, Any]:
 @output_option
 @click.argument("resources", nargs=-1, shell_complete=completion.resources)
 def migrate_command(directory: StateDir, output: str, resources: tuple[str, ...]) -> int:
-    """Write every stored object anew, in the version and with the fields of the API server that runs.
+    """Write every stored object again, in the version and with the fields of the API server that runs.
 
-    It puts each object as it is, as the storage version migrator does; what already is as the server would
-    write it stays untouched. RESOURCES limit it (plural or plural.group). Exits 1 if an object failed.
+    Each object is updated without changes, as by the storage version migrator; objects already stored in that
+    form stay untouched. RESOURCES limit it (plural or plural.group). Exits 1 if an object failed.
 
     \b
     kubeskew storage migrate

@@ -1,4 +1,4 @@
-"""`kubeskew ui`: a page of the cluster, on loopback."""
+"""`kubeskew ui`: a page about the cluster, on loopback."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,10 +38,10 @@ _HOST = "127.0.0.1"
     help="Port to listen on, on loopback [default: a free one].",
 )
 def ui(directory: StateDir, output: str, port: int) -> None:
-    """Show the cluster as a page: its time line as it grows, any moment of it, and buttons.
+    """Show the cluster as a page: its growing time line, its state at any moment, and buttons.
 
     Prints the address, which holds the administrator's token, and serves until Ctrl-C. The cluster may be
-    down: then the page shows what its log has.
+    down: the page then shows its log.
 
     \b
     kubeskew ui
@@ -60,12 +60,12 @@ def ui(directory: StateDir, output: str, port: int) -> None:
             else:
                 click.echo(f"The cluster is shown at\n\n  {url}\n\nCtrl-C ends this; the cluster goes on.")
 
-        with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
+        with suppress(KeyboardInterrupt):  # Ctrl-C is the usual end
             run_async(_serve(site, port, listening))
 
 
 def _token(directory: StateDir) -> str:
-    """Returns the administrator's token. Raises ClusterError in one line if there is none."""
+    """A missing or empty file of the administrator's token is a ClusterError."""
     remedy = "`kubeskew down --purge` and `kubeskew up` make a cluster that has one"
     try:
         token = directory.token.read_text().strip()
@@ -93,11 +93,11 @@ def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
     clock = SystemClock()
 
     def cluster(progress: Callable[[str], None]) -> "Cluster":
-        def told(text: str) -> None:
+        def report(text: str) -> None:
             progress(text)
             show_progress(text)
 
-        return Cluster(directory, Platform(clock, processes), told)
+        return Cluster(directory, Platform(clock, processes), report)
 
     def components() -> list[dict[str, Any]]:
         state = directory.load()
@@ -120,7 +120,7 @@ def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
 
 
 async def _serve(site: "Site", port: int, listening: Callable[[int], None]) -> None:
-    """Serves until it is cancelled; `listening` hears of the port."""
+    """Serves until it is cancelled; `listening` is called with the port."""
     from aiohttp import web
 
     from kubeskew.cli.ui.server import application

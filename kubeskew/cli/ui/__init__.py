@@ -1,1 +1,1 @@
-"""The page of a running cluster: its log as a picture, any moment of it, and buttons."""
+"""The page of a running cluster: its log as a picture, its state at any moment, and buttons."""

@@ -1,4 +1,4 @@
-"""Does what the page's buttons say, by the functions that the commands of the same names call."""
+"""Actions of the page's buttons, by the functions that the commands of the same names call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,10 @@ Action = Callable[[Cluster, Request], Awaitable[str]]
 
 
 async def upgrade(cluster: Cluster, request: Request) -> str:
-    """Brings components to a newer version."""
     return await _move(cluster, request, downgrade=False)
 
 
 async def downgrade(cluster: Cluster, request: Request) -> str:
-    """Brings components to an older version."""
     return await _move(cluster, request, downgrade=True)
 
 
@@ -31,21 +29,18 @@ async def _move(cluster: Cluster, request: Request, *, downgrade: bool) -> str:
 
 
 async def kill(cluster: Cluster, request: Request) -> str:
-    """Ends a component with SIGKILL."""
     name = _text(request, "component")
     await cluster.kill(name)
     return f"{name} killed; it stays down until it is restarted"
 
 
 async def restart(cluster: Cluster, request: Request) -> str:
-    """Stops a component gracefully and starts it again."""
     name = _text(request, "component")
     await cluster.restart(name)
     return f"{name} restarted"
 
 
 async def fork(cluster: Cluster, request: Request) -> str:
-    """Branches the cluster off at a revision, into a new state directory."""
     revision, target = request.get("at"), _directory(request)
     if not isinstance(revision, int) or isinstance(revision, bool) or revision < 1:
         raise UserError("name the revision to fork at")
@@ -64,16 +59,16 @@ ACTIONS: Mapping[str, Action] = {
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Does what is asked for on one cluster.
+    """Runs actions on one cluster.
 
-    `cluster` gives it, with who hears of its progress; `parse` reads gates as the command line has them.
+    `cluster` returns it for a progress callback; `parse` reads gates as the command line does.
     """
 
     cluster: Callable[[Callable[[str], None]], Cluster]
     parse: Callable[[str], Mapping[str, bool | None]]
 
     async def do(self, name: str, request: Request) -> dict[str, Any]:
-        """Returns `{message, progress}`. Raises UserError and ClusterError as the command does."""
+        """The result is `{message, progress}`. Raises UserError and ClusterError as the command does."""
         actions = {**ACTIONS, "gates": self._gates}
         action = actions.get(name)
         if action is None:
@@ -83,7 +78,6 @@ class Actions:
         return {"message": message, "progress": progress}
 
     async def _gates(self, cluster: Cluster, request: Request) -> str:
-        """Sets feature gates; `A-` takes back what was set by hand."""
         text, names = _text(request, "gates"), _names(request)
         await cluster.set_gates(self.parse(text), names)
         return f"{', '.join(names) or 'every component'} with {text}"

@@ -1,6 +1,6 @@
-"""Answers to what the page asks of a recording: the whole over time, one moment, one object.
+"""The page's data from a recording: the whole over time, one moment, one object.
 
-The picture of a moment shows which pod has which device of which node, by which claim.
+The picture of a moment shows the devices of each node, with their claims and pods.
 """
 
 import difflib
@@ -27,7 +27,7 @@ Answer = dict[str, Any]
 
 
 def picture(objects: Iterable[ObjectView]) -> dict[str, Any]:
-    """Returns `{nodes, shared, waiting}`.
+    """The picture has `{nodes, shared, waiting}`.
 
     A node has its devices, each with the claims that have it and their pods, and the pods that run there
     without a device. `shared` are devices that several nodes can reach. `waiting` are pods without a node and
@@ -92,7 +92,7 @@ def _node(node: ObjectView) -> Place:
 
 
 def _published(slice_: ObjectView) -> Iterable[tuple[str, Place]]:
-    """Yields the devices of a slice, each with the node that has it."""
+    """A device is on the node that has it, or on _SHARED."""
     spec = slice_.get("spec") or {}
     for device in spec.get("devices") or ():
         basic: Mapping[str, Any] = {**device, **(device.get("basic") or {})}
@@ -124,7 +124,7 @@ def _name(obj: ObjectView) -> str:
 
 
 def timeline(recording: Recording, records: NodeRecords) -> Answer:
-    """Returns what `lanes.js` draws, as a cell of a report has it, and how far the log reaches."""
+    """The answer is the input of `lanes.js`, in the form of a report's cell, with the extent of the log."""
     log = recording.entries
     return {
         "oldest": recording.oldest,
@@ -142,7 +142,6 @@ def timeline(recording: Recording, records: NodeRecords) -> Answer:
 
 
 def moment(recording: Recording, revision: int) -> Answer:
-    """Returns the cluster at a revision: what was written then and by whom, its objects, its devices."""
     at = list(recording.objects(revision))
     return {
         "revision": revision,
@@ -164,7 +163,6 @@ def moment(recording: Recording, revision: int) -> Answer:
 
 
 def _components(recording: Recording, revision: int) -> list[Answer]:
-    """Returns the components that ran at a revision."""
     log = [entry for entry in recording.entries if entry.revision <= revision]
     running = [run for run in component_runs(log) if not run.until]
     return [{"name": run.component, "version": run.version, "gates": run.gates} for run in running]
@@ -193,8 +191,9 @@ def _changes(recording: Recording, write: Write) -> list[str]:
 
 
 def one_object(recording: Recording, key: Key, revision: int, against: int | None = None) -> Answer | None:
-    """Returns an object at a revision, who wrote it, and line by line what differs from the write before or,
-    if given, from the revision `against`. None if the log has nothing of it by then."""
+    """The answer has the writer, and line by line the difference from the write before or, if given, from the
+    revision `against`. None if the log has nothing of the object by then.
+    """
     write = recording.last_write(key, revision)
     if write is None:
         return None
@@ -225,7 +224,7 @@ def one_object(recording: Recording, key: Key, revision: int, against: int | Non
 
 
 def _state(write: Write | None) -> Mapping[str, Any] | None:
-    """Returns the object that a write left behind."""
+    """None after a deletion."""
     return None if write is None or write.verb == "delete" else write.value
 
 
@@ -234,7 +233,7 @@ def _change(change: FieldChange) -> Answer:
 
 
 def _lines(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Returns the lines of an object as YAML, each with its sign: new, gone, or as it was."""
+    """Lines are YAML, each with its sign: new, gone, or unchanged."""
     before, after = _text(old), _text(new)
     if old is None:
         return [(" ", line) for line in after]
@@ -243,7 +242,6 @@ def _lines(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list
 
 
 def _text(value: Mapping[str, Any] | None) -> Sequence[str]:
-    """Returns an object as YAML, without what every write changes."""
     if value is None:
         return []
     metadata = {name: each for name, each in value["metadata"].items() if name != "managedFields"}

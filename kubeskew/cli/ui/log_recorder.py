@@ -1,4 +1,4 @@
-"""Keeps the log of a cluster in memory as it grows, and answers what any object was at any revision."""
+"""Keeps the log of a cluster in memory as it grows, and finds any object at any revision."""
 
 import asyncio
 from bisect import bisect_left, bisect_right
@@ -13,14 +13,15 @@ from kubeskew.conformance.evidence.rows import logged
 
 Key = tuple[str, str, str]  # resource, namespace, name
 
-_CHECK_SECONDS = 2.0  # between looks whether the store is another one, as after a rewind
+_CHECK_SECONDS = 2.0  # between checks for another store, as after a rewind
 _AGAIN_SECONDS = 0.5
 
 
 class Recording:
-    """Everything that the log has told so far. `problem` says why it cannot be read now.
+    """`problem` says why the log cannot be read now.
 
-    `url` returns where the log is: a rewind may put it elsewhere."""
+    `url` returns the place of the log, which a rewind may change.
+    """
 
     def __init__(self, url: Callable[[], str], clock: Clock) -> None:
         self._url = url
@@ -37,8 +38,9 @@ class Recording:
         self._grown.set()
 
     async def follow(self) -> None:
-        """Reads the log and goes on as it grows; does not end. Another store, at the URL or because that is
-        another, is read from its beginning."""
+        """Reads the log as it grows; does not end. A replaced store, or one at another URL, is read from its
+        beginning.
+        """
         while True:
             try:
                 await self._follow_store()
@@ -47,7 +49,7 @@ class Recording:
             await self._clock.sleep(_AGAIN_SECONDS)
 
     async def _follow_store(self) -> None:
-        """Returns when there is another store."""
+        """Ends when the store is replaced."""
         async with await LogReader.open(self._url()) as reader:
             self._store, self.problem = await reader.store_id(), ""
             self._forget()
@@ -73,7 +75,6 @@ class Recording:
                 self.add(entry)
 
     def add(self, entry: Logged) -> None:
-        """Takes the next entry of the log."""
         self.entries.append(entry)
         self._revisions.append(entry.revision)
         if isinstance(entry, Write):
@@ -81,7 +82,9 @@ class Recording:
         self._grown.set()
 
     async def grown(self, count: int, seconds: float) -> int:
-        """Returns the number of entries once it is another than `count`, or after so long."""
+        """Waits until the number of entries differs from `count`, at most `seconds`; the number
+        is returned.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while len(self.entries) == count:
@@ -98,31 +101,31 @@ class Recording:
         return self._revisions[0] if self._revisions else 0
 
     def at_time(self, time: str) -> int:
-        """Returns the newest revision that is not younger than a time."""
+        """Newest revision that is not younger than the time."""
         index = bisect_right(self.entries, time, key=lambda entry: entry.time)
         return self._revisions[max(index - 1, 0)] if self._revisions else 0
 
     def time_of(self, revision: int) -> str:
-        """Returns the time of the last entry that is not newer than a revision."""
+        """Entries newer than the revision do not count."""
         index = bisect_right(self._revisions, revision)
         return self.entries[max(index - 1, 0)].time if self.entries else ""
 
     def entries_at(self, revision: int) -> Sequence[Logged]:
-        """Returns what happened at a revision: a write, and what components did then."""
+        """Component events belong to the revision of the write before them."""
         return self.entries[bisect_left(self._revisions, revision) : bisect_right(self._revisions, revision)]
 
     def history(self, key: Key) -> Sequence[Write]:
-        """Returns every write of an object, oldest first."""
+        """Oldest first."""
         return self._writes.get(key, ())
 
     def last_write(self, key: Key, revision: int) -> Write | None:
-        """Returns the newest write of an object up to a revision; a deletion is one, too."""
+        """Deletions are writes, too; None before the first one."""
         writes = self.history(key)
         index = bisect_right(writes, revision, key=lambda write: write.revision)
         return writes[index - 1] if index else None
 
     def objects(self, revision: int) -> Iterator[Write]:
-        """Yields the last write of each object that there is at a revision, by resource and name."""
+        """Objects that exist at the revision have their last write here, by resource and name."""
         for key in sorted(self._writes):
             write = self.last_write(key, revision)
             if write is not None and write.verb != "delete":

@@ -1,8 +1,8 @@
 """The server of a cluster's page on loopback: the page to anyone, its data and buttons to the administrator.
 
 The page is one file, with the same styles and the same drawing as a report. The token comes in a header,
-which no other site's page can have a browser send; the name by which the server is called must be that of
-this machine, so that no name of somebody else's can be pointed here.
+which no other site's page can make a browser send; requests must name this machine as their host, so that no
+foreign name can point here.
 """
 
 import asyncio
@@ -37,18 +37,17 @@ def _environment() -> Environment:
 
 
 def script() -> str:
-    """Returns the page's only script, whose hash the server's policy names."""
+    """A policy of the server names the hash of this script."""
     return "\n".join(_environment().get_template(name).render() for name in ("lanes.js", "ui.js"))
 
 
 def page(title: str) -> str:
-    """Returns the page."""
     return _environment().get_template("ui.html").render(title=title, script=script())
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All that the page is about. `token` is the administrator's; `where` says where it is found."""
+    """`token` is the administrator's; `where` names its file."""
 
     recording: Recording
     records: Callable[[], NodeRecords]
@@ -62,8 +61,6 @@ class Site:
 
 
 def application(site: Site) -> web.Application:
-    """Returns the server's routes; the log is followed as long as it runs."""
-
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.host.rpartition(":")[0] not in _HOSTS:

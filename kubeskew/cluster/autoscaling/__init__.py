@@ -1,1 +1,1 @@
-"""Reads what `kubeskew simulate` is given, and asks the scheduler's plugins."""
+"""Simulations of `kubeskew simulate`: their input, and the scheduler's plugins as their judge."""

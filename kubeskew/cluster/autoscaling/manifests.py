@@ -1,6 +1,6 @@
 """Manifests as an API server of one release would store them: typed, converted, with defaults.
 
-The objects that controllers would have made of them are added: pods of workloads, claims of templates.
+Objects that controllers would create are added: pods of workloads, claims of templates.
 """
 
 import copy
@@ -55,7 +55,7 @@ _REPLICAS = {
 
 
 class Manifests:
-    """Holds objects by the path of their collection; of namesakes the last counts."""
+    """Objects stand under the path of their collection; the last one of a name counts."""
 
     def __init__(self, version: Version, gates: FeatureGates) -> None:
         self.version = version
@@ -67,13 +67,13 @@ class Manifests:
         self._custom: dict[tuple[str, str], Ref] = {}  # by apiVersion and kind
 
     def read(self, paths: Sequence[Path]) -> None:
-        """Takes everything in the files. Raises UserError that names file, document and what is wrong."""
+        """UserError names file, document and fault."""
         found = [each for path in paths for each in documents(path)]
         for where, obj in sorted(found, key=lambda each: each[1].get("kind") != _DEFINITION):
             self.take(where, obj)
 
     def take(self, where: str, obj: Object) -> Object:
-        """Adds an object and returns it as it would be stored. Raises UserError."""
+        """UserError names `where`; otherwise the object is returned as it would be stored."""
         try:
             return self.add(obj)
         except UserError as error:
@@ -83,7 +83,7 @@ class Manifests:
             raise UserError(f"{where}: not a usable {obj.get('kind')}: {what}") from error
 
     def add(self, obj: Object) -> Object:
-        """Adds an object and returns it as it would be stored. Raises UserError."""
+        """Raises UserError; the object is returned as it would be stored."""
         custom = self._custom.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
         if custom is not None:
             return self._keep(copy.deepcopy(obj), custom)
@@ -112,7 +112,7 @@ class Manifests:
         return stored
 
     def _define(self, definition: Object) -> None:
-        """Takes the kind that a definition adds, as established."""
+        """Custom kinds are established at once."""
         spec = definition["spec"]
         for version in spec["versions"]:
             names = spec["names"]
@@ -123,16 +123,15 @@ class Manifests:
         definition["status"] = {"acceptedNames": spec["names"], "conditions": [established]}
 
     def of(self, ref: Ref) -> list[Object]:
-        """Returns the objects of a collection, by namespace and name."""
+        """By namespace and name."""
         known = self._objects.get(ref.path(), {})
         return [known[key] for key in sorted(known)]
 
     def by_path(self) -> Mapping[str, Sequence[Object]]:
-        """Returns all objects by the paths of their collections."""
         return {path: [known[key] for key in sorted(known)] for path, known in self._objects.items()}
 
     def _resource(self, obj: Object) -> Resource:
-        """Returns the resource in the version in which the scheduler of the release reads it."""
+        """The version is the one in which the scheduler of the release reads the resource."""
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
         kind = str(obj.get("kind") or "")
         if not kind or not version:
@@ -144,7 +143,7 @@ class Manifests:
         return resource
 
     def _typed(self, obj: Object) -> Object:
-        """Returns a copy with the fields of its kind; in a version that the release lacks, of a later one."""
+        """Decodes a copy; the types are those of a later release if the release lacks the version."""
         group, _, version = str(obj["apiVersion"]).rpartition("/")
         known = self._catalogue.by_kind(group, version, obj["kind"])
         value = copy.deepcopy(obj)
@@ -158,7 +157,7 @@ class Manifests:
 
 
 def _spoken(version: Version) -> list[Ref]:
-    """Returns the resources that the components of a release speak in a version of its own."""
+    """Components of a release use these resources in a version of its own."""
     dra = dra_refs(version)
     found = [dra.claims, dra.claim_templates, dra.device_classes, dra.slices]
     if version not in PREVIEWS:
@@ -179,7 +178,7 @@ def complete_workloads(manifests: Manifests) -> None:
 
 
 def _has_pods(manifests: Manifests, obj: Object) -> bool:
-    """Returns whether the files have pods of the workload, or what owns it is there itself."""
+    """True if the files have pods of the workload, or if it has an owner of its own."""
     uid = obj["metadata"]["uid"]
     if obj["metadata"].get("ownerReferences"):
         return True
@@ -202,7 +201,6 @@ def _add_pods(manifests: Manifests, obj: Object, count: int, owner_ref: Ref) -> 
 
 
 def _add_claims(manifests: Manifests, pod: Object, features: ResourceClaimFeatures) -> None:
-    """Adds the claims that are still to be made of templates, and names them in the pod's status."""
     refs = dra_refs(manifests.version)
     known = {status["name"] for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
     made = []
@@ -238,7 +236,6 @@ def _template(manifests: Manifests, pod: Object, entry: Object, features: Resour
 
 
 def daemon_pods(node: Object, daemon_sets: list[Object]) -> Iterator[Object]:
-    """Yields the pods that DaemonSets would start on a new node like this one."""
     for daemon_set in daemon_sets:
         if belongs(daemon_set, node)[0]:
             pod = pod_from_template(pod_template(daemon_set, ""), daemon_set, DAEMON_SETS)

@@ -1,7 +1,6 @@
 """Simulations of scale-up and scale-down: a scheduler's informers read a snapshot, and its plugins decide.
 
-The snapshot is of a cluster, of files, or of both, and nothing can be written to it. Answers are also made
-into JSON here.
+The snapshot is of a cluster, of files, or of both, and is read-only. Results become JSON here, too.
 """
 
 import asyncio
@@ -55,7 +54,7 @@ class _Listed:
         return self._content
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Waits for ever: what is watched does not change."""
+        """Never ends: a snapshot does not change."""
         await asyncio.Event().wait()
         yield b""
 
@@ -64,7 +63,7 @@ class _Listed:
 
 
 class SnapshotTransport:
-    """Answers lists with the objects of `cluster`, if there is one, and those that are added by path."""
+    """Serves lists of the objects of `cluster`, if there is one, and of those added by path."""
 
     def __init__(self, cluster: Lists | None, added: Mapping[str, Sequence[Object]]) -> None:
         self._cluster = cluster
@@ -92,8 +91,7 @@ class SnapshotTransport:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The subject: version and gates of the scheduler, a cluster or none, and objects of files; and what time
-    and chance the scheduler has."""
+    """The cluster is None for simulations of files only."""
 
     version: Version
     gates: FeatureGates
@@ -105,7 +103,7 @@ class Source:
 
 @asynccontextmanager
 async def _snapshot(source: Source) -> AsyncIterator[tuple[SchedulerService, APIClient]]:
-    """Gives a scheduler whose informers have listed everything, and a client that reads the same.
+    """Starts a scheduler and waits until its informers have listed everything; its client reads the same.
 
     Raises a connection error if the cluster does not answer.
     """
@@ -128,7 +126,7 @@ async def _snapshot(source: Source) -> AsyncIterator[tuple[SchedulerService, API
 
 
 def source_of_cluster(directory: StateDir, dialled: Dial = dial) -> Source:
-    """Returns the cluster of a state directory, with version and gates of its scheduler."""
+    """Version and gates are those of the cluster's scheduler."""
     scheduler = directory.load().processes["scheduler"]
     version, gates = Version.parse(scheduler.version), scheduler.feature_gates
 
@@ -154,7 +152,7 @@ def _cluster_snapshot(service: SchedulerService) -> ClusterSnapshot:
 
 
 async def scale_up(source: Source, templates: Sequence[NodeTemplate], most: int, report: Report) -> Placement:
-    """Returns which nodes make the pending pods fit. Raises SimulationError, ClusterError."""
+    """Raises SimulationError, ClusterError."""
     async with _snapshot(source) as (service, client):
         daemon_sets = await _all(client, DAEMON_SETS)
         pods = [
@@ -183,7 +181,7 @@ def _is_pending(pod: Object, service: SchedulerService) -> bool:
 
 
 async def feasible(source: Source) -> dict[str, str]:
-    """Returns, by the uid of a pending pod, a node that it fits now; pods are placed one after the other.
+    """Keys are uids of pending pods, which are placed one after the other.
 
     Raises SimulationError, ClusterError.
     """
@@ -192,8 +190,8 @@ async def feasible(source: Source) -> dict[str, str]:
 
 
 async def rejections(source: Source, namespace: str, name: str) -> dict[tuple[str, str], list[str]]:
-    """Returns by plugin and reason the nodes that are refused to a pending pod: all of them where a plugin
-    refuses the pod before it looks at any. Raises SimulationError, ClusterError.
+    """Plugins refuse nodes to a pending pod, by (plugin, reason): all of them if a plugin refuses the pod
+    before it sees any. Raises SimulationError, ClusterError.
     """
     async with _snapshot(source) as (service, _):
         pod = next((pod for pod in service.pods() if _place(pod) == (namespace, name)), None)
@@ -211,7 +209,7 @@ async def rejections(source: Source, namespace: str, name: str) -> dict[tuple[st
 
 
 async def scale_down(source: Source, node: str) -> Removal:
-    """Returns where the node's pods would go. Raises UnknownNodeError, SimulationError, ClusterError."""
+    """Raises UnknownNodeError, SimulationError, ClusterError."""
     async with _snapshot(source) as (service, client):
         budgets = await _all(client, POD_DISRUPTION_BUDGETS)
         owners = {(ref.kind, *_place(owner)) for ref in _OWNERS for owner in await _all(client, ref)}
@@ -226,7 +224,6 @@ async def scale_down(source: Source, node: str) -> Removal:
 
 
 def placement_json(answer: Placement) -> dict[str, Any]:
-    """Returns `{templates, existing, unschedulable}`."""
     fresh = {node for nodes in answer.nodes.values() for node in nodes}
     placed = [{"pod": pod.key, "node": node} for pod, node in answer.placed.values()]
     return {
@@ -245,7 +242,6 @@ def placement_json(answer: Placement) -> dict[str, Any]:
 
 
 def removal_json(answer: Removal) -> dict[str, Any]:
-    """Returns `{node, removable, scaleDownDisabled, pods, withNode}`."""
     return {
         "node": answer.node,
         "removable": answer.possible,

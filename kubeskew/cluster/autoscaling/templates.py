@@ -1,4 +1,4 @@
-"""Reads node templates: cluster files, or manifests of nodes with their slices."""
+"""Node templates from cluster files, or from manifests of nodes with their slices."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,15 +31,13 @@ from kubeskew.scheduler.autoscaling.snapshot import NodeTemplate
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """A template as it is read: the node, and the slices that name it."""
-
     where: str
     node: Object
     slices: Sequence[Object]
 
 
 def load(paths: Sequence[Path], into: Manifests) -> list[NodeTemplate]:
-    """Returns the templates of the files, and adds their slices to the manifests. Raises UserError.
+    """Slices of the templates are added to the manifests. Raises UserError.
 
     The slices name a node that stands for all nodes of the template.
     """
@@ -47,7 +45,7 @@ def load(paths: Sequence[Path], into: Manifests) -> list[NodeTemplate]:
 
 
 def of_entries(entries: Any, where: str, into: Manifests) -> list[NodeTemplate]:
-    """Returns the templates that entries of a cluster file's `nodes` describe, as `load`."""
+    """Like `load`, for entries of a cluster file's `nodes`."""
     return _taken(_of_cluster_file(where, {"nodes": entries}, into), into)
 
 
@@ -71,7 +69,7 @@ def _template(name: str, made: _Template, into: Manifests) -> NodeTemplate:
 
 
 def _moved(obj: Object, origin: str) -> Object:
-    """Returns the slice for another node, in a pool of its own."""
+    """Copies a slice for another node, in a pool of its own."""
     metadata = {"name": f"{obj['metadata']['name']}-{origin}"}
     if "spec" not in obj:
         return {**obj, "metadata": metadata, "nodeName": origin}
@@ -106,14 +104,14 @@ def _of_cluster_file(where: str, document: dict[str, Any], into: Manifests) -> I
 
 
 def _without_count(entry: Any) -> Any:
-    """Returns the entry as one node: how many there are now says nothing of how many may come."""
+    """Templates are without a count: the present number of nodes does not limit how many may come."""
     if not isinstance(entry, dict):
         return entry
     return {"name": "node", **{key: value for key, value in entry.items() if key != "count"}}
 
 
 def _node(spec: NodeSpec, into: Manifests) -> Object:
-    """Returns the node as its kubelet would have registered it, ready."""
+    """Registers the node as its kubelet would, but ready."""
     made = NodeConfig(spec.name, spec.labels, spec.capacity, spec.taints)
     plugins = {plugin["resource"]: plugin.get("devices", 1) for plugin in spec.device_plugins}
     status = node_status(
@@ -129,7 +127,7 @@ def _node(spec: NodeSpec, into: Manifests) -> Object:
 
 
 def _slices(spec: NodeSpec, into: Manifests) -> Iterator[Object]:
-    """Yields the slices that drivers, or the kubelet of classic releases, would publish for the node."""
+    """Drivers, or the kubelet of classic releases, would publish these slices for the node."""
     ref = dra_refs(into.version).slices
     for entry in spec.drivers:
         driver = str(entry["name"])
@@ -141,7 +139,6 @@ def _slices(spec: NodeSpec, into: Manifests) -> Iterator[Object]:
 def _bodies(
     node: str, driver: str, entry: Mapping[str, Any], version: Version
 ) -> Iterator[tuple[str, Object]]:
-    """Yields the slices of a driver on a node, as (apiVersion, all but metadata)."""
     offered, head = offer(node, entry), {"nodeName": node, "driverName": driver}
     of_driver = DriverNode(node, Directories(*(Path(),) * 3), offered)
     spoken = dra_refs(version).slices.api_version

@@ -1,1 +1,1 @@
-"""A control plane that shows itself as pods, as kind makes it: a node, static pods, add-ons."""
+"""A control plane that is shown as pods, as kind does it: a node, static pods, add-ons."""

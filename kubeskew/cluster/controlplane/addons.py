@@ -1,9 +1,9 @@
 """The add-ons that kind installs, and the metrics server.
 
-CoreDNS, kube-proxy, kindnet, the local-path provisioner and a default StorageClass are fake containers as
-any others: they resolve no names, balance no services and make no volumes. The metrics server is a process
-of the cluster; one pod of a Deployment shows it, as static pods show the control plane. Its objects are
-those of its components.yaml (kubernetes-sigs/metrics-server, manifests/).
+CoreDNS, kube-proxy, kindnet and the local-path provisioner run in fake containers: they resolve no names,
+balance no services and create no volumes. The metrics server is a process of the cluster; one pod of a
+Deployment shows it, as static pods show the control plane. Its objects are those of its components.yaml
+(kubernetes-sigs/metrics-server, manifests/).
 
 Source: kubeadm's add-ons (cmd/kubeadm/app/phases/addons), kind's manifests below /kind in its node image.
 """
@@ -53,7 +53,6 @@ _API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.
 
 
 def objects(version: str) -> list[dict[str, Any]]:
-    """Returns the objects of the add-ons for a cluster whose API server is at `version`."""
     minor = min(max(Version.parse(version).minor, min(_COREDNS)), max(_COREDNS))
     text = resources.files(__package__).joinpath("addons.yaml").read_text()
     filled = Template(text).substitute(
@@ -63,8 +62,9 @@ def objects(version: str) -> list[dict[str, Any]]:
 
 
 async def install(probes: Probes, state: State) -> None:
-    """Creates the add-ons that are not there yet, and gives control-plane nodes their role, which a kubelet
-    may not give itself."""
+    """Creates missing add-ons, and labels control-plane nodes with their role, which a kubelet may not set
+    itself.
+    """
     server = state.of_kind("apiserver")[0]
     for node in static_pods.nodes(state):
         await _mark(probes, server.url(f"/api/v1/nodes/{node}"))
@@ -72,12 +72,12 @@ async def install(probes: Probes, state: State) -> None:
 
 
 async def create(probes: Probes, server: Process, objects: Iterable[dict[str, Any]], what: str) -> None:
-    """Creates the objects that are not there yet, as soon as the server takes them."""
+    """Creates missing objects as soon as the server accepts them."""
     for obj in objects:
         path = _PATHS[obj["kind"]].format(namespace=obj["metadata"].get("namespace"))
 
         async def refused(path: str = path, obj: dict[str, Any] = obj) -> str:
-            # A service is not created anew to see whether it is there: its address is taken, by itself.
+            # Creating a service again would not show that it exists: its address is taken, by itself.
             there, _ = await probes.request("GET", server.url(f"{path}/{obj['metadata']['name']}"))
             if there == _FOUND:
                 return ""
@@ -106,7 +106,6 @@ async def _mark(probes: Probes, url: str) -> None:
 
 
 def metrics_server_flags(state: State) -> list[str]:
-    """Returns the flags by which API servers find the metrics server behind its service."""
     found = state.processes.get(METRICS_SERVER)
     if found is None:
         return []
@@ -114,13 +113,12 @@ def metrics_server_flags(state: State) -> list[str]:
 
 
 def metrics_server_objects() -> list[dict[str, Any]]:
-    """Returns the objects by which a cluster knows a metrics server."""
     text = resources.files(__package__).joinpath("metrics_server.yaml").read_text()
     return [*yaml.safe_load_all(text)]
 
 
 async def introduce_metrics_server(probes: Probes, state: State) -> None:
-    """Creates the objects of the metrics server that are not there yet, if there is to be one."""
+    """Creates missing objects of the metrics server, if the cluster has one."""
     if METRICS_SERVER in state.processes:
         await create(
             probes, state.of_kind("apiserver")[0], metrics_server_objects(), "the metrics server's objects"
@@ -128,7 +126,7 @@ async def introduce_metrics_server(probes: Probes, state: State) -> None:
 
 
 async def wait_metrics_api(probes: Probes, state: State) -> None:
-    """Returns when the API servers have found the metrics server, if one runs."""
+    """Returns when the API servers have found the metrics server, or at once if none runs."""
     process, server = state.processes.get(METRICS_SERVER), probes.server_of(state)
     if process is None or server is None or not probes.alive(process):
         return

@@ -1,8 +1,8 @@
-"""Makes the manifests of the control plane's static pods, as kubeadm writes them for kind.
+"""The manifests of the control plane's static pods, as kubeadm writes them for kind.
 
 The components are processes of the cluster; the pods show them, with the version of each in the tag of its
-image. Probes, volumes and most flags are left out, for nothing would come of them in a fake container.
-Source: cmd/kubeadm/app/phases/controlplane/manifests.go, cmd/kubeadm/app/phases/etcd/local.go.
+image. Probes, volumes and most flags are left out, because they have no effect in a fake container. Source:
+cmd/kubeadm/app/phases/controlplane/manifests.go, cmd/kubeadm/app/phases/etcd/local.go.
 """
 
 from collections.abc import Iterator
@@ -25,17 +25,15 @@ _ETCD = {
 
 
 def nodes(state: State) -> list[str]:
-    """Returns the control-plane nodes."""
     return [name for name, entry in state.nodes.items() if entry.get("controlPlane")]
 
 
 def image(name: str, version: str) -> str:
-    """Returns the image of a component at a version, with its patch."""
     return f"{_REPOSITORY}/{name}:{Version.parse(version).git_version.replace('+', '_')}"
 
 
 def manifests(state: State) -> list[dict[str, Any]]:
-    """Returns the manifests for a control-plane node: of the components as they are recorded, and etcd."""
+    """Etcd has a manifest, too."""
     return [*_manifests(state)]
 
 

@@ -19,7 +19,7 @@ OURS = "kubeskew:timeline-viewer"
 
 def default_objects(minor: str, gates: dict[str, bool]) -> list[Object]:
     version = Version.parse(minor)
-    roles = DefaultRoles(version, FeatureGates(version, gates))
+    roles = DefaultRoles(FeatureGates(version, gates))
     every = (roles.cluster_roles, roles.cluster_role_bindings, roles.roles, roles.role_bindings)
     return [made for make in every for made in make() if made["metadata"]["name"] != OURS]
 

@@ -3,6 +3,8 @@
 import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.rbac import Rule
 from kubeskew.apiserver.http.request import Peer
@@ -233,7 +235,7 @@ async def test_default_roles(server, api):
     assert roles["cluster-admin"]["metadata"]["labels"] == {"kubernetes.io/bootstrapping": "rbac-defaults"}
     assert "system:controller:selinux-warning-controller" in roles
     assert "system:cluster-trust-bundle-discovery" not in roles
-    old = DefaultRoles(server.services.environment.version.__class__(28), server.services.environment.gates)
+    old = DefaultRoles(FeatureGates(Version(28)))
     assert "system:controller:selinux-warning-controller" not in {
         role["metadata"]["name"] for role in old.cluster_roles()
     }

@@ -52,7 +52,7 @@ async def test_defaults(call):
     """The schemas and levels of a new cluster, with the condition that says the level is there."""
     items = (await call.get(f"{GROUP}/flowschemas")).body["items"]
     assert len(items) == 11
-    old = {obj["metadata"]["name"] for _, obj in schemas("v1", 33)}
+    old = {obj["metadata"]["name"] for _, obj in schemas("v1", lease_locks_only=False)}
     assert old - {obj["metadata"]["name"] for obj in items} == {
         "endpoint-controller",
         "workload-leader-election",
@@ -99,7 +99,10 @@ async def test_defaults(call):
 )
 def test_classification(user, method, path, wanted):
     """A request belongs to the first schema that names its user and what it is about."""
-    made = [{**obj, "metadata": {**obj["metadata"], "uid": "1"}} for _, obj in schemas("v1", 36)]
+    made = [
+        {**obj, "metadata": {**obj["metadata"], "uid": "1"}}
+        for _, obj in schemas("v1", lease_locks_only=True)
+    ]
     names = {obj["spec"]["priorityLevelConfiguration"]["name"] for obj in made}
     levels = {name: {"metadata": {"name": name, "uid": name}} for name in names}
     flow = Classifier(made, levels).classify(user, parse(method, path, {}))

@@ -1,5 +1,5 @@
 "use strict";
-// Shows a running cluster. Everything comes from the server beside it, asked with the administrator's token,
+// Shows a running cluster. Everything comes from its own server, requested with the administrator's token,
 // which the address brings behind its `#` (that part is sent to nobody) and the tab keeps.
 
 const by = (id) => document.getElementById(id);
@@ -230,17 +230,17 @@ function requested(action) {
 }
 
 async function act(action) {
-  const buttons = document.querySelectorAll("[data-action]"), told = by("told");
+  const buttons = document.querySelectorAll("[data-action]"), notice = by("notice");
   for (const button of buttons) button.disabled = true;
-  told.hidden = false;
-  told.className = "note";
-  told.textContent = `${action}: under way …`;
+  notice.hidden = false;
+  notice.className = "note";
+  notice.textContent = `${action}: under way …`;
   try {
     const done = await ask(`/api/actions/${action}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(requested(action)) });
-    told.textContent = [`✓ ${done.message}`, ...done.progress.map((line) => `· ${line}`)].join("\n");
+    notice.textContent = [`✓ ${done.message}`, ...done.progress.map((line) => `· ${line}`)].join("\n");
   } catch (error) {
-    told.className = "note failed";
-    told.textContent = `✗ ${error.message}`;
+    notice.className = "note failed";
+    notice.textContent = `✗ ${error.message}`;
   }
   for (const button of buttons) button.disabled = false;
   listComponents().catch(() => {});
