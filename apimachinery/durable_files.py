@@ -13,7 +13,7 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def damaged_beside(path: Path) -> Path:
+def damaged_path(path: Path) -> Path:
     """First free name next to a file for a damaged one that is kept: `log.db.damaged-1`."""
     number = 1
     while (kept := path.with_name(f"{path.name}.damaged-{number}")).exists():

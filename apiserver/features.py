@@ -254,7 +254,7 @@ class RequestFeatures(FeatureTable):
     )
     readable_is_conflict: bool = since(37)  # to delete a readable object so
     unsafe_dry_runs: bool = since(37)  # of such deletions (134037)
-    tells_first_unreadable: bool = since(37)  # failed lists tell the first error
+    names_first_unreadable: bool = since(37)  # failed lists tell the first error
     watches_within_namespace: bool = bug("k8s-125145")  # of its path, though namespaces are in none
     custom_field_selectors: bool = gate("CustomResourceFieldSelectors")
     ends_in_the_past: bool = bug("k8s-122646")  # a deletion may, once its grace is shortened

@@ -291,7 +291,9 @@ def _authenticator(
     if options.requestheader_client_ca_file:
         headers = RequestHeaderAuthenticator(_request_headers(options), authorities, environment.clock)
     return UnionAuthenticator(
-        CertificateAuthenticator(environment.clock, authorities, tells_id=features.accounts.certificate_ids),
+        CertificateAuthenticator(
+            environment.clock, authorities, adds_credential_id=features.accounts.certificate_ids
+        ),
         tokens,
         keys.audiences,
         anonymous=options.anonymous_auth,

@@ -121,7 +121,7 @@ def failed_list(
     ]
     details: Object = {"name": "list", "group": resource.group, "kind": resource.resource}
     text = f"failed to read one or more {resource} from the storage"
-    if features.tells_first_unreadable:
+    if features.names_first_unreadable:
         more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
         text += f": {causes[0]['message']}{more}"
     if len(unreadable) > CAUSES_MAX:

@@ -98,8 +98,8 @@ class WatchCacheFeatures(FeatureTable):
     # While the cache cannot be filled (KEP-4568), reads get 429 instead of waiting for it, and limited lists
     # without a selector are answered by the store; before, those that are content with any revision.
     refuses_unfilled: bool = gate("ResilientWatchCacheInitialization")
-    tells_failure: bool = since(33)  # why it cannot be filled; clients wait longer and longer
-    tells_future_lists: bool = fixed("k8s-132374")  # 504, of exact lists that the store answers; else 500
+    reports_failure: bool = since(33)  # why it cannot be filled; clients wait longer and longer
+    times_out_future_lists: bool = fixed("k8s-132374")  # 504, of exact lists that the store answers; else 500
     parse_failures: bool = until(32)  # a list that the cache answers gets 500 for what is no revision
     pages_deletions: bool = since(28)  # deletions of collections list in pages of 10,000: they have a limit
 

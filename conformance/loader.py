@@ -18,7 +18,6 @@ from kubeskew.conformance import chainsaw, grammar
 from kubeskew.conformance.chainsaw import expression, seconds
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import (
-    BESIDE_OPERATION,
     BINDING_KEYS,
     BRANCH_KEYS,
     DIFFERENCE_KEYS,
@@ -26,6 +25,7 @@ from kubeskew.conformance.grammar import (
     EXPECT_KEYS,
     FORK_STEP_KEYS,
     HEADER_KEYS,
+    OPERATION_SETTINGS,
     OPERATIONS,
     OUTCOME_KEYS,
     OUTPUT_KEYS,
@@ -491,9 +491,9 @@ def _block(body: Mapping[str, Any], name: str, where: str) -> tuple[Operation, .
 def _operation(value: Any, where: str) -> Operation:
     if not isinstance(value, dict):
         raise ScenarioError(f"{where}: expected a mapping with one operation")
-    kinds = [key for key in value if key not in BESIDE_OPERATION]
+    kinds = [key for key in value if key not in OPERATION_SETTINGS]
     if "compiler" in kinds:
-        check_keys({"compiler": value["compiler"]}, BESIDE_OPERATION, where)
+        check_keys({"compiler": value["compiler"]}, OPERATION_SETTINGS, where)
     if len(kinds) != 1:
         raise ScenarioError(f"{where}: expected one operation, found {', '.join(kinds) or 'none'}")
     kind = kinds[0]

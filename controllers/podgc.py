@@ -48,7 +48,7 @@ class PodGarbageCollector(Controller):
             orphaned = bool(node) and await self._is_gone(node)
             if not over and not orphaned:
                 return
-            if orphaned and self._disruption.told:
+            if orphaned and self._disruption.marks_pods:
                 await self._mark_failed(pod)
         uid = pod["metadata"]["uid"]
         try:

@@ -168,7 +168,7 @@ class KubeletFeatures(FeatureTable):
     sidecar_probes: SidecarProbes = part(SidecarProbes)
     workload_resource_claims: bool = gate("DRAWorkloadResourceClaims")
     optional_node_operations: bool = gate("DRAOptionalNodeOperations")
-    tells_failed_preparation: bool = ~bug("k8s-118578")  # by an event
+    reports_failed_preparation: bool = ~bug("k8s-118578")  # by an event
     # KEP-3063 as drafted: plugins are told the UID of a claim alone
     drafted_claims: bool = preview("kep3063")
     dra_registers_plugins: bool = gate("DynamicResourceAllocation")

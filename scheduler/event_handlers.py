@@ -161,7 +161,7 @@ class ClusterInformers:
         if new is None:
             if old is not None:
                 self._cache.remove_node(old["metadata"]["name"])
-                if not self._features.node_deletions_unheard:
+                if not self._features.ignores_node_deletions:
                     self._queue.move_all_to_active_or_backoff_queue(_NODE_DELETED, old, None)
             return
         self._cache.set_node(new)
@@ -215,7 +215,7 @@ class ClusterInformers:
     def _nomination_changed(self, old: Object, new: Object | None) -> None:
         """Requeues pods of the same or a lower priority: for them a nominated pod was on its node already."""
         before = _status(old).get("nominatedNodeName")
-        if self._features.nominations_unheard or not before:
+        if self._features.ignores_nominations or not before:
             return
         now = (new["spec"].get("nodeName") or _status(new).get("nominatedNodeName")) if new else None
         if now != before:

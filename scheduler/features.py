@@ -179,7 +179,7 @@ class SchedulerFeatures(FeatureTable):
     reuse_by_init_containers: bool = ~bug("k8s-134882")
     claims_block_deletion: bool = bug("k8s-134956")  # their pods' in the foreground
     # no pod is woken when a class comes that backs what it asks for
-    classes_unheard: bool = bug("k8s-134991")
+    ignores_new_classes: bool = bug("k8s-134991")
     # 1.34: also what the node's device plugins have, if the claim requests anything
     claims_plugged_too: bool = until(34)
     # DeviceTaintRules taint devices; a gate of its own since 1.35
@@ -217,9 +217,9 @@ class SchedulerFeatures(FeatureTable):
     pops_from_backoff: bool = gate("SchedulerPopFromBackoffQ")
     # a change of a rejected pod's tolerations does not wake it (with hints)
     cordon_ignores_tolerations: bool = bug("k8s-127427")
-    node_deletions_unheard: bool = bug("k8s-127464")  # no pod is woken when a node goes
+    ignores_node_deletions: bool = bug("k8s-127464")  # no pod is woken when a node goes
     # no pod is woken when another one is not nominated any more
-    nominations_unheard: bool = bug("k8s-129058")
+    ignores_nominations: bool = bug("k8s-129058")
     # A pod that is added wakes only those with affinity to pods; not those that topology spread rejected.
     spread_sleeps: bool = bug("k8s-122627")
     sidecar_ports_overlooked: bool = bug("k8s-132040")  # host ports of sidecars count as free

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.runtime import structured, tell
+from kubeskew.apimachinery.process.runtime import log_values, structured
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.cooperative import in_turns
 from kubeskew.scheduler.features import PlacementFeatures
@@ -300,7 +300,7 @@ def _log_post_filter(pod: PodInfo, status: Status) -> None:
     if status.code is Code.ERROR:
         log.error("%s", structured(message, pod=pod.key, status=status.message))
     else:
-        tell(log, 5, message, pod=pod.key, status=status.message)
+        log_values(log, 5, message, pod=pod.key, status=status.message)
 
 
 def _log_failure(pod: PodInfo, status: Status) -> None:
@@ -308,6 +308,8 @@ def _log_failure(pod: PodInfo, status: Status) -> None:
     if not status.is_rejected:
         log.error("%s", structured("Error scheduling pod; retrying", err=status.message, pod=pod.key))
     elif status.message == NO_NODES:
-        tell(log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.key)
+        log_values(
+            log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.key
+        )
     else:
-        tell(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod.key, err=status.message)
+        log_values(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod.key, err=status.message)

@@ -54,7 +54,7 @@ def set_up_logging(verbosity: int) -> None:
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
-def tell(log: logging.Logger, verbosity: int, message: str, **values: Value) -> None:
+def log_values(log: logging.Logger, verbosity: int, message: str, **values: Value) -> None:
     """Logs a message with its values, if the log is that verbose."""
     if log.isEnabledFor(level_of(verbosity)):
         log.log(level_of(verbosity), "%s", structured(message, **values))

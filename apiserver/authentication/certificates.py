@@ -89,12 +89,12 @@ class CertificateAuthenticator:
     """
 
     def __init__(
-        self, clock: Clock, authorities: Authorities | None = None, *, tells_id: bool = False
+        self, clock: Clock, authorities: Authorities | None = None, *, adds_credential_id: bool = False
     ) -> None:
-        """With `tells_id`, users have the id of their certificate, as from 1.32 on."""
+        """With `adds_credential_id`, users have the id of their certificate, as from 1.32 on."""
         self._clock = clock
         self._authorities = authorities or Authorities()
-        self._adds_id = tells_id
+        self._adds_id = adds_credential_id
         self._users: TwoGenerationCache[Peer, User] = TwoGenerationCache(_CERTIFICATES_REMEMBERED)
 
     def authenticate(self, request: Request) -> User | None:

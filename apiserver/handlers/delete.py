@@ -47,7 +47,7 @@ _NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the 
 async def delete(request: Request, scope: Scope) -> Response:
     """Takes options from body or query; answers the object, or a Status if it is gone at once."""
     form = responses.form_of(request)
-    unsafe = scope.registry.tells_corruption
+    unsafe = scope.registry.reports_corruption
     dry_runs = scope.services.features.requests.unsafe_dry_runs
     body = await _body(request, scope)
     options = parameters.delete_options(request, body, unsafe=unsafe, unsafe_dry_runs=dry_runs)
@@ -141,7 +141,7 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
     reads = scope.services.features.reads
     options = parameters.list_options(request, watch=False, watch_list=reads.watch_list)
     wanted = await selection(request, scope.registry, options)
-    unsafe = scope.registry.tells_corruption
+    unsafe = scope.registry.reports_corruption
     how = parameters.delete_options(request, await _body(request, scope), unsafe=unsafe)
     if how.get(UNSAFE):
         parameters.refuse("DeleteOptions", [field.invalid(UNSAFE, True, _NOT_MANY)])

@@ -157,7 +157,7 @@ async def listed_of(scope: Scope, options: ListOptions, wanted: Selection) -> Li
         await cached.check()
     if not is_newest and (source is Source.STORE or revision > store.revision):
         reads = scope.services.features.reads
-        await reach(store, revision, source, exactly=exactly, told=reads.tells_future_lists)
+        await reach(store, revision, source, exactly=exactly, translated=reads.times_out_future_lists)
     limit = 0 if single or (source is Source.CACHE and options.resource_version == "0") else options.limit
     if exactly and not (single and revision == store.revision):
         page, looked_at = await _at(scope, revision, limit, wanted, where)

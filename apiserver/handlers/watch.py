@@ -296,7 +296,7 @@ def _lines(
             try:
                 lines += encoder.lines(_changes(event, wanted))
             except UnreadableError as error:
-                of_deletion = event.verb is Verb.DELETE and wanted.registry.tells_corruption
+                of_deletion = event.verb is Verb.DELETE and wanted.registry.reports_corruption
                 return bytes(lines), deleted_unread(error, event.revision) if of_deletion else error
             except StatusError as error:
                 return bytes(lines), error

@@ -32,6 +32,6 @@ def indexed_owners(indexed_since: int) -> Any:
 class DisruptionMarks(FeatureTable):
     """Decides how controllers say in a pod's status why they delete it."""
 
-    told: bool = gate("PodDisruptionConditions")  # before they delete it
+    marks_pods: bool = gate("PodDisruptionConditions")  # before they delete it
     marks_ended: bool = bug("k8s-115056")  # the collector of pods says so of those that have ended, too
     applied: bool = bug("k8s-121103")  # by server-side apply, which refuses pods whose lists repeat a key

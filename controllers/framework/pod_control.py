@@ -119,7 +119,7 @@ async def mark_and_delete(
     """
     condition = {"type": _TARGET, "status": "True", "reason": reason, "message": message}
     before = find_condition(pod, _TARGET) or {}
-    if features.told and any(before.get(field) != value for field, value in condition.items()):
+    if features.marks_pods and any(before.get(field) != value for field, value in condition.items()):
         same = before.get("status") == "True"
         time = before.get("lastTransitionTime") if same else timestamp(clock.now())
         status = {"conditions": [{**condition, "lastTransitionTime": time}]}

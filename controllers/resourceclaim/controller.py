@@ -62,7 +62,7 @@ class ResourceClaimController(Controller):
         users = ReservedFor(self.client, self._features, self._pods, self._groups, self._deleted)
         self._releaser = Releaser(self.client, self._refs.claims, self._features, self._pods, users)
         self._waiting: WaitingClaims | None = None
-        if self._features.tells_of_waiting_claims:
+        if self._features.names_waiting_claims:
             self._waiting = WaitingClaims(
                 context, self.client, self._refs, self._claims, self.recorder, self._enqueue_claim
             )

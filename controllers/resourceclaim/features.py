@@ -39,7 +39,7 @@ class ResourceClaimFeatures(FeatureTable):
 
     # KEP-3063 as drafted: spec.resourceClaims[].template, instead of a name
     inline_templates: bool = preview("kep3063")
-    tells_of_waiting_claims: bool = preview("kep3063")  # KEP-3063 as drafted: what immediate claims wait for
+    names_waiting_claims: bool = preview("kep3063")  # KEP-3063 as drafted: what immediate claims wait for
     # KEP-3063 as drafted: users are owner references, and need not be pods
     any_users: bool = preview("kep3063")
     nested_source: bool = until(30) & ~preview("kep3063")  # until 1.30: spec.resourceClaims[].source

@@ -186,10 +186,10 @@ class NodeResources:
         await self._informer.stop()
 
     def state(self) -> dict[str, Object]:
-        """`{told, published}` stands under each driver that reports resources: the digest of its last report,
+        """`{digest, published}` stands under each driver that reports resources: the digest of the last report,
         and whether the slices hold that as far as the API server takes it."""
         return {
-            driver: {"told": plugin.reported, "published": self._is_published(driver, plugin)}
+            driver: {"digest": plugin.reported, "published": self._is_published(driver, plugin)}
             for driver, plugin in self._plugins.items()
             if plugin.monitoring is not None and not plugin.monitoring.done()
         }

@@ -142,7 +142,7 @@ class NodeDriver:
         )
 
     def state(self) -> dict[str, Any]:
-        """`{shown, registered, refused, prepared, told}` goes into the page /driver; registered is true if
+        """`{shown, registered, refused, prepared, digest}` goes into the page /driver; registered is true if
         all instances are."""
         shown = list(self.instances.values())
         return {
@@ -150,7 +150,7 @@ class NodeDriver:
             "refused": next((instance.refused for instance in shown if instance.refused), ""),
             "shown": bool(shown),
             "prepared": self.claims.all(),
-            "told": self.services.classic.reported_digest(),
+            "digest": self.services.classic.reported_digest(),
         }
 
     def _node_resources(self) -> list[Object] | None:

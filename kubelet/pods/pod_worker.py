@@ -237,7 +237,7 @@ class PodWorker:
             await services.devices.prepare(self.pod)
         except DeviceError as error:
             message = f"Failed to prepare dynamic resources: {error}"
-            if services.features.tells_failed_preparation:
+            if services.features.reports_failed_preparation:
                 services.recorder.event(self.pod, "Warning", "FailedPrepareDynamicResources", message)
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), message)
             return RETRY_SECONDS

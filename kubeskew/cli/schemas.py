@@ -244,7 +244,7 @@ def _operation() -> Schema:
     }
     bodies = {kind: _body(kind) for kind in grammar.OPERATIONS}
     return {
-        **_mapping([*bodies, *grammar.BESIDE_OPERATION], {**bodies, **settings}),
+        **_mapping([*bodies, *grammar.OPERATION_SETTINGS], {**bodies, **settings}),
         "oneOf": [{"required": [kind]} for kind in bodies],
     }
 

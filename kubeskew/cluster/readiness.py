@@ -104,7 +104,7 @@ async def _unlisted(probes: Probes, state: State, process: Process, report: Mapp
             entry, own = entries.get(driver), report["nodes"].get(node)
             if entry is None or own is None or node in state.killed_nodes:
                 continue
-            if not entry["told"] or entry["told"] != own["told"] or not entry["published"]:
+            if not entry["digest"] or entry["digest"] != own["digest"] or not entry["published"]:
                 waiting.append(node)
     return f"its slices are not published by the kubelets of: {named(waiting)}" if waiting else ""
 

@@ -62,7 +62,7 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
         args,
         totals=ctx.totals,
         always_resolvable=ctx.features.fit_resolvable,
-        waits_for_classes=not ctx.features.classes_unheard,
+        waits_for_classes=not ctx.features.ignores_new_classes,
     ),
     "VolumeRestrictions": lambda ctx, _: VolumeRestrictions(ctx.handle),
     "NodeVolumeLimits": lambda ctx, _: NodeVolumeLimits(ctx.handle),

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from kubeskew.apimachinery.process.runtime import level_of, structured, tell
+from kubeskew.apimachinery.process.runtime import level_of, log_values, structured
 
 
 def test_verbosities_are_levels_of_logging():
@@ -19,7 +19,7 @@ def test_what_is_more_verbose_than_the_log_is_not_told(verbosity, told, caplog):
     """A message of level 5 is logged from level 5 on, with its values."""
     log = logging.getLogger("test_verbosity")
     with caplog.at_level(level_of(verbosity), logger="test_verbosity"):
-        tell(log, 5, "pod unschedulable", pod="ns/a", reason='no "gpu"')
+        log_values(log, 5, "pod unschedulable", pod="ns/a", reason='no "gpu"')
     assert caplog.messages == ([r'"pod unschedulable" pod="ns/a" reason="no \"gpu\""'] if told else [])
 
 

@@ -21,7 +21,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.conformance.bindings import known_functions
 from kubeskew.conformance.chainsaw import KEYS, named_files
 from kubeskew.conformance.errors import ScenarioError
-from kubeskew.conformance.grammar import BESIDE_OPERATION, OPERATIONS, STEP_KEYS, TEST_KEYS
+from kubeskew.conformance.grammar import OPERATION_SETTINGS, OPERATIONS, STEP_KEYS, TEST_KEYS
 from kubeskew.conformance.loader import load_all, parse
 from kubeskew.conformance.matrix import of_scenarios
 from kubeskew.conformance.matrix_runs import on_one_cluster
@@ -74,7 +74,7 @@ def test_a_folder_is_all_tests_below_it():
 
 def supported(place: str) -> set[str]:
     """The keys of Chainsaw's that are taken at a place."""
-    known = {"Test": TEST_KEYS, "step": STEP_KEYS, "beside an operation": BESIDE_OPERATION}
+    known = {"Test": TEST_KEYS, "step": STEP_KEYS, "beside an operation": OPERATION_SETTINGS}
     keys = known[place] if place in known else OPERATIONS[place].keys if place in OPERATIONS else ()
     return {*keys} & {*KEYS[place]}
 

@@ -288,4 +288,4 @@ async def test_the_gate_decides(on, told):
     features = KubeletFeatures.of(FeatureGates(DRAFT, {"DynamicResourceAllocation": on}))
 
     assert features.dynamic_resources is told
-    assert features.tells_failed_preparation
+    assert features.reports_failed_preparation

@@ -123,18 +123,18 @@ async def test_the_state_says_when_all_is_published(node):
 
     async def settled():
         [entry] = node.resources.state().values()
-        return entry["published"] and entry["told"] == node.services.reported_digest()
+        return entry["published"] and entry["digest"] == node.services.reported_digest()
 
     assert (node.resources.state(), node.services.reported_digest()) == ({}, "")
     node.resources.add_plugin(DRIVER, node.channel)
-    assert node.resources.state() == {DRIVER: {"told": "", "published": False}}
+    assert node.resources.state() == {DRIVER: {"digest": "", "published": False}}
     node.resources.start()
     await node.published("ab")
     await until(settled)
     before = node.services.reported_digest()
 
     node.told = [model("c")]  # and has not told yet
-    assert node.resources.state()[DRIVER] == {"told": before, "published": True}
+    assert node.resources.state()[DRIVER] == {"digest": before, "published": True}
     assert node.services.reported_digest() not in ("", before)
     node.services.report()
     await until(settled)

@@ -64,12 +64,12 @@ async def test_ready_is_what_the_server_has(ports, told, slices, ready):
 @pytest.mark.parametrize(
     ("entries", "ready"),
     [
-        ({DRIVER: {"told": "abc", "published": True}}, True),
-        ({DRIVER: {"told": "abc", "published": False}}, False),
-        ({DRIVER: {"told": "", "published": True}}, False),  # the kubelet has not been told yet
-        ({DRIVER: {"told": "old", "published": True}}, False),
+        ({DRIVER: {"digest": "abc", "published": True}}, True),
+        ({DRIVER: {"digest": "abc", "published": False}}, False),
+        ({DRIVER: {"digest": "", "published": True}}, False),  # the kubelet has not been told yet
+        ({DRIVER: {"digest": "old", "published": True}}, False),
         ({}, True),  # it does not ask, or the driver does not tell
-        ({"other.example.com": {"told": "x", "published": False}}, True),
+        ({"other.example.com": {"digest": "x", "published": False}}, True),
     ],
 )
 async def test_ready_is_what_the_kubelet_has_published(ports, entries: dict[str, Any], ready):
@@ -77,7 +77,7 @@ async def test_ready_is_what_the_kubelet_has_published(ports, entries: dict[str,
     nodes = [{"name": "n", "drivers": [{"name": DRIVER, "devices": 1}]}]
     state = creation.plan(config.parse({"version": "1.30", "nodes": nodes}, "test"), ports)
     (process,) = state.of_kind("driver")
-    node = {"shown": True, "registered": True, "refused": "", "told": "abc"}
+    node = {"shown": True, "registered": True, "refused": "", "digest": "abc"}
     page = {"driver": DRIVER, "revision": state.driver_revision, "api": None, "nodes": {"n": node}}
 
     async def json(_url):

@@ -27,7 +27,7 @@ def test_a_feature_comes_with_the_gate_release_or_bug_that_decides_it():
         {"kind": "gate", "text": "gate DRAExtendedResource is off (Alpha)"}
     ]
     assert [why["kind"] for why in found["allocator.knows_binding"]["why"]] == ["release"]
-    assert [why["kind"] for why in found["classes_unheard"]["why"]] == ["bug"]
+    assert [why["kind"] for why in found["ignores_new_classes"]["why"]] == ["bug"]
 
 
 def test_gates_and_bugs_set_by_hand_count():
@@ -37,7 +37,7 @@ def test_gates_and_bugs_set_by_hand_count():
 
     assert found["extended_resources"]["value"] is True
     assert found["extended_resources"]["why"][-1]["text"] == "gate DRAExtendedResource is on, set by flag"
-    assert found["classes_unheard"]["value"] is False
+    assert found["ignores_new_classes"]["value"] is False
 
 
 def test_two_versions_are_compared():

@@ -121,7 +121,7 @@ class CachedReads:
 
     def _refusal(self) -> StatusError:
         text, seconds = "storage is (re)initializing", 1
-        if self._features.tells_failure:
+        if self._features.reports_failure:
             why = self._unreadable_list(self._entries())
             text += f": failed to list {self._type_name()}: {why.message}" if why is not None else ""
             now = self._services.environment.clock.now()

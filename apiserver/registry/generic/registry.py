@@ -114,7 +114,7 @@ class Registry:
     def unreadable(self, entry: Entry, error: UnreadableError) -> StatusError:
         key = entry.key
         log.warning("%s %s at %d cannot be read: %s", key.resource, key.path, entry.revision, error.text)
-        if not self.tells_corruption:
+        if not self.reports_corruption:
             return error
         return internal(corrupt(self.stored_path(key), error, entry.revision))
 
@@ -126,18 +126,18 @@ class Registry:
                 self.services.codec.served(self.resource, entry.value, entry.revision)
             except UnreadableError as error:
                 errors.append((self.stored_path(entry.key), error, entry.revision))
-                if not self.tells_corruption:
+                if not self.reports_corruption:
                     break
         if not errors:
             return None
         path, first, revision = errors[0]
         log.warning("%s at %d cannot be read: %s", path, revision, first.text)
-        if self.tells_corruption:
+        if self.reports_corruption:
             return failed_list(self.resource.group_resource, errors, self.services.features.requests)
         return internal(f'unable to transform key "{path}": {first.text}') if first.altered else first
 
     @property
-    def tells_corruption(self) -> bool:
+    def reports_corruption(self) -> bool:
         """Answers name the objects that cannot be read, which can be deleted all the same."""
         return self.services.features.requests.unsafe_deletion
 

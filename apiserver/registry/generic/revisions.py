@@ -42,8 +42,10 @@ async def wait(store: Store, revision: int) -> None:
         raise errors.too_large_resource_version(revision, error.current) from None
 
 
-async def reach(store: Store, revision: int, source: Source, *, exactly: bool, told: bool = True) -> None:
-    """Waits until `revision` can be read; raises 504, or 500 with etcd's words unless `told`.
+async def reach(
+    store: Store, revision: int, source: Source, *, exactly: bool, translated: bool = True
+) -> None:
+    """Waits until `revision` can be read; raises 504, or 500 with etcd's words unless `translated`.
 
     A cache waits for a revision to come, the store answers at once: in a read `exactly` at it
     (kubernetes/kubernetes#132374), or in one of what is there, which may be newer.
@@ -56,7 +58,7 @@ async def reach(store: Store, revision: int, source: Source, *, exactly: bool, t
     newest = await store.refresh()
     if revision <= newest:
         return
-    if exactly and not told:
+    if exactly and not translated:
         raise StatusError(500, "", "etcdserver: mvcc: required revision is a future revision")
     raise errors.too_large_resource_version(revision, newest, retry_after_seconds=0)
 

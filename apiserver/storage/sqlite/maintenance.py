@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import ClauseElement, MetaData, Table, delete, func, insert, select
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from kubeskew.apimachinery.durable_files import damaged_beside, flush
+from kubeskew.apimachinery.durable_files import damaged_path, flush
 from kubeskew.apiserver.storage.integrity import (
     Repair,
     Salvage,
@@ -263,7 +263,7 @@ def _write(
 
 def _exchange(path: Path, fresh: Path) -> str:
     """Puts the new file in the place of the old one, and returns the new path of the old one."""
-    kept = damaged_beside(path)
+    kept = damaged_path(path)
     kept.hardlink_to(path)
     with suppress(
         FileNotFoundError

@@ -369,7 +369,7 @@ class DriverController:
         try:
             claim.class_parameters = await self._driver.class_parameters(resource_class)
         except DriverError as error:
-            if self._features.tells_owners:
+            if self._features.reports_to_owners:
                 self._emit_event(self._classes_ref, resource_class, error)
             raise DriverError(f"class parameters {resource_class['metadata']['name']}: {error}") from error
         try:
@@ -378,7 +378,7 @@ class DriverController:
                 claim.claim, resource_class, parameters
             )
         except DriverError as error:
-            if self._features.tells_owners:
+            if self._features.reports_to_owners:
                 self._emit_event(self._claims_ref, claim.claim, error)
                 for pod in pods:
                     self._emit_event(PODS, pod, error)

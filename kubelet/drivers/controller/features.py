@@ -14,7 +14,7 @@ class LibraryFeatures(FeatureTable):
     immediate: bool = until(30)  # until 0.30 claims may be allocated without a pod
     by_controller: bool = since(31)  # 0.31: `spec.controller` says whose a claim is, before that its class
     batches: bool = since(28)  # since 0.28 all claims of a pod are allocated by one call
-    tells_owners: bool = since(29)  # since 0.29 errors about parameters are told on class, claim and pod, too
+    reports_to_owners: bool = since(29)  # errors about parameters, on class, claim and pod
     passes_over_allocated: bool = since(29)  # since 0.29 allocated claims are not asked about
     checks_selected_node: bool = since(29)  # since 0.29 even if it is no potential node
     cuts_lists: bool = since(29)  # since 0.29 a list of more than 128 nodes loses one

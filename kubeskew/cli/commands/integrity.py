@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apimachinery.durable_files import damaged_beside
+from kubeskew.apimachinery.durable_files import damaged_path
 from kubeskew.apiserver.storage.factory import SQLStorage
 from kubeskew.apiserver.storage.integrity import Difference, Repair, Replay
 from kubeskew.apiserver.storage.interfaces import StorageError
@@ -162,7 +162,7 @@ def _rebuilt(directory: StateDir) -> Repair:
     before = directory.storage_url
     there, result = run_async(SQLStorage().repair(before, SystemClock().now()))
     if there != before:
-        write_secret(damaged_beside(directory.storage_file), before)
+        write_secret(damaged_path(directory.storage_file), before)
         write_secret(directory.storage_file, there)
     return result
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.runtime import Value, level_of, tell
+from kubeskew.apimachinery.process.runtime import Value, level_of, log_values
 from kubeskew.apimachinery.selectors.nodes import selector_matches
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
@@ -67,14 +67,18 @@ class RejectionLog:
     def rejected(self, point: str, status: Status, **values: Value) -> None:
         """Messages differ between rejections and failures; klog writes an error before all values."""
         if status.is_rejected:
-            tell(log, _VERBOSITY, "pod unschedulable", **self._name(point), **values, reason=status.message)
+            log_values(
+                log, _VERBOSITY, "pod unschedulable", **self._name(point), **values, reason=status.message
+            )
         else:
             error = {"err": status.message, **self._name(point), **values}
-            tell(log, _VERBOSITY, "dynamic resource plugin failed", **error)
+            log_values(log, _VERBOSITY, "dynamic resource plugin failed", **error)
 
     def elsewhere(self, **values: Value) -> None:
         """Logs that a claim was allocated for other nodes."""
-        tell(log, _VERBOSITY, "allocation's node selector does not match", **self._name("Filter"), **values)
+        log_values(
+            log, _VERBOSITY, "allocation's node selector does not match", **self._name("Filter"), **values
+        )
 
     def _name(self, point: str) -> dict[str, Value]:
         return {"logger": f"{_POINTS.get(point, point)}.DynamicResources"} if self._named else {}

@@ -15,7 +15,6 @@ class ClassicFeatures(FeatureTable):
     # KEP-3063 as drafted: spec.resourceClaims[].template, instead of a name
     inline_templates: bool = preview("kep3063")
     context_kind: str = choose(until(26), "PodScheduling", "PodSchedulingContext")  # as errors name it
-    beside_devices: bool = only(31)  # 1.31: `spec.controller` tells which claims are not the scheduler's own
     named_resources: bool = only(30)  # 1.30: classes may leave the allocation to the scheduler
     # KEP-4381 as drafted: they leave it to the scheduler by naming types of parameters
     semantic: bool = preview("kep4381")
