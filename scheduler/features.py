@@ -19,7 +19,6 @@ from kubeskew.apimachinery.features import (
     gate,
     only,
     part,
-    preview,
     since,
     until,
 )
@@ -30,9 +29,6 @@ BINDING_SECONDS = 600.0  # DynamicResourcesArgs.bindingTimeout
 
 # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3.
 _DEVICES = since(31) & gate("DynamicResourceAllocation")
-_DRIVERS_ALLOCATE = (
-    gate("DynamicResourceAllocation") & until(31) & (until(30) | gate("DRAControlPlaneController"))
-)
 _EXTENDED_RESOURCES = _DEVICES & gate("DRAExtendedResource")
 
 
@@ -166,9 +162,6 @@ class SchedulerFeatures(FeatureTable):
     dynamic_resources: bool = gate("DynamicResourceAllocation")
     # since 1.31: the scheduler allocates what slices tell of
     devices: bool = _DEVICES
-    drivers_allocate: bool = _DRIVERS_ALLOCATE  # claims of classic DRA
-    # KEP-4381 as drafted: allocation by semantic parameters, with metrics of its own
-    semantic_parameters: bool = _DRIVERS_ALLOCATE & preview("kep4381")
     extended_resources: bool = _EXTENDED_RESOURCES
     dynamic: DynamicResourcesFeatures = part(DynamicResourcesFeatures)
     # 1.35+: one lookup cache of classes; before, a map built per call

@@ -5,8 +5,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/metrics/metrics.go, 1.35 … 1.37.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.metrics.series import Counters, Histograms
 from kubeskew.scheduler.allocator.binding_conditions import conditional
@@ -15,7 +14,7 @@ from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.status import Status
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client import CollectorRegistry, Counter, Histogram
 
 _SHARED = "dynamic_resource_allocation_"
 _OF_PODS = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"}
@@ -23,12 +22,6 @@ _SECONDS = [0.001 * 2**step for step in range(15)]
 _EXTENSION_SECONDS = [0.0001 * 2**step for step in range(12)]
 _PLUGIN_SECONDS = [0.00001 * 1.5**step for step in range(20)]
 _SLI_SECONDS = [0.01 * 2**step for step in range(20)]
-
-
-class SemanticCounts(Protocol):
-    def classes(self) -> int: ...
-    def types(self, *, resolved: bool) -> int: ...
-    def allocated(self) -> int: ...
 
 
 class DynamicMetrics:
@@ -42,9 +35,7 @@ class DynamicMetrics:
             self._count_claims(registry, features.claim_metric)
         if features.binding_metrics:
             self._time_binding(registry)
-        self._semantic: tuple[Gauge, Gauge, Gauge] | None = None
-        if features.semantic_parameters:
-            self._count_semantic(registry)
+        self.registry = registry
 
     def _count_claims(self, registry: "CollectorRegistry", name: str) -> None:
         from prometheus_client import Counter
@@ -72,37 +63,6 @@ class DynamicMetrics:
                 registry=registry,
             ),
         )
-
-    def _count_semantic(self, registry: "CollectorRegistry") -> None:
-        """KEP-4381's draft left the names of these metrics open."""
-        from prometheus_client import Gauge
-
-        prefix = "scheduler_dynamic_resource_"
-        self._semantic = (
-            Gauge(f"{prefix}semantic_classes", "Classes with semantic parameters.", registry=registry),
-            Gauge(
-                f"{prefix}parameter_types",
-                "Types of claim parameters that classes name, by whether a resource is known for them.",
-                ["resolved"],
-                registry=registry,
-            ),
-            Gauge(
-                f"{prefix}semantic_claims_allocated",
-                "Claims that are allocated with semantic parameters.",
-                registry=registry,
-            ),
-        )
-
-    def watch_semantic(self, counts: "SemanticCounts") -> None:
-        """The numbers are read whenever the metrics are."""
-        if self._semantic is None:
-            return
-        classes, types, allocated = self._semantic
-        classes.set_function(counts.classes)
-        allocated.set_function(counts.allocated)
-        for resolved in (True, False):
-            label = types.labels(resolved=str(resolved).lower())
-            label.set_function(partial(counts.types, resolved=resolved))
 
     def claim_created(self, status: str) -> None:
         """Counts a created claim; `status` is `success` or `failure`."""

@@ -26,10 +26,7 @@ from kubeskew.scheduler.framework.filters import NodeFilter, Nominator
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.metrics import Metrics
-from kubeskew.scheduler.plugins.dynamicresources.classic.dra_manager import ClassicState
-from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
-from kubeskew.scheduler.plugins.dynamicresources.dra_manager import DynamicState
-from kubeskew.scheduler.plugins.dynamicresources.drafted import DraftedState
+from kubeskew.scheduler.plugins.dynamicresources.generations import AnyState, dynamic_state
 from kubeskew.scheduler.plugins.registry import PluginContext
 from kubeskew.scheduler.pod_status import FailureHandler
 from kubeskew.scheduler.queue import SchedulingQueue
@@ -38,8 +35,6 @@ from kubeskew.scheduler.settings import SchedulerSettings
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
-
-AnyState = DynamicState | ClassicState | DraftedState
 
 
 class SchedulerService:
@@ -67,7 +62,7 @@ class SchedulerService:
             name: EventRecorder(client, environment.clock, name, host, modern=True) for name in names
         }
         self.cache = Cache()
-        dynamic = self._dynamic_state(environment)
+        dynamic = dynamic_state(environment, self._features)
         handle = self._handle(environment, client, names[0])
         made, self.filters = self._profiles(settings, handle, dynamic)
         self.queue = SchedulingQueue(
@@ -111,14 +106,6 @@ class SchedulerService:
         self.dynamic = dynamic
         self.leading = False
         self._watch_sizes()
-
-    def _dynamic_state(self, environment: Environment) -> AnyState:
-        if self._features.devices or not self._features.drivers_allocate:
-            return DynamicState(environment, self._features)
-        classic = ClassicFeatures.of(environment.gates)
-        if classic.drafted:
-            return DraftedState(environment, self._features, classic)
-        return ClassicState(environment, self._features, classic)
 
     def _handle(self, environment: Environment, client: APIClient, name: str) -> Handle:
         return Handle(

@@ -6,6 +6,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
+from kubeskew.scheduler.plugins.dynamicresources.generations import Generations
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_who_allocates_claims(version, gates, plugin, devices, drivers):
 
     assert features.dynamic_resources is plugin
     assert features.devices is devices
-    assert features.drivers_allocate is drivers
+    assert Generations.of(FeatureGates(version, gates)).drivers_allocate is drivers
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
+from kubeskew.scheduler.plugins.dynamicresources.generations import Generations
 
 _VALUE_MAX = 40  # characters of a value in a table; -o json has it whole
 _QUOTA = {"quota.pods": PodUsageFeatures, "quota.claims": ClaimUsageFeatures}
@@ -34,7 +35,12 @@ _QUOTA = {"quota.pods": PodUsageFeatures, "quota.claims": ClaimUsageFeatures}
 TABLES: Mapping[str, Mapping[str, type[FeatureTable]]] = {
     "apiserver": {"": Features, "cel": LanguageFeatures, **_QUOTA},
     "controller-manager": {"": ControllerFeatures, **_QUOTA},
-    "scheduler": {"": SchedulerFeatures, "allocator": AllocatorFeatures, "classic": ClassicFeatures},
+    "scheduler": {
+        "": SchedulerFeatures,
+        "allocator": AllocatorFeatures,
+        "generations": Generations,
+        "classic": ClassicFeatures,
+    },
     "kubelet": {"": KubeletFeatures, "dra": DRAFeatures, "dra.classic": ClassicManagerFeatures},
     "driver": {
         "plugin": PluginLibrary,

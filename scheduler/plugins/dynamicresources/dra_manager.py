@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeskew.apimachinery.claim_users import pod_group_of
 from kubeskew.apimachinery.client.informer import InformerFactory
-from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, scheduling_context_ref, taint_rules_ref
+from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
@@ -27,12 +27,9 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.binding import DeviceWait
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter, VersionConverter
-from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicWriter
-from kubeskew.scheduler.plugins.dynamicresources.classic.driver_allocation import DriverAllocation
-from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
-from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import Negotiation, SchedulingContexts
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions, DeviceChooser, RejectionLog
 from kubeskew.scheduler.plugins.dynamicresources.devices_in_use import TwoLooks
+from kubeskew.scheduler.plugins.dynamicresources.driver_allocation import DriverAllocation, DriverControllers
 from kubeskew.scheduler.plugins.dynamicresources.extended_resources import ExtendedResourceClaims
 from kubeskew.scheduler.plugins.dynamicresources.plugin import ClaimServices, DynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.pod_claims import ClaimUsers, PodClaims
@@ -49,7 +46,13 @@ _SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE)
 class DynamicState:
     """The state of claims, classes and slices, and the plugins made from it. All is in the v1 shape."""
 
-    def __init__(self, environment: Environment, features: SchedulerFeatures) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        features: SchedulerFeatures,
+        drivers: DriverControllers | None = None,
+    ) -> None:
+        """`drivers` allocate claims, too, in a release that has both."""
         self._environment = environment
         self._features = features
         self._edge = VersionConverter(environment.version)
@@ -59,10 +62,7 @@ class DynamicState:
         self.slices = SliceIndex(self._allocator_features)
         self.extended = _extended_resources(features)
         self.totals = self._device_totals()
-        self._contexts = None
-        self._classic = ClassicFeatures.of(environment.gates) if features.drivers_allocate else None
-        if self._classic is not None:
-            self._contexts = SchedulingContexts(scheduling_context_ref(environment.version), self._classic)
+        self._drivers = drivers
         self._taints = TaintedSlices(
             self.slices,
             TaintRules(
@@ -136,18 +136,9 @@ class DynamicState:
         )
 
     def _driver_allocation(self, handle: Handle) -> DriverAllocation | None:
-        classic = self._classic
-        if classic is None or self._contexts is None:
+        if self._drivers is None:
             return None
-        client, entropy = handle.client, handle.entropy
-        return DriverAllocation(
-            classic,
-            self.claims,
-            self._contexts,
-            self.classes.get,
-            Negotiation(classic, self._contexts, client, entropy),
-            ClassicWriter(classic, client, self._edge, self.claims, handle.clock, entropy),
-        )
+        return self._drivers.allocation(handle, self.claims, self.classes.get, self._edge)
 
     def _claim_services(self, handle: Handle) -> ClaimServices:
         features = self._features.dynamic
@@ -182,12 +173,8 @@ class DynamicState:
             lambda old, obj: self._slice_changed(old, self._in(slices, obj)),
             lambda obj: self._taints.remove_slice(self._in(slices, obj)),
         )
-        if self._contexts is not None:
-            self._contexts.listener = queue.move_all_to_active_or_backoff_queue
-            set_context = self._contexts.set_context
-            factory.informer(scheduling_context_ref(self._environment.version)).add_handler(
-                set_context, lambda _, obj: set_context(obj), self._contexts.remove_context
-            )
+        if self._drivers is not None:
+            self._drivers.connect(factory, queue)
         if self._features.device_taint_rules:
             factory.informer(taint_rules_ref(self._environment.version)).add_handler(
                 self._taint_rule_changed,

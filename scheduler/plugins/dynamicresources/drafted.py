@@ -31,8 +31,8 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTrack
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicPodClaims
 from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import UNSUITABLE
 from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, follow_classes
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
 from kubeskew.scheduler.queue import SchedulingQueue
 
 ALLOCATED, REALLOCATE = "Allocated", "Reallocate"

@@ -33,9 +33,11 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.binding import ClaimBinder, PodsOfGroup
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import FAILURES, ClaimWriter
-from kubeskew.scheduler.plugins.dynamicresources.classic.driver_allocation import DriverAllocation
-from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import ForeignContextError
 from kubeskew.scheduler.plugins.dynamicresources.decisions import ClaimDecisions
+from kubeskew.scheduler.plugins.dynamicresources.driver_allocation import (
+    DriverAllocation,
+    ForeignContextError,
+)
 from kubeskew.scheduler.plugins.dynamicresources.pod_claims import ClaimUsers, NodeChoice, PodState
 from kubeskew.scheduler.plugins.dynamicresources.simulation import ClaimSimulation, Simulate
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import DeviceClasses
@@ -330,7 +332,7 @@ class DynamicResources:
         """
         own: PodState | None = state.read(NAME)
         if own is not None and own.driven is not None and self._drivers is not None:
-            self._drivers.negotiation.pre_score(own.driven, [node.name for node in nodes])
+            self._drivers.pre_score(own.driven, [node.name for node in nodes])
         if own is not None and self._features.scores_by_place and has_allocated(own):
             return SUCCESS
         if own is None or not self._features.scores_alternatives:
@@ -359,7 +361,7 @@ class DynamicResources:
         status = self._decisions.reserve(own, pod, where)
         if not status.is_success or own.driven is None or self._drivers is None:
             return status
-        return await self._drivers.negotiation.reserve(own.driven, pod, node, handled=len(own.to_allocate))
+        return await self._drivers.reserve(own.driven, pod, node, handled=len(own.to_allocate))
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         own: PodState | None = state.read(NAME)
@@ -367,7 +369,7 @@ class DynamicResources:
             return SUCCESS
         try:
             if own.driven is not None and self._drivers is not None:
-                status = await self._drivers.negotiation.pre_bind(own.driven, pod)
+                status = await self._drivers.pre_bind(own.driven, pod)
                 if not status.is_success:
                     return status
             await self._binder.bind(own, pod)
@@ -383,13 +385,13 @@ class DynamicResources:
         if own is None:
             return
         if own.driven is not None and self._drivers is not None:
-            await self._drivers.negotiation.unreserve(own.driven, pod)
+            await self._drivers.unreserve(own.driven, pod)
         await self._binder.undo(own, pod)
 
     async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         own: PodState | None = state.read(NAME)
         if own is not None and own.driven is not None and self._drivers is not None:
-            await self._drivers.negotiation.post_bind(pod)
+            await self._drivers.post_bind(pod)
 
 
 def _idle(reason: str) -> Status:

@@ -16,7 +16,6 @@ from kubeskew.scheduler.allocator.requests import ClaimPlan
 from kubeskew.scheduler.features import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import DriverClaims
 from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import ClaimRequests
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import DeviceClasses
 
@@ -92,7 +91,7 @@ class PodState:
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector
     lost: Sequence[int] = ()  # claims whose devices failed to become ready
     unavailable: set[int] = field(default_factory=set)  # claims that kept the pod from some node
-    driven: DriverClaims | None = None  # claims that drivers' controllers allocate (1.31)
+    driven: Any = None  # claims that drivers' controllers allocate (1.31), None if there are none such
 
     @property
     def to_allocate(self) -> list[PodClaim]:

@@ -23,15 +23,15 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.features import Classic
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
     DriverClaim,
     DriverClaims,
-    ForeignContextError,
     PodContext,
     SchedulingContexts,
 )
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
     UNSUITABLE,
     AllocationError,
     SchedulerAllocation,
 )
+from kubeskew.scheduler.plugins.dynamicresources.driver_allocation import ForeignContextError
 
 _NOT_HERE = unresolvable("resourceclaim not available on the node")
 

@@ -21,12 +21,12 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.plugin import (
     ClassicDynamicResources,
     ClassicSimulation,
 )
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import OwnAllocation
 from kubeskew.scheduler.plugins.dynamicresources.classic.structured_parameters import (
     Parameters,
     StructuredAllocation,
 )
 from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, follow_classes, moves
-from kubeskew.scheduler.plugins.dynamicresources.semantic.dra_manager import SemanticState
 from kubeskew.scheduler.queue import SchedulingQueue
 
 
@@ -37,15 +37,20 @@ class ClassicState:
     totals = None
 
     def __init__(
-        self, environment: Environment, features: SchedulerFeatures, classic: ClassicFeatures
+        self,
+        environment: Environment,
+        features: SchedulerFeatures,
+        classic: ClassicFeatures,
+        own: OwnAllocation | None = None,
     ) -> None:
+        """`own` allocates the claims of some classes without their drivers."""
         self._environment = environment
         self._features = features
         self._classic = classic
         self._edge = NoConversion(environment.version)
         self._contexts_ref = scheduling_context_ref(environment.version)
-        self._semantic = SemanticState(environment, classic.finalizer) if classic.semantic else None
-        self.claims = ClaimTracker(observer=self._semantic.resources if self._semantic else None)
+        self._own = own
+        self.claims = ClaimTracker(observer=own.resources if own is not None else None)
         self._inventory = ClassicInventory(self.claims, SchedulingContexts(self._contexts_ref, classic))
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> ClassicDynamicResources:
@@ -56,9 +61,11 @@ class ClassicState:
         writer = ClassicWriter(
             self._classic, handle.client, self._edge, self.claims, handle.clock, handle.entropy
         )
-        if self._semantic is not None:
-            handle.metrics.dynamic.watch_semantic(self._semantic)
-        return ClassicDynamicResources(self._classic, inventory, negotiation, writer, self._simulate)
+        if self._own is not None:
+            self._own.show_metrics(handle.metrics.dynamic.registry)
+        return ClassicDynamicResources(
+            self._classic, inventory, negotiation, writer, self._simulate, self._own
+        )
 
     def _simulate(self) -> ClassicSimulation:
         inventory, allocated = self._inventory, None
@@ -78,8 +85,8 @@ class ClassicState:
         follow_classes(factory, refs.device_classes, inventory.classes, queue)
         if self._classic.named_resources:
             inventory.allocation = self._structured(factory, queue)
-        if self._semantic is not None:
-            inventory.allocation = self._semantic.connect(factory, queue, inventory.classes)
+        if self._own is not None:
+            inventory.allocation = self._own.connect(factory, queue, inventory.classes)
 
     def _structured(self, factory: InformerFactory, queue: SchedulingQueue) -> StructuredAllocation:
         of_classes, of_claims = parameters_refs(self._environment.version)

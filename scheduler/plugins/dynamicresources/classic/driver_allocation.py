@@ -5,12 +5,17 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, 1.31 (gate DRAControlP
 
 from collections.abc import Callable, Sequence
 
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import scheduling_context_ref
+from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import Status, unschedulable
+from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import VersionConverter
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import ClassicPodClaims, ClassicWriter, names
 from kubeskew.scheduler.plugins.dynamicresources.classic.decisions import ClaimFilter
 from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
@@ -21,10 +26,13 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
     Negotiation,
     SchedulingContexts,
 )
+from kubeskew.scheduler.plugins.dynamicresources.driver_allocation import GetClass
+from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow
+from kubeskew.scheduler.queue import SchedulingQueue
 
 
-class DriverAllocation:
-    """All that has to do with drivers' controllers, for one profile."""
+class ControllersAllocation:
+    """All that has to do with drivers' controllers, for one profile; a DriverAllocation."""
 
     def __init__(
         self,
@@ -41,7 +49,7 @@ class DriverAllocation:
         self._pod_claims = ClassicPodClaims(features, claims)
         self._filter = ClaimFilter(features, get_class)
         self._writer = writer
-        self.negotiation = negotiation
+        self._negotiation = negotiation
 
     @property
     def context_hint(self) -> EventHint:
@@ -77,9 +85,50 @@ class DriverAllocation:
         claim = self._writer.freeable(own, pod)
         if claim is None:
             return None
-        await self.negotiation.withdraw_node(own, pod)
+        await self._negotiation.withdraw_node(own, pod)
         await self._writer.request_deallocation(claim)
         return unschedulable("deallocation of ResourceClaim completed")
+
+    def pre_score(self, own: DriverClaims, nodes: Sequence[str]) -> None:
+        self._negotiation.pre_score(own, nodes)
+
+    async def reserve(self, own: DriverClaims, pod: PodInfo, node: str, *, handled: int) -> Status:
+        return await self._negotiation.reserve(own, pod, node, handled=handled)
+
+    async def pre_bind(self, own: DriverClaims, pod: PodInfo) -> Status:
+        return await self._negotiation.pre_bind(own, pod)
+
+    async def unreserve(self, own: DriverClaims, pod: PodInfo) -> None:
+        await self._negotiation.unreserve(own, pod)
+
+    async def post_bind(self, pod: PodInfo) -> None:
+        await self._negotiation.post_bind(pod)
+
+
+class ControllersOfDrivers:
+    """The scheduling contexts, through which all profiles of a scheduler speak to drivers' controllers."""
+
+    def __init__(self, environment: Environment, features: ClassicFeatures) -> None:
+        self._features = features
+        self._ref = scheduling_context_ref(environment.version)
+        self._contexts = SchedulingContexts(self._ref, features)
+
+    def allocation(
+        self, handle: Handle, claims: ClaimTracker, get_class: GetClass, edge: VersionConverter
+    ) -> ControllersAllocation:
+        features, client, entropy = self._features, handle.client, handle.entropy
+        return ControllersAllocation(
+            features,
+            claims,
+            self._contexts,
+            get_class,
+            Negotiation(features, self._contexts, client, entropy),
+            ClassicWriter(features, client, edge, claims, handle.clock, entropy),
+        )
+
+    def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
+        self._contexts.listener = queue.move_all_to_active_or_backoff_queue
+        follow(factory, self._ref, self._contexts.set_context, self._contexts.remove_context)
 
 
 def is_driven(claim: Object) -> bool:

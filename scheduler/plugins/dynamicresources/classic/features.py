@@ -16,8 +16,6 @@ class ClassicFeatures(FeatureTable):
     inline_templates: bool = preview("kep3063")
     context_kind: str = choose(until(26), "PodScheduling", "PodSchedulingContext")  # as errors name it
     named_resources: bool = only(30)  # 1.30: classes may leave the allocation to the scheduler
-    # KEP-4381 as drafted: they leave it to the scheduler by naming types of parameters
-    semantic: bool = preview("kep4381")
     # put on claims that the scheduler allocates; empty where it allocates none
     finalizer: str = choose(
         preview("kep4381"),

@@ -13,9 +13,7 @@ from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint,
 from kubeskew.scheduler.plugins.dynamicresources.classic.claims import NamedClaim
 from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
 from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import entries
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import refers_to
-from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import claim_types, semantic_hints
-from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import semantic_handles
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import OwnAllocation, refers_to
 
 NamedClaims = Callable[[Object], Sequence[NamedClaim]]
 GetClass = Callable[[str], Object | None]
@@ -24,16 +22,18 @@ AwaitsDriver = Callable[[Object], bool]
 _CHANGED = Action.ADD | Action.UPDATE
 
 
-def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures) -> Sequence[EventHint]:
-    """`claims_of` returns the claims of a pod or raises ClaimNotUsable."""
+def hints(
+    claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures, own: OwnAllocation | None
+) -> Sequence[EventHint]:
+    """`claims_of` returns the claims of a pod or raises ClaimNotUsable; `own` allocates some of them."""
     node = Action.ADD | Action.UPDATE_NODE_LABEL
     if features.taint_events:
         node |= Action.UPDATE_NODE_TAINT
     # A claim that is deleted by force leaves its resources to others.
-    claim = _CHANGED | Action.DELETE if features.semantic else _CHANGED
+    claim = _CHANGED if own is None else _CHANGED | Action.DELETE
     events = [
-        EventHint(ClusterEvent(EventResource.RESOURCE_CLAIM, claim), _after_claim(claims_of, features)),
-        context_hint(claims_of, partial(_awaits_driver, get_class) if features.semantic else _is_delayed),
+        EventHint(ClusterEvent(EventResource.RESOURCE_CLAIM, claim), _after_claim(claims_of, features, own)),
+        context_hint(claims_of, _is_delayed if own is None else partial(_awaits_driver, get_class, own)),
         EventHint(ClusterEvent(EventResource.NODE, node)),
     ]
     if features.class_events:
@@ -46,8 +46,8 @@ def hints(claims_of: NamedClaims, get_class: GetClass, features: ClassicFeatures
         claim_parameters = ClusterEvent(EventResource.RESOURCE_CLAIM_PARAMETERS, _CHANGED)
         class_parameters = ClusterEvent(EventResource.RESOURCE_CLASS_PARAMETERS, _CHANGED)
         events += [EventHint(claim_parameters, of_claims), EventHint(class_parameters, of_classes)]
-    if features.semantic:
-        events += semantic_hints(partial(_claims_alone, claims_of), get_class)
+    if own is not None:
+        events += own.hints(partial(_claims_alone, claims_of), get_class)
     return events
 
 
@@ -65,10 +65,10 @@ def _after_pod(claims_of: NamedClaims) -> Hint:
     return hint
 
 
-def _after_claim(claims_of: NamedClaims, features: ClassicFeatures) -> Hint:
+def _after_claim(claims_of: NamedClaims, features: ClassicFeatures, own: OwnAllocation | None) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
         freed = old is not None and allocation(old) and (new is None or not allocation(new))
-        if old is not None and freed and _is_allocated_here(old, features):
+        if old is not None and freed and _is_allocated_here(old, features, own):
             return True  # its resources are free for all pods
         if new is None:
             return False
@@ -80,9 +80,9 @@ def _after_claim(claims_of: NamedClaims, features: ClassicFeatures) -> Hint:
     return hint
 
 
-def _is_allocated_here(claim: Object, features: ClassicFeatures) -> bool:
+def _is_allocated_here(claim: Object, features: ClassicFeatures, own: OwnAllocation | None) -> bool:
     """Force may have taken the scheduler's finalizer from a claim that it allocated."""
-    if features.semantic and semantic_handles(claim):
+    if own is not None and own.has_allocated(claim):
         return True
     return bool(features.finalizer) and features.finalizer in (claim["metadata"].get("finalizers") or ())
 
@@ -114,10 +114,10 @@ def _is_delayed(claim: Object) -> bool:
     return bool(spec.get("allocationMode") == "WaitForFirstConsumer" or spec.get("controller"))
 
 
-def _awaits_driver(get_class: GetClass, claim: Object) -> bool:
+def _awaits_driver(get_class: GetClass, own: OwnAllocation, claim: Object) -> bool:
     """No driver answers for claims that the scheduler allocates itself; 1.30 waits for them in vain."""
     resource_class = get_class(claim["spec"].get("resourceClassName") or "")
-    return _is_delayed(claim) and not claim_types(resource_class or {})
+    return _is_delayed(claim) and not own.allocates(resource_class or {})
 
 
 def _is_of(pod: Object, context: Object) -> bool:

@@ -23,11 +23,12 @@ from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResou
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
 from kubeskew.scheduler.plugins.dynamicresources.classic.features import ClassicFeatures
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
     HandledClaim,
     Resources,
     SchedulerAllocation,
 )
+from kubeskew.scheduler.plugins.dynamicresources.driver_allocation import ForeignContextError
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +39,6 @@ _UPDATED = ClusterEvent(EventResource.POD_SCHEDULING_CONTEXT, Action.UPDATE)
 
 Listener = Callable[[ClusterEvent, Object | None, Object | None], None]
 Selector = Mapping[str, Any]
-
-
-class ForeignContextError(Exception):
-    """The context of that name belongs to another pod; the text is upstream's."""
 
 
 @dataclass(slots=True)

@@ -30,8 +30,9 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.negotiation import (
     DriverClaims,
     Negotiation,
 )
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
     AllocationError,
+    OwnAllocation,
     SimulatedAllocation,
 )
 
@@ -137,7 +138,9 @@ class ClassicDynamicResources:
         negotiation: Negotiation,
         writer: ClassicWriter,
         simulate: Callable[[], ClassicSimulation],
+        own: OwnAllocation | None,
     ) -> None:
+        self._own = own
         self._features = features
         self._inventory = inventory
         self._decisions = ClassicDecisions(features, inventory)
@@ -147,7 +150,7 @@ class ClassicDynamicResources:
         self._writer = writer
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return hints.hints(self._pod_claims.of, self._inventory.get_class, self._features)
+        return hints.hints(self._pod_claims.of, self._inventory.get_class, self._features, self._own)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         if self._features.pre_enqueue and pod.spec.get("resourceClaims"):

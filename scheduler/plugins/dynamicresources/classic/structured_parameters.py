@@ -18,7 +18,7 @@ from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation, disp
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import (
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
     GROUP,
     UNSUITABLE,
     AllocationError,

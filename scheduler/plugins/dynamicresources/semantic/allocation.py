@@ -14,7 +14,7 @@ from kubeskew.scheduler.allocator.claims import ClaimNotUsable, display
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import CLAIM_UPDATED, ClaimTracker, Listener
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import UNSUITABLE
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import UNSUITABLE
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models import (
     Model,
     Requirement,

@@ -1,26 +1,34 @@
 """Everything that semantic parameters need, kept current by informers."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.catalogue.table import catalogue_for
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref, dra_refs, parameters_refs
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.framework.events import EventResource
+from kubeskew.scheduler.framework.events import EventHint, EventResource
 from kubeskew.scheduler.plugins.dynamicresources.informer_handlers import follow, moves
 from kubeskew.scheduler.plugins.dynamicresources.semantic.allocation import SemanticAllocation
+from kubeskew.scheduler.plugins.dynamicresources.semantic.metrics import show_counts
 from kubeskew.scheduler.plugins.dynamicresources.semantic.models import MODELS
 from kubeskew.scheduler.plugins.dynamicresources.semantic.parameters import (
     IN_TREE,
+    ClaimsOf,
+    GetClass,
     ParameterType,
     ParameterTypes,
     SemanticParameters,
     claim_types,
     followed_types,
+    semantic_hints,
 )
-from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import SemanticResources
+from kubeskew.scheduler.plugins.dynamicresources.semantic.resources import SemanticResources, semantic_handles
 from kubeskew.scheduler.queue import SchedulingQueue
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
 
 
 class SemanticState:
@@ -32,6 +40,7 @@ class SemanticState:
         self.resources = SemanticResources(MODELS)
         self._classes: dict[str, Object] = {}
         self._types: ParameterTypes | None = None
+        self._shown = False
 
     def connect(
         self, factory: InformerFactory, queue: SchedulingQueue, classes: dict[str, Object]
@@ -80,7 +89,24 @@ class SemanticState:
                         return Ref(group, version, resource.plural, resource.namespaced, resource.kind)
         return None
 
+    # -- for the plugin of classic releases
+
+    def hints(self, claims_of: ClaimsOf, get_class: GetClass) -> list[EventHint]:
+        return semantic_hints(claims_of, get_class)
+
+    def has_allocated(self, claim: Object) -> bool:
+        return bool(semantic_handles(claim))
+
+    def allocates(self, resource_class: Object) -> bool:
+        return bool(claim_types(resource_class))
+
     # -- for metrics
+
+    def show_metrics(self, registry: "CollectorRegistry") -> None:
+        """Profiles share the metrics: only the first call has an effect."""
+        if not self._shown:
+            self._shown = True
+            show_counts(registry, self)
 
     def classes(self) -> int:
         return sum(bool(claim_types(resource_class)) for resource_class in self._classes.values())

@@ -20,7 +20,10 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from kubeskew.scheduler.plugins.dynamicresources.scheduler_allocation import GeneratedParameters, refers_to
+from kubeskew.scheduler.plugins.dynamicresources.classic.scheduler_allocation import (
+    GeneratedParameters,
+    refers_to,
+)
 
 ClaimsOf = Callable[[Object], Sequence[Object] | None]  # None if they are not all there
 GetClass = Callable[[str], Object | None]

@@ -8,14 +8,20 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, 1.30 (lookupParameters
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
+from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import Status, unresolvable
-from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimObserver, ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.driver_allocation import GetClass
+from kubeskew.scheduler.queue import SchedulingQueue
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
 
 UNSUITABLE = unresolvable("resourceclaim cannot be allocated for the node (unsuitable)")
 GROUP = "resource.k8s.io"
@@ -60,6 +66,30 @@ class SchedulerAllocation(Protocol):
 
     def simulated(self, claims: ClaimTracker) -> tuple[ClaimTracker, "SimulatedAllocation"]:
         """Copies the claims, for allocations that the original does not see."""
+
+
+class OwnAllocation(Protocol):
+    """A room's way to allocate claims of some classes in the scheduler itself, next to their drivers."""
+
+    @property
+    def resources(self) -> ClaimObserver: ...
+
+    def connect(
+        self, factory: InformerFactory, queue: SchedulingQueue, classes: dict[str, Object]
+    ) -> SchedulerAllocation:
+        """`classes` are followed already, by name."""
+
+    def show_metrics(self, registry: "CollectorRegistry") -> None:
+        """Called once per profile."""
+
+    def hints(
+        self, claims_of: Callable[[Object], Sequence[Object] | None], get_class: GetClass
+    ) -> Sequence[EventHint]:
+        """`claims_of` returns the claims of a pod; None if one is missing or unusable."""
+
+    def has_allocated(self, claim: Object) -> bool: ...
+
+    def allocates(self, resource_class: Object) -> bool: ...
 
 
 class SimulatedAllocation(SchedulerAllocation, Protocol):
