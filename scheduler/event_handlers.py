@@ -177,7 +177,8 @@ class ClusterInformers:
     def _pod(self, old: Object | None, new: Object | None) -> None:
         if self._is_ours(old) and not self._is_ours(new) and old is not None:
             self._queue.delete(old["metadata"]["uid"])
-            self._nomination_changed(old, new)
+            if not is_assigned(new) or self._features.wakes_at_binding:
+                self._nomination_ended(old)
         if new is None and old is not None and self._cache.is_assumed(old["metadata"]["uid"]):
             # Bound and deleted while the watch was broken: the informer never showed the pod on its node.
             self._cache.forget(old["metadata"]["uid"])
@@ -210,19 +211,17 @@ class ClusterInformers:
         if _shrunk(pod_requests(old["spec"]), info.requests):
             events.append(_PENDING_POD_SHRUNK)
         self._queue.update(info, old, events)
-        self._nomination_changed(old, new)
+        if _status(old).get("nominatedNodeName") != _status(new).get("nominatedNodeName"):
+            self._nomination_ended(old)
 
-    def _nomination_changed(self, old: Object, new: Object | None) -> None:
+    def _nomination_ended(self, old: Object) -> None:
         """Requeues pods of the same or a lower priority: for them a nominated pod was on its node already."""
-        before = _status(old).get("nominatedNodeName")
-        if self._features.ignores_nominations or not before:
+        if self._features.ignores_nominations or not _status(old).get("nominatedNodeName"):
             return
-        now = (new["spec"].get("nodeName") or _status(new).get("nominatedNodeName")) if new else None
-        if now != before:
-            most = PodInfo(old).priority
-            self._queue.move_all_to_active_or_backoff_queue(
-                _POD_DELETED, old, None, lambda pod: pod.priority <= most
-            )
+        most = PodInfo(old).priority
+        self._queue.move_all_to_active_or_backoff_queue(
+            _POD_DELETED, old, None, lambda pod: pod.priority <= most
+        )
 
     def _counted(self, pod: Object) -> PodInfo:
         """Requests of containers that are being resized count as the node reports them; a panic goes to

@@ -213,6 +213,8 @@ class SchedulerFeatures(FeatureTable):
     ignores_node_deletions: bool = bug("k8s-127464")  # no pod is woken when a node goes
     # no pod is woken when another one is not nominated any more
     ignores_nominations: bool = bug("k8s-129058")
+    # The end of a nomination is an event also where the pod is bound (deletePodFromSchedulingQueue).
+    wakes_at_binding: bool = until(34)
     # A pod that is added wakes only those with affinity to pods; not those that topology spread rejected.
     spread_sleeps: bool = bug("k8s-122627")
     sidecar_ports_overlooked: bool = bug("k8s-132040")  # host ports of sidecars count as free

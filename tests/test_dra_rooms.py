@@ -21,7 +21,10 @@ ROOMS = {
     f"{SCHEDULER}.drafted": (f"{SCHEDULER}.generations",),
     f"{SCHEDULER}.semantic": (f"{SCHEDULER}.generations",),
 }
-COMPONENTS = "apimachinery apiserver conformance controllers kubelet kubeskew scheduler simulation".split()
+COMPONENTS = [
+    "apimachinery", "apiserver", "conformance", "controllers", "kubelet", "kubeskew", "scheduler",
+    "simulation",
+]  # fmt: skip
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -186,8 +186,8 @@ class NodeResources:
         await self._informer.stop()
 
     def state(self) -> dict[str, Object]:
-        """`{digest, published}` stands under each driver that reports resources: its last report's digest, and
-        whether the slices hold that as far as the API server takes it."""
+        """`{digest, published}` stands under each driver that reports resources: its last report's digest,
+        and whether the slices hold that as far as the API server takes it."""
         return {
             driver: {"digest": plugin.reported, "published": self._is_published(driver, plugin)}
             for driver, plugin in self._plugins.items()

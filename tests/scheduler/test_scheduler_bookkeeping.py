@@ -169,3 +169,59 @@ async def test_a_new_claim_is_in_flight_until_the_informer_brings_it(clock, come
     for known in list(tracker.all()):
         tracker.remove_claim(known)
     assert not tracker.allocated.devices
+
+
+def _nominated(node, *, bound="", uid="n"):
+    spec = {"containers": [], **({"nodeName": bound} if bound else {})}
+    status = {"nominatedNodeName": node} if node else {}
+    metadata = {"namespace": "ns", "name": "n", "uid": uid, "resourceVersion": node + bound}
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("new", "waking"),
+    [
+        (_nominated("n1", bound="n1"), (33, 34)),
+        (_nominated("n1", bound="n2"), (33, 34)),
+        (_nominated("n2"), (33, 34, 35, 36)),
+        (_nominated(""), (33, 34, 35, 36)),
+        (None, (33, 34, 35, 36)),
+    ],
+    ids=["bound-there", "bound-elsewhere", "nominated-elsewhere", "no-longer-nominated", "deleted"],
+)
+async def test_the_end_of_a_nomination_wakes_pods(new, waking):
+    """Since 1.33 the end of a nomination is the end of a pod for others; a binding is none since 1.35."""
+    old, woken = _nominated("n1"), []
+    for minor in (32, 33, 34, 35, 36):
+        queue = _Nominations()
+        features = SchedulerFeatures.of(FeatureGates(Version(minor)))
+        informers = _Handlers()
+        ClusterInformers(Cache(), queue, ["default-scheduler"], features).connect(informers)
+        informers.of[PODS][0](old)
+        if new is None:
+            informers.of[PODS][2](old)
+        else:
+            informers.of[PODS][1](old, new)
+        if queue.ended:
+            woken.append(minor)
+
+    assert tuple(woken) == waking
+
+
+class _Nominations(_Events):
+    """Notes the ends of pods that pods of no higher priority are woken for."""
+
+    def __init__(self):
+        super().__init__()
+        self.ended = 0
+
+    def move_all_to_active_or_backoff_queue(self, event, old, new, check=None):
+        self.ended += event.action.name == "DELETE" and check is not None
+
+    def add(self, info): ...
+
+    def delete(self, uid): ...
+
+    def assigned_pod_added(self, pod): ...
+
+    def assigned_pod_updated(self, old, new, events): ...
