@@ -31,7 +31,7 @@ def build(
     max_reads: int,
     max_writes: int,
     constrained_impersonation: bool = False,
-    nobody_is_bad: bool = False,
+    missing_user_is_400: bool = False,
     fairness: Fairness | None = None,
     faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
@@ -42,8 +42,8 @@ def build(
         handler = with_fairness(handler, fairness)
     else:
         handler = with_max_in_flight(handler, max_reads, max_writes)
-    constrained = constrained_impersonation
-    handler = with_impersonation(handler, authorizer, constrained=constrained, nobody_is_bad=nobody_is_bad)
+    constrained, missing = constrained_impersonation, missing_user_is_400
+    handler = with_impersonation(handler, authorizer, constrained=constrained, missing_user_is_400=missing)
     if faults is not None:
         handler = faults(handler)
     handler = with_audit(handler, metrics, clock)

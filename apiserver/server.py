@@ -148,7 +148,7 @@ class APIServer:
             max_reads=options.max_requests_inflight,
             max_writes=options.max_mutating_requests_inflight,
             constrained_impersonation=services.features.requests.constrained_impersonation,
-            nobody_is_bad=services.features.requests.nobody_is_bad,
+            missing_user_is_400=services.features.requests.missing_user_is_400,
             fairness=self._fairness(),
             faults=self.faults.filter if self.faults is not None else None,
         )

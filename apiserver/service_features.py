@@ -1,37 +1,43 @@
-"""Decides what differs between releases and gates in services and endpoints: a part of features.py."""
+"""The features of services, endpoints and ingresses in the API server: a part of features.py."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, choose, gate, since, until
 
 
 class ServiceFeatures(FeatureTable):
-    """Holds the decisions about services and endpoints. The rules of 1.36 are the reference."""
+    """The rules, defaults and warnings of services, endpoints and ingresses; 1.36 is the reference."""
 
-    wipes_cidr_status: bool = gate("ServiceCIDRStatusFieldWiping")  # who writes the rest keeps it
-    cidr_status_keeps_metadata: bool = since(32)
-    cidr_status_resets_fields: bool = since(36)
-    strict_addresses: bool = gate("StrictIPCIDRValidation")
-    distributions: tuple[str, ...] = choose(  # what `trafficDistribution` may say
+    # Service ranges
+    wipes_cidr_status: bool = gate("ServiceCIDRStatusFieldWiping")  # an update of the spec keeps the status
+    cidr_status_keeps_metadata: bool = since(32)  # an update of a ServiceCIDR's status keeps its metadata
+    cidr_status_resets_fields: bool = since(36)  # a manager of the status owns neither metadata nor spec
+
+    # Rules and defaults
+    strict_addresses: bool = gate("StrictIPCIDRValidation")  # addresses and ranges in canonical form only
+    distributions: tuple[str, ...] = choose(  # the values of `trafficDistribution`
         gate("PreferSameTrafficDistribution"),
         ("PreferClose", "PreferSameZone", "PreferSameNode"),
         ("PreferClose",),
     )
-    # Services of other types may have a balancer's status.
+    # Services of other types than LoadBalancer may have status.loadBalancer.
     any_balancer_status: bool = gate("AllowServiceLBStatusOnNonLB")
-    # On by default since 1.30; removed from the tables once locked, so a newer minor means on.
-    ip_modes: bool = since(32) | gate("LoadBalancerIPMode")
+    ip_modes: bool = since(32) | gate("LoadBalancerIPMode")  # ipMode of load balancers has a default
     several_ranges: bool = gate("MultiCIDRServiceAllocator")  # ServiceCIDR objects instead of a flag
     relaxed_names: bool = gate("RelaxedServiceNameValidation")  # may begin with a digit, also in ingresses
-    endpoint_warnings: bool = since(33)  # odd addresses are warned of
+
+    # Warnings and selectable fields
+    endpoint_warnings: bool = since(33)  # of addresses that are not in canonical form
     warnings: bool = since(27)  # of services
-    address_wording: bool = since(33)  # services have the texts of other kinds about odd addresses
-    name_warnings: bool = since(28)  # of external names and addresses that mean nothing to the type
-    status_warnings: bool = since(34)  # addresses of balancers are, too
-    field_labels: bool = since(31)  # services can be selected by address and type (127316)
-    headless_warnings: bool = since(34)  # of fields that mean nothing to headless services (132214)
-    warns_without_affinity: bool = bug("k8s-134054")  # of sessionAffinity, also where it is None
+    address_wording: bool = since(33)  # services: warnings of addresses have the texts of other kinds
+    name_warnings: bool = since(28)  # of externalName and externalIPs that the type ignores
+    status_warnings: bool = since(34)  # of load balancers' addresses that are not in canonical form
+    field_labels: bool = since(31)  # services can be selected by spec.clusterIP and spec.type (127316)
+    headless_warnings: bool = since(34)  # of fields that headless services ignore (132214)
+    warns_without_affinity: bool = bug("k8s-134054")  # headless: of sessionAffinity, also where it is None
     prefer_close_deprecated: bool = since(35)
     external_ips_deprecated: bool = since(36)
-    typed_endpoints: bool = since(33)  # addresses of slices are read first, then their version is looked at
-    range_changes_alone: bool = since(33)  # a changed service range is not checked as a new one
-    repeated_ranges: bool = until(32)  # a node's ranges of pods that repeat have an error of their own
+
+    # Errors
+    typed_endpoints: bool = since(33)  # addresses of slices are parsed first, then compared to addressType
+    range_changes_alone: bool = since(33)  # a changed ServiceCIDR is not validated as a new one
+    repeated_ranges: bool = until(32)  # duplicate podCIDRs of a node have an error of their own
     reference_texts: bool = until(33)  # of ingresses and their classes: "kind is required"

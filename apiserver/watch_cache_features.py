@@ -1,15 +1,15 @@
-"""Decides what lists, watches and gets see of upstream's watch cache: a part of features.py.
+"""The features of reads, which upstream's watch cache or the store answers; part of features.py.
 
-A list is one of six reads (`Read`). `WatchCacheFeatures.lists` says for each whether the watch cache answers
-it or the store does; a resource without a cache (events) is always read from the store. All else follows
-from that, in every release:
+A list is one of seven reads (`Read`). `WatchCacheFeatures.lists` says for each whether the watch cache
+answers it or the store does; a resource without a cache (events) is always read from the store. All else
+follows from that, in every release:
 
 | | cache | store |
 | --- | --- | --- |
 | a revision to come | 3 s of waiting, then 504 with retryAfterSeconds 1 | 504 at once, without that |
-| the same, exactly | as above | the same; 500 with etcd's words before 132374 was mended |
+| the same, exactly | as above | the same; 500 with etcd's words before the fix of 132374 |
 | a text that is no revision | 400; 500 of a get, and of a list up to 1.32 | 400 |
-| `limit` at revision 0 | is not heeded | is heeded |
+| `limit` at revision 0 | has no effect | has effect |
 | where a continue token goes on | `/a` below the resource or namespace | `a` |
 | a page of what an index finds | ends with the last that is found | has a token if any object follows |
 | while the cache is not filled | 429 or 503 | an answer |
@@ -31,19 +31,19 @@ _WITHOUT_CACHE = "events"  # pkg/kubeapiserver/default_storage_factory_builder.g
 
 
 def has_watch_cache(storage_resource: str) -> bool:
-    """Returns whether upstream has a watch cache of a resource; events have none."""
+    """True if upstream has a watch cache of the resource; events have none."""
     return storage_resource != _WITHOUT_CACHE
 
 
 class Source(Enum):
-    """Names what answers a read."""
+    """The part of the server that answers a read."""
 
     CACHE = auto()
     STORE = auto()
 
 
 class Read(IntEnum):
-    """Names what a list asks for, by its resourceVersion, resourceVersionMatch, limit and continue."""
+    """The kinds of lists, by resourceVersion, resourceVersionMatch, limit and continue."""
 
     NEWEST = auto()  # no revision
     ANY = auto()  # revision 0
@@ -55,7 +55,7 @@ class Read(IntEnum):
 
 
 class Sources(NamedTuple):
-    """Holds the sources of a read: of whole lists, limited ones, and lists of one name (limited or not)."""
+    """The sources of a read: of whole lists, limited ones, and lists of one name (limited or not)."""
 
     whole: Source
     limited: Source
@@ -82,7 +82,7 @@ def _lists(*, consistent: bool, snapshots: bool, limited_from_store: bool) -> Ma
 
 
 class WatchCacheFeatures(FeatureTable):
-    """Holds the decisions about reads: who answers them, and what there is to be told."""
+    """The reads of lists, watches and gets: from the watch cache or the store, and their errors."""
 
     lists: Mapping[Read, Sources] = made(
         _lists,
@@ -90,21 +90,22 @@ class WatchCacheFeatures(FeatureTable):
         snapshots=gate("ListFromCacheSnapshot"),
         limited_from_store=until(30),
     )
-    # A watch without a revision, and without a wish about initial events.
+    # Watches with neither resourceVersion nor sendInitialEvents.
     watches_from_store: bool = gate("WatchFromStorageWithoutResourceVersion")
-    # `sendInitialEvents` may be given; legacy watches of what is there have it set, so that those that take
-    # bookmarks are told where the initial events end.
+    # `sendInitialEvents` may be given. Legacy watches that begin with the present objects have it set, so
+    # that those that take bookmarks get one at the end of the initial events.
     watch_list: bool = gate("WatchList")
     # While the cache cannot be filled (KEP-4568), reads get 429 instead of waiting for it, and limited lists
-    # without a selector are answered by the store; before, those that are content with any revision.
+    # without a selector are answered by the store; else the store answers those that take any revision.
     refuses_unfilled: bool = gate("ResilientWatchCacheInitialization")
-    reports_failure: bool = since(33)  # why it cannot be filled; clients wait longer and longer
-    times_out_future_lists: bool = fixed("k8s-132374")  # 504, of exact lists that the store answers; else 500
-    parse_failures: bool = until(32)  # a list that the cache answers gets 500 for what is no revision
-    pages_deletions: bool = since(28)  # deletions of collections list in pages of 10,000: they have a limit
+    reports_failure: bool = since(33)  # why it cannot be filled; retryAfterSeconds grows
+    # Exact lists of a future revision that the store answers: 504 instead of 500.
+    times_out_future_lists: bool = fixed("k8s-132374")
+    parse_failures: bool = until(32)  # lists from the cache: a malformed resourceVersion is a 500
+    pages_deletions: bool = since(28)  # deletions of collections list in pages of 10,000, with a limit
 
     def source(self, read: Read, *, limited: bool, single: bool) -> Source:
-        """Returns what answers a list of a resource that has a cache; `single`: of one name."""
+        """The source of a list of a resource that has a cache; `single`: of one name."""
         sources = self.lists[read]
         if single:
             return sources.limited_single if limited else sources.single

@@ -1,44 +1,48 @@
-"""Decides what differs between releases and gates in workloads: a part of features.py."""
+"""The features of workload kinds in the API server: a part of features.py."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, gate, only, since, until
 
 
 class WorkloadFeatures(FeatureTable):
-    """Holds the decisions about stateful sets, jobs and autoscalers."""
+    """The rules and defaults of workload kinds: those of apps, batch, autoscaling and scheduling."""
 
-    claim_retention: bool = since(27) | gate("StatefulSetAutoDeletePVC")  # has its default
+    # Stateful sets and other sets
+    # The default of persistentVolumeClaimRetentionPolicy.
+    claim_retention: bool = since(27) | gate("StatefulSetAutoDeletePVC")
     max_unavailable: bool = gate("MaxUnavailableStatefulSet")
-    revision_data_is_object: bool = since(31)  # a new ControllerRevision's data must be one
-    # An update is checked as if all were new, and then again.
-    replica_sets_twice: bool = bug("k8s-131873")
-    daemon_sets_twice: bool = bug("k8s-132548")
-    controllers_twice: bool = until(34)  # replication controllers
+    revision_data_is_object: bool = since(31)  # the data of a new ControllerRevision must be a JSON object
+    replica_sets_twice: bool = bug("k8s-131873")  # updates are validated twice, with each error repeated
+    daemon_sets_twice: bool = bug("k8s-132548")  # as above
+    controllers_twice: bool = until(34)  # replication controllers, as above
     history_limit_changes: bool = since(33)  # revisionHistoryLimit of a stateful set may change
-    manual_selector_default: bool = since(31)  # jobs: it is written (from memory)
-    pod_replacement_policy: bool = since(29) | gate("JobPodReplacementPolicy")  # has its default
-    job_managed_by: bool = gate("JobManagedBy")  # the status of jobs is checked strictly
-    # The status of jobs is judged too strictly: of empty ones that were never started, of resumed ones.
+
+    # Jobs
+    manual_selector_default: bool = since(31)  # manualSelector: false is written (from memory)
+    pod_replacement_policy: bool = since(29) | gate("JobPodReplacementPolicy")  # it has its default
+    job_managed_by: bool = gate("JobManagedBy")  # updates of the status are validated strictly
+    # A suspended job with 0 completions may not end without a startTime.
     empty_needs_start: bool = bug("k8s-132727")
-    resumed_keeps_start: bool = bug("k8s-134769")
-    status_wording: bool = since(34)  # of errors of times and of pods that are not counted yet
-    start_as_removed: bool = bug("k8s-136585")  # another startTime is told as one that is removed
-    interim_conditions: bool = since(31)  # a job that ends has an interim condition first
-    bare_cron_conditions: bool = bug("k8s-131525")  # of failure policies: they get no status
-    marks_tracked_jobs: bool = until(26)  # those whose pods are counted by finalizers
-    # Before, the labels of a job's pods had no prefix, and the selector was of these.
-    prefixed_job_labels: bool = since(27)
-    elastic_jobs: bool = since(31) | gate("ElasticIndexedJob")
-    suspended_placing: bool = gate("MutableSchedulingDirectivesForSuspendedJobs")  # once more at rest
-    # Not before the controller says that the job is suspended.
+    resumed_keeps_start: bool = bug("k8s-134769")  # startTime may not change when a job is resumed
+    status_wording: bool = since(34)  # texts about completionTime and uncountedTerminatedPods
+    start_as_removed: bool = bug("k8s-136585")  # a changed startTime: the error of a removed one
+    interim_conditions: bool = since(31)  # Complete needs SuccessCriteriaMet first, Failed FailureTarget
+    bare_cron_conditions: bool = bug("k8s-131525")  # cron jobs: onPodConditions get no default status
+    marks_tracked_jobs: bool = until(26)  # annotation batch.kubernetes.io/job-tracking
+    prefixed_job_labels: bool = since(27)  # labels of pods and the selector: batch.kubernetes.io/job-name
+    elastic_jobs: bool = since(31) | gate("ElasticIndexedJob")  # completions may change with parallelism
+    # Scheduling directives of a job that was started may change while it is suspended without pods.
+    suspended_placing: bool = gate("MutableSchedulingDirectivesForSuspendedJobs")
+    # That takes the condition Suspended also of a job that was never started.
     placing_needs_condition: bool = only(35) | bug("k8s-139329")
-    suspended_resources: bool = gate("MutablePodResourcesForSuspendedJobs")
+    suspended_resources: bool = gate("MutablePodResourcesForSuspendedJobs")  # container resources, likewise
+
+    # Autoscalers, workloads and more of stateful sets
     autoscaler_generation: bool = since(37) & gate("HPAGeneration")
-    groups_of_workloads: bool = until(35)  # a Workload has its groups of pods itself
+    groups_of_workloads: bool = until(35)  # a Workload lists its groups of pods in its spec
     scale_to_zero: bool = gate("HPAScaleToZero")
-    zero_metric_values: bool = bug("k8s-137856")  # autoscaling/v1 has a value with each averageValue
-    most_replicas_required: bool = since(36)  # an autoscaler without maxReplicas lacks a required value
-    service_names_checked: bool = since(33)  # of new stateful sets
-    # Stateful sets check their claim templates, and their pod template as a whole.
-    stateful_set_templates: bool = since(34)
+    zero_metric_values: bool = bug("k8s-137856")  # autoscaling/v1: a value of 0 with each averageValue
+    most_replicas_required: bool = since(36)  # maxReplicas of 0 is a missing value
+    service_names_checked: bool = since(33)  # serviceName of new stateful sets
+    stateful_set_templates: bool = since(34)  # volumeClaimTemplates and the whole pod template are validated
     missed_scales: bool = until(32)  # a 404 for a missing Scale names the subresource
-    target_versions: bool = since(34)  # the version of what is scaled is looked at
+    target_versions: bool = since(34)  # scaleTargetRef.apiVersion is validated

@@ -1,4 +1,4 @@
-"""The table of what differs between releases and gates in the controller manager: one part per controller."""
+"""The features of the controller manager: one table per controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, part
 from kubeskew.controllers.autoscaling.features import AutoscalerFeatures
@@ -22,7 +22,7 @@ from kubeskew.controllers.storageversionmigration.features import MigrationFeatu
 
 
 class ControllerFeatures(FeatureTable):
-    """The parts, each of which its controller reads by itself."""
+    """The tables of all controllers; each controller reads its own."""
 
     cron_jobs: CronJobFeatures = part(CronJobFeatures)
     daemon_sets: DaemonSetFeatures = part(DaemonSetFeatures)

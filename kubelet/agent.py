@@ -190,7 +190,7 @@ class NodeAgent:
         return PodManager(informer, self._services, lambda: self._cached_node.node, self._refresh_node)
 
     def _node_cache(self, environment: Environment) -> CachedNode:
-        watched = self._features.admission.by_cached_node
+        watched = self._features.admission.affinity_by_cached_node
         clock, entropy = environment.clock, environment.entropy
         return CachedNode.of(
             self.config.name, lambda: self._reporter.node, self._client, clock, entropy, watched=watched

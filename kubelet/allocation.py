@@ -89,7 +89,7 @@ class PodAllocations:
     def __init__(self, directory: Path, features: KubeletFeatures, files: StateFiles) -> None:
         self._form = features.allocation_form
         self._zeros = features.restores_missing_as_zero
-        self._goes_on = features.admission.goes_on_unwritten
+        self._goes_on = features.admission.admits_without_checkpoint
         self._pod_level = features.pod_level.noted
         kept = state_files(directory, features, files)
         self._allocated, self._actuated = [*kept, None, None][:2]

@@ -240,7 +240,7 @@ class ClusterInformers:
             return
         if not is_assigned(old):
             self._cache.add_pod(self._counted(new))
-            wakes = _has_pod_affinity if self._features.spread_sleeps else None
+            wakes = _has_pod_affinity if self._features.spread_misses_new_pods else None
             # As upstream, whose handler of assigned pods never saw it before.
             self._queue.move_all_to_active_or_backoff_queue(_POD_ADDED, None, new, wakes)
             return

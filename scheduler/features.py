@@ -1,4 +1,4 @@
-"""The table of what differs between releases and gates in the scheduler.
+"""The features of the scheduler.
 
 Classic DRA has a table of its own (`scheduler/plugins/dynamicresources/classic/features.py`), and so has the
 search for devices (`scheduler/allocator/features.py`).
@@ -33,81 +33,84 @@ _EXTENDED_RESOURCES = _DEVICES & gate("DRAExtendedResource")
 
 
 class AffinityHintFeatures(FeatureTable):
-    """Named decisions about events that a release overlooks; without queueing hints they change nothing."""
+    """The bugs of queueing hints of pod affinity; without hints they have no effect."""
 
-    overlooks_repelling: bool = bug("k8s-135325")  # the end of a pod that wanted the waiting one elsewhere
-    overlooks_own_labels: bool = bug("k8s-135394")  # a change of the waiting pod's labels
-    all_anti_terms: bool = bug("k8s-139161")  # a pod counts as avoided only if all terms are about it
-    # of a namespace selector of the waiting pod's terms
-    overlooks_selected_namespaces: bool = bug("k8s-141953")
-    overlooks_nominated: bool = bug("k8s-135392")  # pods without a node that are nominated to one
+    # The deletion of a pod whose anti-affinity kept the pending pod away is no event for it.
+    overlooks_repelling: bool = bug("k8s-135325")
+    overlooks_own_labels: bool = bug("k8s-135394")  # changes of the pending pod's labels
+    all_anti_terms: bool = bug("k8s-139161")  # an event counts if all anti-affinity terms match, not one
+    overlooks_selected_namespaces: bool = bug("k8s-141953")  # those of a term's namespaceSelector
+    overlooks_nominated: bool = bug("k8s-135392")  # pods that are nominated to a node, but not assigned
 
 
 class PlacementFeatures(FeatureTable):
-    """Named decisions about pods for which PreFilter leaves few nodes, or none."""
+    """The bugs with pods for which PreFilter leaves few nodes, or none."""
 
-    preempts_in_vain: bool = bug("k8s-119778")  # after PreFilter, too, has said that no node can help
-    absent_node_fails: bool = bug("k8s-124559")  # an attempt, if PreFilter names a node that is not there
-    panics_without_candidates: bool = bug("k8s-124933")  # once no node that PreFilter names is there
+    preempts_in_vain: bool = bug("k8s-119778")  # preemption, though PreFilter excludes all nodes for good
+    absent_node_fails: bool = bug("k8s-124559")  # PreFilter names a node that does not exist
+    panics_without_candidates: bool = bug("k8s-124933")  # no node that PreFilter names exists
 
 
 class PreemptionFeatures(FeatureTable):
-    """Named decisions about evicting victims; with the gate SchedulerAsyncPreemption in the background."""
+    """The bugs of evicting victims of preemption."""
 
-    evicts_leaving: bool = bug("k8s-133167")  # also victims that are being deleted already
-    # in the background: while it is evicted its preemptor may be tried again
-    forgets_last_victim: bool = bug("k8s-134730")
-    # in the background: nobody wakes it if its last victim was gone already
-    leaves_preemptor: bool = bug("k8s-141694")
+    evicts_leaving: bool = bug("k8s-133167")  # victims that are terminating already are deleted again
+
+    # Asynchronous preemption (gate SchedulerAsyncPreemption)
+    forgets_last_victim: bool = bug("k8s-134730")  # the preemptor may be tried while the last one is evicted
+    preemptor_not_activated: bool = bug("k8s-141694")  # if its last victim was gone already
 
 
 class ResizingFeatures(FeatureTable):
-    """Named decisions on containers whose node reports their resources; without `counts` the spec counts."""
+    """The resources that count for pods whose containers were resized, else those of the spec."""
 
     counts: bool = gate("InPlacePodVerticalScaling")
-    actual: bool = since(32)  # what a container has counts, and where that is not reported the spec does
-    allocated: bool = ~only(32)  # what a container was allocated counts
-    sidecars: bool = since(33)  # those count so, too
-    by_condition: bool = since(33)  # a condition says that a resize is infeasible; before, status.resize does
-    # where others count beside amounts that are not there, that is a panic
+    actual: bool = since(32)  # status.resources of containers, the spec where they are not reported
+    allocated: bool = ~only(32)  # status.allocatedResources of containers
+    sidecars: bool = since(33)  # also those of sidecars
+    by_condition: bool = since(33)  # a condition shows an infeasible resize, else status.resize
+    # A panic at a container that has no requests in the spec, but some in its status.
     needs_requests: bool = bug("k8s-132895")
 
 
 class DynamicResourcesFeatures(FeatureTable):
-    """Named decisions of one scheduler."""
+    """The plugin DynamicResources, but for its search of devices (scheduler/allocator)."""
 
-    # seconds for the search on one node; None is no limit
+    # Arguments
+    # Seconds for the search on one node; None is no limit.
     filter_seconds: float | None = choose(gate("DRASchedulerFilterTimeout"), FILTER_SECONDS, None)
     binding_seconds: float = always(BINDING_SECONDS)  # seconds until binding conditions must be true
-    # 1.36+: a search cut short is retried after its backoff, without an event
-    timeout_is_error: bool = since(36)
-    knows_filter_timeout: bool = since(34)
-    knows_binding_timeout: bool = since(35)  # the argument; 1.34 waited as long as the default says
+    timeout_is_error: bool = since(36)  # after the filter timeout a pod is tried again without an event
+    knows_filter_timeout: bool = since(34)  # argument filterTimeout
+    knows_binding_timeout: bool = since(35)  # argument bindingTimeout
+
     binding_conditions: bool = gate("DRADeviceBindingConditions") & gate("DRAResourceClaimDeviceStatus")
-    # 1.36+: failures begin "device binding failed" or "device binding timeout"
-    binding_error_prefix: bool = since(36)
+    binding_error_prefix: bool = since(36)  # "device binding failed" or "device binding timeout"
+
+    # Alternatives of requests (firstAvailable), and scores
     knows_alternatives: bool = since(33)
     prioritized_list: bool = gate("DRAPrioritizedList")
-    scores_alternatives: bool = since(35) & gate("DRAPrioritizedList")  # 1.35+
-    # takes what a claim was given before for one of those that this attempt allocates
-    scores_by_place: bool = bug("k8s-139016")
-    # gathers the devices in use in two looks, between which a binding may end
-    looks_twice: bool = bug("k8s-136269")
-    # claims can be reserved for groups of pods (DRAWorkloadResourceClaims)
-    groups: bool = gate("DRAWorkloadResourceClaims")
-    owner_capitalized: bool = since(36)  # 1.36+: "for Pod x (Pod is not owner)"
-    # the deletion of a claim is an event that pods wait for
-    deletion_helps: bool = since(32) & ~bug("k8s-140831")
-    slices_help: bool = since(31) & fixed("k8s-126807")  # pods wait for slices that are new or changed
-    # 1.34+: node events include what can be allocated (extended resources)
-    allocatable_helps: bool = since(34)
-    # 1.31, without the gate that has drivers allocate claims
+    scores_alternatives: bool = since(35) & gate("DRAPrioritizedList")
+    # Scoring matches the allocations of an attempt to all claims, also those allocated before, and fails.
+    scores_all_claims: bool = bug("k8s-139016")
+    # The devices in use are read in two steps; those of a binding that ends between them are missed.
+    reads_devices_twice: bool = bug("k8s-136269")
+    groups: bool = gate("DRAWorkloadResourceClaims")  # claims can be reserved for pod groups
+    owner_capitalized: bool = since(36)  # errors: "for Pod x (Pod is not owner)"
+
+    # Events that make a pod schedulable
+    claim_deletion_requeues: bool = since(32) & ~bug("k8s-140831")  # the deletion of a claim
+    slices_requeue: bool = since(31) & fixed("k8s-126807")  # a new or changed ResourceSlice
+    allocatable_requeues: bool = since(34)  # a change of a node's allocatable (extended resources)
+
+    # Claims with spec.controller are refused.
     refuses_controllers: bool = only(31) & ~gate("DRAControlPlaneController")
-    # in PostFilter, without checking claims
-    idle_reason: str = choose(until(36), "no new claims to deallocate", "")
-    quiet_without_claims: bool = only(33)  # 1.33: unless the pod has none at all
-    # in PostFilter, if no claim can be freed
-    stuck_reason: str = choose(until(36), "still not schedulable", "")
+
+    # Reasons of PostFilter
+    idle_reason: str = choose(until(36), "no new claims to deallocate", "")  # no claims were checked
+    quiet_without_claims: bool = only(33)  # no such reason for pods without claims
+    stuck_reason: str = choose(until(36), "still not schedulable", "")  # no claim can be deallocated
+
     named_loggers: bool = gate("ContextualLogging")  # log lines of plugins name their extension point
 
     def with_arguments(self, args: Mapping[str, Any]) -> "DynamicResourcesFeatures":
@@ -157,29 +160,27 @@ def _seconds(text: Any) -> float:
 
 
 class SchedulerFeatures(FeatureTable):
-    """Named decisions; nothing else in the scheduler depends on a version or a gate."""
+    """All features of one scheduler, but for the tables that the module docstring names."""
 
+    # Dynamic resource allocation
     dynamic_resources: bool = gate("DynamicResourceAllocation")
-    # since 1.31: the scheduler allocates what slices tell of
-    devices: bool = _DEVICES
+    devices: bool = _DEVICES  # the scheduler allocates devices of ResourceSlices
     extended_resources: bool = _EXTENDED_RESOURCES
     dynamic: DynamicResourcesFeatures = part(DynamicResourcesFeatures)
-    # 1.35+: one lookup cache of classes; before, a map built per call
-    extended_resource_index: bool = since(35)
-    loses_names: bool = bug("k8s-141110")  # a class takes a name away that another one owns
-    taint_in_reason: bool = bug("k8s-134740")  # a pod's status names the taint that it does not tolerate
-    # else as in the KEP, one request per container and resource
+
+    # Extended resources by DRA
+    extended_resource_index: bool = since(35)  # a cache of classes by resource name, else a map per call
+    drops_shared_names: bool = bug("k8s-141110")  # a changed class removes a name of another one
+    taint_in_reason: bool = bug("k8s-134740")  # TaintToleration: a pod's status names the taint
+    # Init containers share devices with later containers; else one request per container and resource.
     reuse_by_init_containers: bool = ~bug("k8s-134882")
-    claims_block_deletion: bool = bug("k8s-134956")  # their pods' in the foreground
-    # no pod is woken when a class comes that backs what it asks for
-    ignores_new_classes: bool = bug("k8s-134991")
-    # 1.34: also what the node's device plugins have, if the claim requests anything
-    claims_plugged_too: bool = until(34)
-    # DeviceTaintRules taint devices; a gate of its own since 1.35
+    claims_block_deletion: bool = bug("k8s-134956")  # they block a foreground deletion of their pods
+    ignores_new_classes: bool = bug("k8s-134991")  # no event for pods: a class that backs their resource
+    # If the claim requests any device, resources that device plugins of the node have are requested as well.
+    requests_plugin_resources: bool = until(34)
     device_taint_rules: bool = _DEVICES & gate("DRADeviceTaints") & (until(34) | gate("DRADeviceTaintRules"))
-    # 1.34: the error of a creation names neither the claim nor its namespace
-    forgets_refused_claim: bool = until(34)
-    # metric of created extended-resource claims (1.35+), without `_total`; "" for none
+    forgets_refused_claim: bool = until(34)  # errors of creating a claim do not name the claim
+    # The metric of claims created for extended resources, without `_total`; "" for none.
     claim_metric: str = choose(
         _EXTENDED_RESOURCES,
         by_release(
@@ -191,58 +192,60 @@ class SchedulerFeatures(FeatureTable):
         ),
         "",
     )
-    # 1.36+: metrics of binding conditions
-    binding_metrics: bool = _DEVICES & since(36) & gate("DRADeviceBindingConditions")
-    # else every event that a plugin registered for requeues the pods it rejected
+    binding_metrics: bool = _DEVICES & since(36) & gate("DRADeviceBindingConditions")  # of binding conditions
+
+    # Queue
+    # Hints decide if an event requeues a pod; else every event does for which a rejecting plugin registered.
     queueing_hints: bool = gate("SchedulerQueueingHints")
-    # 1.32+ (from memory), with hints: of what is kept for attempts under way
+    # The metric of events kept for attempts under way (its release from memory).
     in_flight_metric: bool = since(32) & gate("SchedulerQueueingHints")
     affinity_hints: AffinityHintFeatures = part(AffinityHintFeatures)
     async_preemption: bool = gate("SchedulerAsyncPreemption")
     preemption: PreemptionFeatures = part(PreemptionFeatures)
-    # a pod made anew during an attempt ends its own, and not that of the old one
+    # The end of an attempt is recorded for the new pod of the same name, not for the deleted one.
     attempts_end_by_name: bool = bug("k8s-138435")
-    # that come during an attempt, if the one before the attempt is needed no more
+    # Events during an attempt are lost once the event before the attempt is not needed any more.
     loses_events: bool = gate("SchedulerQueueingHints") & bug("k8s-120413")
-    # a moment after the pod may be tried again; whoever takes it then loses it
+    # The end of an attempt is recorded after the pod is back in the queue; a next attempt may be lost by it.
     attempts_end_late: bool = bug("k8s-139186")
-    # without active pods, others are tried before their backoff ends
-    pops_from_backoff: bool = gate("SchedulerPopFromBackoffQ")
-    # a change of a rejected pod's tolerations does not wake it (with hints)
-    cordon_ignores_tolerations: bool = bug("k8s-127427")
-    ignores_node_deletions: bool = bug("k8s-127464")  # no pod is woken when a node goes
-    # no pod is woken when another one is not nominated any more
-    ignores_nominations: bool = bug("k8s-129058")
-    # The end of a nomination is an event also where the pod is bound (deletePodFromSchedulingQueue).
-    wakes_at_binding: bool = until(34)
-    # A pod that is added wakes only those with affinity to pods; not those that topology spread rejected.
-    spread_sleeps: bool = bug("k8s-122627")
+    pops_from_backoff: bool = gate("SchedulerPopFromBackoffQ")  # while no pod is active
+
+    # Events that do not requeue a pod
+    cordon_ignores_tolerations: bool = bug("k8s-127427")  # hints of NodeUnschedulable: changed tolerations
+    ignores_node_deletions: bool = bug("k8s-127464")
+    ignores_nominations: bool = bug("k8s-129058")  # a pod that is not nominated any more
+    wakes_at_binding: bool = until(34)  # a binding ends a nomination, too (deletePodFromSchedulingQueue)
+    # A new assigned pod requeues only pods with pod affinity, not those that topology spread rejected.
+    spread_misses_new_pods: bool = bug("k8s-122627")
+
     sidecar_ports_overlooked: bool = bug("k8s-132040")  # host ports of sidecars count as free
-    # A pod still counts as rejected by plugins after an attempt that ends otherwise.
+    # The plugins that rejected a pod are kept after an attempt that ends otherwise.
     keeps_old_rejections: bool = bug("k8s-120334")
     resizing: ResizingFeatures = part(ResizingFeatures)
-    # no event but a change of its own wakes a pod that PreEnqueue holds back
-    gated_sleep: bool = bug("k8s-125527")
+    gated_pods_miss_events: bool = bug("k8s-125527")  # events do not requeue pods that PreEnqueue rejected
+
+    # Preemption
     placement: PlacementFeatures = part(PlacementFeatures)
-    # those that violate a budget come first, and so count as the most important
+    # Victims that violate a PodDisruptionBudget come first, and so count as the most important ones.
     victims_unsorted: bool = bug("k8s-128307")
-    forgets_empty_budgets: bool = bug("k8s-141785")  # whose selector is empty, when it chooses victims
-    # the patch of a victim's status has the QoS class of its preemptor
-    victims_get_other_status: bool = bug("k8s-126644")
-    disruption_condition: bool = gate("PodDisruptionConditions")  # victims get a condition with the reason
-    preemptor_in_condition: bool = until(25) | bug("k8s-114914")  # it names the preemptor
-    preemptor_in_event: bool = since(29)  # from 1.29 on
-    # conditions say which generation of the pod they are about
-    observed_generation: bool = gate("PodObservedGenerationTracking")
-    match_label_keys: bool = gate("MatchLabelKeysInPodTopologySpread")  # of topology spread constraints
+    forgets_empty_budgets: bool = bug("k8s-141785")  # PodDisruptionBudgets with an empty selector
+    victims_get_other_status: bool = bug("k8s-126644")  # a victim's patch has the preemptor's QoS class
+    disruption_condition: bool = gate("PodDisruptionConditions")  # victims get DisruptionTarget
+    preemptor_in_condition: bool = until(25) | bug("k8s-114914")  # its message names the preemptor
+    preemptor_in_event: bool = since(29)  # the event of a victim names the preemptor
+
+    observed_generation: bool = gate("PodObservedGenerationTracking")  # in conditions of pods
+
+    # Topology spread constraints
+    match_label_keys: bool = gate("MatchLabelKeysInPodTopologySpread")
     min_domains: bool = gate("MinDomainsInPodTopologySpread")
     node_inclusion_policy: bool = gate("NodeInclusionPolicyInPodTopologySpread")
-    # 1.36+: a metric of pods that were bound after waiting too long for an event
-    counts_flushed: bool = since(36)
-    # up to 1.31 metrics name events by a list, then by resource and action
-    listed_event_labels: bool = until(31)
-    plural_tolerations: bool = only(32)  # 1.32: UpdatePodTolerations
-    # the metric's names: until 1.33 it began scheduler_scheduler_
+
+    # Metrics and texts
+    counts_flushed: bool = since(36)  # pods bound after they were requeued for waiting too long
+    listed_event_labels: bool = until(31)  # names of events from a list, else resource and action
+    plural_tolerations: bool = only(32)  # event UpdatePodTolerations
+    # The names of the metric of the cache's size.
     cache_sizes: tuple[str, ...] = by_release(
         {
             0: ("scheduler_scheduler_cache_size",),
@@ -250,6 +253,5 @@ class SchedulerFeatures(FeatureTable):
             34: ("scheduler_cache_size",),
         }
     )
-    double_full_stop: bool = until(28)  # up to 1.28 what PostFilter said got another full stop
-    # up to 1.33 a node too small for the pod counted as helped by preemption
-    fit_resolvable: bool = until(33)
+    double_full_stop: bool = until(28)  # behind the message of PostFilter
+    fit_resolvable: bool = until(33)  # a node that is too small for the pod is a candidate for preemption

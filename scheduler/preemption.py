@@ -262,7 +262,7 @@ class Evictor:
             self._preempting.discard(preemptor.uid)
             self._last.pop(preemptor.uid, None)
             metrics.observe_preemption(result, self._handle.clock.monotonic() - began)
-            if result == "error" or (gone and not self._features.preemption.leaves_preemptor):
+            if result == "error" or (gone and not self._features.preemption.preemptor_not_activated):
                 self._handle.activate(preemptor.uid)
 
     # -- one victim

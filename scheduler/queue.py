@@ -224,7 +224,7 @@ class SchedulingQueue:
         with_hints: bool = True,
         pops_from_backoff: bool = False,
         keeps_old_rejections: bool = False,
-        gated_sleep: bool = False,
+        gated_pods_miss_events: bool = False,
         attempts_end_late: bool = False,
         loses_events: bool = False,
         labels: EventLabels | None = None,
@@ -241,7 +241,7 @@ class SchedulingQueue:
         self._labels = labels or EventLabels()  # what metrics call events
         self._with_hints = with_hints
         self._keeps_old_rejections = keeps_old_rejections
-        self._gated_sleep = gated_sleep
+        self._gated_pods_miss_events = gated_pods_miss_events
         self._ends_late = attempts_end_late
         self._loses_events = loses_events
         self._pops_from_backoff = pops_from_backoff
@@ -379,7 +379,7 @@ class SchedulingQueue:
             self._requeue(queued, self._labels.of(event))
 
     def _sleeps(self, queued: QueuedPod) -> bool:
-        return self._gated_sleep and bool(queued.gated_by)
+        return self._gated_pods_miss_events and bool(queued.gated_by)
 
     def _remember(self, events: Iterable[InFlightEvent]) -> None:
         if not self._in_flight:

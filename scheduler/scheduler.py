@@ -74,7 +74,7 @@ class SchedulerService:
             with_hints=self._features.queueing_hints,
             pops_from_backoff=self._features.pops_from_backoff,
             keeps_old_rejections=self._features.keeps_old_rejections,
-            gated_sleep=self._features.gated_sleep,
+            gated_pods_miss_events=self._features.gated_pods_miss_events,
             attempts_end_late=self._features.attempts_end_late,
             loses_events=self._features.loses_events,
             labels=EventLabels(

@@ -1,13 +1,13 @@
-"""The differences between releases in the language of expressions."""
+"""The features of CEL that differ between releases."""
 
 from kubeskew.apimachinery.features import FeatureTable, since
 
 
 class LanguageFeatures(FeatureTable):
-    """The language that expressions of a release may use, and the checks of its compiler."""
+    """The syntax of CEL, and the checks and errors of its compiler."""
 
-    optionals: bool = since(28)
-    compares_types: bool = since(28)  # numbers of different types compare
-    validated: bool = since(29)  # literal durations, timestamps, patterns and formats, when compiling
-    keywords: bool = since(31)  # fields that are named like reserved words can be selected by those names
-    shows_result_type: bool = since(31)  # errors name the type that a result has
+    optionals: bool = since(28)  # optional types: `a.?b`, `optional.of(a)`
+    compares_types: bool = since(28)  # int, uint and double compare with one another
+    validated: bool = since(29)  # literals of durations, timestamps, patterns and formats when compiled
+    keywords: bool = since(31)  # fields named like reserved words can be selected without escaping
+    shows_result_type: bool = since(31)  # errors of a wrong result type: "but got int"

@@ -197,7 +197,7 @@ class ResourceClaimEvaluator(Evaluator):
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus")
         if status is not None and status.get("resourceClaimName") != metadata.get("name"):
             return {}
-        if status is None and not self._features.spares_all and not self._is_first(claim, owner):
+        if status is None and not self._features.offsets_every_claim and not self._is_first(claim, owner):
             return {}
         return self._pod_usage(pod)
 

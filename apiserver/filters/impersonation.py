@@ -25,7 +25,7 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
 def with_impersonation(
-    handler: Handler, authorizer: Authorizer, *, constrained: bool = False, nobody_is_bad: bool = False
+    handler: Handler, authorizer: Authorizer, *, constrained: bool = False, missing_user_is_400: bool = False
 ) -> Handler:
     """Replaces `request.user` by the user that the Impersonate headers name, or answers 403."""
     modes = _CONSTRAINED if constrained else ()
@@ -34,7 +34,7 @@ def with_impersonation(
         if any(name[:1] in "iI" and name.lower().startswith(_HEADER) for name in request.headers):
             wanted = _wanted(request.headers)
             if not wanted.name:
-                return _nobody(request, wanted, constrained=constrained, bad=nobody_is_bad)
+                return _nobody(request, wanted, constrained=constrained, bad=missing_user_is_400)
             try:
                 request.user = _allowed(authorizer, modes, request, wanted)
             except StatusError as error:

@@ -126,7 +126,7 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
         raise ValueError(f"converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
     if kind != _KIND.kind:
         version = value.get("apiVersion") or ("meta.k8s.io/v1" if scope.resource.custom else "v1")
-        scheme = _SCHEME if scope.services.features.requests.workspaces else _VENDORED_SCHEME
+        scheme = _SCHEME if scope.services.features.requests.go_workspace_paths else _VENDORED_SCHEME
         raise ValueError(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
     try:
         return decoder.decode_value(Parsed(value), _KIND, schema, "Ignore").object

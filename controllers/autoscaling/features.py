@@ -1,16 +1,14 @@
-"""The differences between releases and gates in how autoscalers count."""
+"""The features of the horizontal pod autoscaler controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, gate, since
 
-# Since then memory is shown as it was measured, with Ki and Mi; from memory.
-
 
 class AutoscalerFeatures(FeatureTable):
-    """Named decisions of the autoscaler's controller of one release and one set of gates."""
+    """Scaling, and the status of autoscalers."""
 
     configurable_tolerance: bool = gate("HPAConfigurableTolerance")
-    pod_level_requests: bool = gate("PodLevelResources")
+    pod_level_requests: bool = gate("PodLevelResources")  # utilization is of the pod's own requests
     observed_generation: bool = gate("HPAGeneration")
-    binary_memory: bool = since(37)
-    # each pod has metrics of the container that is measured, or nothing is counted
+    binary_memory: bool = since(37)  # memory in the status as measured, with Ki and Mi (from memory)
+    # A ContainerResource metric fails if the metrics of one pod lack the container.
     needs_container: bool = bug("k8s-127193")

@@ -1,19 +1,19 @@
-"""The differences between releases and gates in what cron jobs write and clean up."""
+"""The features of the cron job controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, gate
 
 
 class CronJobFeatures(FeatureTable):
-    """Named decisions of the cron job controller of one release and one set of gates."""
+    """The jobs that cron jobs create, find and clean up."""
 
-    # on each job: the time that it was created for
-    scheduled_annotation: bool = gate("CronJobsScheduledAnnotation")
-    # one whose creation was not noted is taken for somebody else's
-    overlooks_made_jobs: bool = bug("k8s-120649")
-    # one whose creation was not noted is looked for in no namespace
-    loses_made_jobs: bool = bug("k8s-136920")
-    owner_by_name: bool = bug("k8s-133313")  # takes a job for its own by the name of whatever controls it
-    # old jobs go after the next one is made, and stay while it cannot be
+    scheduled_annotation: bool = gate("CronJobsScheduledAnnotation")  # jobs have their scheduled time
+
+    # A job that was created but is missing in status.active
+    overlooks_made_jobs: bool = bug("k8s-120649")  # counts as a job of another owner
+    loses_made_jobs: bool = bug("k8s-136920")  # is searched without a namespace, and not found
+
+    owner_by_name: bool = bug("k8s-133313")  # owners of jobs are compared by name only, not by kind and UID
+    # Old jobs are cleaned up after the next job is created; if that fails, they stay.
     failure_skips_clean_up: bool = bug("k8s-119776")
-    # takes all starts of a schedule to be as far apart as two of them
+    # Missed starts are computed as if all starts of a schedule were equally far apart.
     even_schedules: bool = bug("k8s-118724")

@@ -217,10 +217,10 @@ class PodClassifier:
         on_nodes: Mapping[str, Sequence[Object]],
         max_unavailable: int,
         *,
-        forgives_old: bool = False,
+        ignores_old_unavailable: bool = False,
     ) -> Plan:
         """Plans to delete old pods, unavailable ones first. At most `max_unavailable` nodes are then without
-        an available pod; with `forgives_old`, old pods that are unavailable already do not count.
+        an available pod; with `ignores_old_unavailable`, old pods that are unavailable already do not count.
         """
         unavailable, broken, candidates = 0, [], []
         for found in on_nodes.values():
@@ -232,7 +232,7 @@ class PodClassifier:
             if new is not None:
                 unavailable += not self.is_available(new)
             elif old is not None and not self.is_available(old):
-                unavailable += not forgives_old
+                unavailable += not ignores_old_unavailable
                 broken.append(old)
             elif old is not None:
                 candidates.append(old)
@@ -306,7 +306,7 @@ class DaemonSetController(PodOwnerController):
             context, waits_for_own_writes=features.waits_for_own_writes, match=features.owner_match
         )
         self._writes_empty_times = features.writes_empty_times
-        self._forgives_old = features.forgives_old
+        self._ignores_old_unavailable = features.ignores_old_unavailable
         self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
         self._nodes = context.informer(NODES)
         self._revisions = Revisions(self.client, context.informer(CONTROLLER_REVISIONS), self.ref)
@@ -432,7 +432,9 @@ class DaemonSetController(PodOwnerController):
         on_nodes = await self._on_nodes(daemon_set)
         if max_surge:
             return classifier.surge(on_nodes, max_surge, wanted.__contains__, len(wanted))
-        return classifier.replace(on_nodes, max_unavailable, forgives_old=self._forgives_old)
+        return classifier.replace(
+            on_nodes, max_unavailable, ignores_old_unavailable=self._ignores_old_unavailable
+        )
 
     async def _carry_out(self, key: Key, daemon_set: Object, text: str, plan: Plan) -> None:
         nodes, gone = plan.nodes[:BURST_REPLICAS], plan.pods[:BURST_REPLICAS]

@@ -1,14 +1,14 @@
-"""The differences between releases and gates in what deployments count and report."""
+"""The features of the deployment controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, choose, gate, since
 from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 
 class DeploymentFeatures(FeatureTable):
-    """Named decisions of the deployment controller of one release and one set of gates."""
+    """The status, events and replica sets of deployments."""
 
     terminating_replicas: bool = gate("DeploymentReplicaSetTerminatingReplicas")
-    names_too_long: bool = bug("k8s-132560")  # those of replica sets of deployments whose names are long
-    event_names_from_first: bool = since(32)  # "from 2 to 3"; before, "to 3 from 2" (from memory)
-    # of the replica sets' pods; where they are listed, the deployment selects them too
+    names_too_long: bool = bug("k8s-132560")  # the names of replica sets are not cut to the limit
+    event_names_from_first: bool = since(32)  # "from 2 to 3", else "to 3 from 2" (from memory)
+    # The owner references of old pods; where these are listed, not indexed, the selector must match as well.
     pod_match: OwnerMatch = choose(since(36), OwnerMatch.WHOLE_REFERENCE, OwnerMatch.UID_IN_NAMESPACE)

@@ -1,18 +1,19 @@
-"""The differences between releases and gates in whom device taints and their rules concern."""
+"""The features of the device taint eviction controller."""
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.features import MINOR, FeatureTable, bug, fixed, gate, made, since, until
 
 
 class DeviceTaintFeatures(FeatureTable):
-    """Named decisions of the device taint eviction controller of one release and one set of gates."""
+    """The pods that device taints and DeviceTaintRules evict."""
 
-    pod_group_claims: bool = gate("DRAWorkloadResourceClaims")  # groups of pods may hold reservations
-    extended_claims: bool = ~bug("k8s-142289")  # a pod's claim for extended resources counts, too
-    rules: bool = until(34) | gate("DRADeviceTaintRules")  # are read; up to 1.34 by the gate of taints alone
-    rule_status: bool = since(35)  # is written
-    rules_name_classes: bool = until(34)  # and selectors, and taints reach pods by the slices that have them
-    # of the selectors of rules
+    pod_group_claims: bool = gate("DRAWorkloadResourceClaims")  # claims may be reserved for pod groups
+    extended_claims: bool = ~bug("k8s-142289")  # also of a pod's claim for extended resources
+    rules: bool = until(34) | gate("DRADeviceTaintRules")  # DeviceTaintRules are read
+    rule_status: bool = since(35)  # the status of rules is written
+    # Rules select devices by class and CEL selectors, and evictions come from changes of slices.
+    rules_name_classes: bool = until(34)
+    # The CEL of the selectors of rules.
     cel: DeviceFeatures = made(
         DeviceFeatures,
         consumable_capacity=gate("DRAConsumableCapacity"),
@@ -20,5 +21,5 @@ class DeviceTaintFeatures(FeatureTable):
         minor=MINOR,
         lists_ungated=fixed("k8s-139395"),
     )
-    # of the usual kind, with metrics; up to 1.34 deletions of pods are timed by themselves
+    # Evictions go through a work queue with metrics, else each has a timer.
     has_queue: bool = since(35)

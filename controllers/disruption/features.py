@@ -1,9 +1,10 @@
-"""The differences between releases in what the status of disruption budgets says."""
+"""The features of the disruption controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug
 
 
 class DisruptionFeatures(FeatureTable):
-    """Named decisions of the disruption controller."""
+    """The status of PodDisruptionBudgets."""
 
-    forgets_conditions: bool = bug("k8s-122056")  # of others, and since when its own has been so
+    # Conditions of other controllers, and the lastTransitionTime of its own, are lost in updates.
+    forgets_conditions: bool = bug("k8s-122056")

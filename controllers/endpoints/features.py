@@ -1,17 +1,16 @@
-"""The differences between releases in what Endpoints say."""
+"""The features of the endpoints controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, since
 
 
 class EndpointsFeatures(FeatureTable):
-    """Named decisions of the endpoints controller of one release."""
+    """The content of Endpoints, and when they are reconciled."""
 
-    # names the controller, so that mirroring and clean-up tell its objects
-    managed_by_label: bool = since(33)
+    managed_by_label: bool = since(33)  # endpoints.kubernetes.io/managed-by: endpoint-controller
 
-    # their ports have no names; the controller of slices has this too
+    # Named ports of sidecars are not found; the controller of EndpointSlices has the same bug.
     overlooks_sidecars: bool = bug("k8s-128850")
-    tracks_stale: bool = ~bug("k8s-125675")  # Endpoints that were updated since are not looked at again
-    takes_unchanged_for_stale: bool = bug("k8s-127417")  # those too whose update changed nothing
-    # at services that servers before 1.20 stored, without spec.ipFamilies
+    tracks_stale: bool = ~bug("k8s-125675")  # waits until its cache has the Endpoints that it wrote
+    takes_unchanged_for_stale: bool = bug("k8s-127417")  # also after an update that changed nothing
+    # Services that servers before 1.20 stored lack spec.ipFamilies.
     panics_without_families: bool = bug("k8s-139236")

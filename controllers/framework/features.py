@@ -1,16 +1,16 @@
-"""Decides what controllers of pods have in common, by releases and gates."""
+"""The features that several controllers of pods share."""
 
 from typing import Any
 
 from kubeskew.apimachinery.features import FeatureTable, bug, choose, gate, has_flag, since, until
 from kubeskew.controllers.framework.owner_references import OwnerMatch
 
-# Go's encoder writes the creation time that a template never has, as null (pull request 130989).
+# Go's encoder writes the creationTimestamp of a pod template, which has none, as null (pull request 130989).
 WRITES_EMPTY_TIMES: Any = until(33)
 
 
 def own_writes_awaited(own_gate: str, bug_id: str = "") -> Any:
-    """A controller waits until it has seen what it wrote (KEP-5647), where its gate is on.
+    """A controller waits until its cache has what it wrote (KEP-5647), where its gate is on.
 
     Before 1.36 none has a gate: those that have a known bug for it wait where that is fixed.
     """
@@ -30,8 +30,8 @@ def indexed_owners(indexed_since: int) -> Any:
 
 
 class DisruptionMarks(FeatureTable):
-    """Decides how controllers say in a pod's status why they delete it."""
+    """The condition DisruptionTarget of pods that controllers delete."""
 
-    marks_pods: bool = gate("PodDisruptionConditions")  # before they delete it
-    marks_ended: bool = bug("k8s-115056")  # the collector of pods says so of those that have ended, too
-    applied: bool = bug("k8s-121103")  # by server-side apply, which refuses pods whose lists repeat a key
+    marks_pods: bool = gate("PodDisruptionConditions")  # pods get it before their deletion
+    marks_ended: bool = bug("k8s-115056")  # the pod garbage collector: also pods that have ended
+    applied: bool = bug("k8s-121103")  # by server-side apply, which fails if a list of the pod repeats a key

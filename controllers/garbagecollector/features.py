@@ -1,9 +1,9 @@
-"""The differences between releases of the garbage collector."""
+"""The features of the garbage collector."""
 
 from kubeskew.apimachinery.features import FeatureTable, fixed
 
 
 class GarbageCollectorFeatures(FeatureTable):
-    """Named decisions of one release."""
+    """The start of the garbage collector."""
 
     waits_for_all: bool = ~fixed("k8s-125796")  # nothing is collected while a resource cannot be listed

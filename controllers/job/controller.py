@@ -96,7 +96,7 @@ class JobController(PodOwnerController):
         try:
             await remove_finalizer(self.client, pod)
         except (StatusError, *CONNECTION_ERRORS) as error:
-            if not (key.swept and self._features.gives_orphans_up):
+            if not (key.swept and self._features.orphans_tried_once):
                 raise
             log.info("%s: syncing orphan pod %s failed: %s", self.name, key.pod, error)
 

@@ -1,9 +1,9 @@
-"""The differences between gates in how a namespace is emptied."""
+"""The features of the namespace controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, gate
 
 
 class NamespaceFeatures(FeatureTable):
-    """Named decisions of the namespace controller of one set of gates."""
+    """The deletion of what is in a namespace."""
 
-    ordered_deletion: bool = gate("OrderedNamespaceDeletion")  # pods go before everything else
+    ordered_deletion: bool = gate("OrderedNamespaceDeletion")  # pods before all other objects

@@ -1,11 +1,9 @@
-"""The differences between releases in how long a node may be silent."""
+"""The features of the node lifecycle controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, choose, since
 
-# Since 1.32 a node may be silent for longer, so that a lost lease renewal or two do not matter.
-
 
 class NodeLifecycleFeatures(FeatureTable):
-    """Named decisions of the node lifecycle controller of one release."""
+    """The time after which a node without heartbeats is unhealthy."""
 
-    grace_seconds: float = choose(since(32), 50.0, 40.0)  # --node-monitor-grace-period
+    grace_seconds: float = choose(since(32), 50.0, 40.0)  # the default of --node-monitor-grace-period

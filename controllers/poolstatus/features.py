@@ -1,12 +1,12 @@
-"""The differences between releases and gates in what the status of a pool says."""
+"""The features of the controller of ResourcePoolStatusRequests."""
 
 from kubeskew.apimachinery.features import FeatureTable, gate, since
 
 
 class PoolStatusFeatures(FeatureTable):
-    """Named decisions of the controller of pool status requests, of one release and one set of gates."""
+    """The counts in the status of a pool of devices."""
 
-    summaries: bool = since(37)  # status has summaries of partitions and shareable devices
-    # those taken, each once, and those with taints; 1.36 counts entries of allocations
+    summaries: bool = since(37)  # of partitions and shareable devices
+    # Allocated devices count once each, not once per allocation; tainted devices count as unavailable.
     counts_devices: bool = since(37)
-    device_taint_rules: bool = since(37) & gate("DRADeviceTaintRules")
+    device_taint_rules: bool = since(37) & gate("DRADeviceTaintRules")  # their taints count, too

@@ -1,4 +1,4 @@
-"""The differences between releases and gates in what replica sets count."""
+"""The features of the replica set controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, gate
 from kubeskew.controllers.framework.features import indexed_owners, own_writes_awaited
@@ -6,9 +6,10 @@ from kubeskew.controllers.framework.owner_references import OwnerMatch
 
 
 class ReplicaSetFeatures(FeatureTable):
-    """Named decisions of the replica set controller of one release and one set of gates."""
+    """The pods and the status of replica sets and replication controllers."""
 
     terminating_replicas: bool = gate("DeploymentReplicaSetTerminatingReplicas")
     waits_for_own_writes: bool = own_writes_awaited("StaleControllerConsistencyReplicaSet", "k8s-129795")
-    owner_match: OwnerMatch = indexed_owners(34)
-    waits_whole_periods: bool = bug("k8s-132121")  # for pods to become available, once all are ready
+    owner_match: OwnerMatch = indexed_owners(34)  # of pods
+    # availableReplicas is updated a full minReadySeconds after all pods are ready.
+    waits_whole_periods: bool = bug("k8s-132121")

@@ -1,7 +1,4 @@
-"""Holds what differs between releases in how pods and claims refer to each other.
-
-The controllers of claims and of device taints ask these decisions, and no version.
-"""
+"""The features of the resource claim controller; the device taint eviction controller reads them as well."""
 
 from kubeskew.apimachinery.features import (
     FeatureTable,
@@ -19,33 +16,34 @@ from kubeskew.apimachinery.features import (
 
 
 class MetricFeatures(FeatureTable):
-    """The metrics of one release (which those of 1.37 are is from memory)."""
+    """The metrics of claims (those of 1.37 are from memory)."""
 
     prefix: str = choose(
         preview("kep3063"),
         "resource_controller_",
         choose(since(37), "dynamic_resource_allocation_", "resourceclaim_controller_"),
     )
-    # the name that follows the prefix, where creations are not counted by their outcome
+    # The name behind the prefix, for creations that are not counted by outcome.
     attempts: str = choose(preview("kep3063"), "create", "create_attempts")
-    by_status: bool = since(34)  # creations are counted by outcome, in one metric
-    by_owner: bool = since(37)  # and by the kind of their owner (140422), under a longer name
-    claims: bool = since(32)  # counts what there is (pull request 127661)
-    claims_by_source: bool = since(35)  # pull request 134523
+    by_status: bool = since(34)  # creations are counted by outcome
+    by_owner: bool = since(37)  # and by the kind of the owner, under a longer name (140422)
+    claims: bool = since(32)  # a metric of existing claims (pull request 127661)
+    claims_by_source: bool = since(35)  # template or extended resource (pull request 134523)
 
 
 class ResourceClaimFeatures(FeatureTable):
-    """Named decisions of one release."""
+    """The claims that pods get, and their reservations and deallocation."""
 
-    # KEP-3063 as drafted: spec.resourceClaims[].template, instead of a name
-    inline_templates: bool = preview("kep3063")
-    names_waiting_claims: bool = preview("kep3063")  # KEP-3063 as drafted: what immediate claims wait for
-    # KEP-3063 as drafted: users are owner references, and need not be pods
-    any_users: bool = preview("kep3063")
-    nested_source: bool = until(30) & ~preview("kep3063")  # until 1.30: spec.resourceClaims[].source
-    generated_names: bool = since(28)  # since 1.28, recorded in status.resourceClaimStatuses
-    dashed_names: bool = since(29)  # since 1.29 a hyphen stands before the random part (pull request 120336)
-    # of claims that the scheduler allocates; empty before structured parameters.
+    # The API of pods and claims
+    inline_templates: bool = preview("kep3063")  # spec.resourceClaims[].template, instead of a name
+    names_waiting_claims: bool = preview("kep3063")  # events name what immediate claims wait for
+    any_users: bool = preview("kep3063")  # users are owner references, and need not be pods
+    nested_source: bool = until(30) & ~preview("kep3063")  # spec.resourceClaims[].source
+    generated_names: bool = since(28)  # claims have random names, recorded in status.resourceClaimStatuses
+    dashed_names: bool = since(29)  # a hyphen before the random part (pull request 120336)
+
+    # Deallocation
+    # Of claims that the scheduler allocates; empty without structured parameters.
     finalizer: str = choose(
         preview("kep4381"),
         "semantic.dra.k8s.io/delete-protection",
@@ -53,40 +51,45 @@ class ResourceClaimFeatures(FeatureTable):
             {0: "", 30: "dra.k8s.io/delete-protection", 31: "resource.kubernetes.io/delete-protection"}
         ),
     )
-    # 1.30: an immediate claim stays allocated when its last user is gone
+    # An immediate claim stays allocated when its last user is gone.
     keeps_immediate: bool = only(30) | preview("kep4381")
-    # KEP-4381 as drafted: later a claim that the scheduler gave up stays allocated
+    # A delayed claim is deallocated if its pod was given up before it got a reservation.
     frees_unused: bool = preview("kep4381")
-    # KEP-4381 as drafted: 1.30 cannot clear what a driver was asked to give back
+    # deallocationRequested, which another release has set, is cleared with the allocation.
     takes_over_requests: bool = preview("kep4381")
-    # since 1.28 pods that are done lose reservations and their own claims (118817)
+    # Ended pods lose their reservations, and the claims that were created for them (118817).
     releases_done: bool = since(28)
-    # 1.28 to 1.31: drivers, after the last user of a delayed claim (118936)
+    # Drivers are asked to deallocate a delayed claim after its last user (118936).
     asks_to_deallocate: bool = since(28) & until(31)
-    asks_for_every_claim: bool = only(31)  # 1.31: whoever allocated it, if not the scheduler
-    # since 1.28 pods that got a node without the scheduler are helped (118209)
+    asks_for_every_claim: bool = only(31)  # also for immediate claims
+
+    # Reservations
+    # Pods that got a node without the scheduler get reservations (118209).
     serves_bound: bool = since(28)
-    # 1.28 to 1.31: by telling drivers which node the pod has
+    # For these pods drivers get the node by a PodSchedulingContext.
     scheduling_contexts: bool = since(28) & (until(30) | (only(31) & gate("DRAControlPlaneController")))
-    shareable_flag: bool = until(30)  # until 1.30 the driver says whether a claim may have several users
-    pod_groups: bool = since(36)  # since 1.36 groups may hold reservations
-    # are made, for the groups of pods (DRAWorkloadResourceClaims, GenericWorkload)
+    shareable_flag: bool = until(30)  # the driver decides if a claim may have several users
+
+    # Pod groups
+    pod_groups: bool = since(36)  # claims may be reserved for pod groups
+    # Claims are created for pod groups.
     group_claims: bool = since(36) & gate("DRAWorkloadResourceClaims") & gate("GenericWorkload")
     watches_groups: bool = (since(36) & gate("DRAWorkloadResourceClaims") & gate("GenericWorkload")) | (
         since(37) & gate("GenericWorkload")
     )
-    checks_groups: bool = since(37)  # since 1.37 a pod's group must be known before its claims are
-    admin_access: bool = until(31) | gate("DRAAdminAccess")  # 1.31 had the field without a gate
-    # claims keep their pods from a deletion in the foreground
-    blocks_owner_deletion: bool = ~fixed("k8s-134956")
-    # and new ones: their reservations are looked at with their pods alone
+    checks_groups: bool = since(37)  # a pod gets no claims before its group exists
+
+    admin_access: bool = until(31) | gate("DRAAdminAccess")
+    blocks_owner_deletion: bool = ~fixed("k8s-134956")  # claims block a foreground deletion of their pods
+
+    # Known bugs of reconciling
+    # New and changed claims are not reconciled by themselves, only with their pods.
     overlooks_changed_claims: bool = bug("k8s-132334")
-    # from the pod's status, when the names of other claims are written
+    # Writing the names of new claims drops the earlier entries of status.resourceClaimStatuses.
     drops_recorded: bool = bug("k8s-138407")
-    # a claim that neither cache has is made, though the status names it
+    # A claim that the caches lack is created again, although the pod's status names it.
     trusts_caches: bool = bug("k8s-140217")
-    # allocated claims that others use, for pods that are done, too
-    reserves_for_done: bool = bug("k8s-141274")
-    knows_claims_by_name: bool = until(31)  # claims of 1.27 and before, without an annotation
-    frees_extended: bool = ~bug("k8s-134312")  # devices of extended resources when their pod is done
+    reserves_for_done: bool = bug("k8s-141274")  # claims in use are reserved for ended pods, too
+    knows_claims_by_name: bool = until(31)  # claims of 1.27 and older, which have no annotation
+    frees_extended: bool = ~bug("k8s-134312")  # an ended pod's claim for extended resources, too
     metrics: "MetricFeatures" = part(MetricFeatures)

@@ -1,10 +1,10 @@
-"""The differences between releases and gates in how quotas are counted."""
+"""The features of the quota controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, gate, since
 
 
 class QuotaFeatures(FeatureTable):
-    """Named decisions of the quota controller of one release and one set of gates."""
+    """The usage that the controller computes, but for that of pods and claims (apimachinery/quota)."""
 
-    # extended resources that claims stand for, by their device class
+    # Implicit extended resources of device classes are counted.
     counts_implicit_names: bool = gate("DRAExtendedResource") & since(35)

@@ -120,7 +120,7 @@ class Rollout:
         if self._set["metadata"].get("deletionTimestamp"):
             return
         scale = [self._provide_all, self._remove_condemned]
-        if not (self._monotonic or self._features.provides_first):
+        if not (self._monotonic or self._features.creates_before_scale_down):
             scale.reverse()
         for part in scale:
             if await part():
@@ -264,7 +264,7 @@ class Rollout:
         }
         if conditions := (self._set.get("status") or {}).get("conditions"):
             status["conditions"] = conditions
-        if self._rolls or not self._features.completes_rolling_alone:
+        if self._rolls or not self._features.on_delete_never_completes:
             counted = self._features.completes_without_missing
             _complete(status, status["replicas"] if counted else stateful_pods.replicas(self._set))
         return status

@@ -1,34 +1,35 @@
-"""The differences between releases and gates in how stateful sets keep their pods."""
+"""The features of the stateful set controller."""
 
 from kubeskew.apimachinery.features import FeatureTable, bug, choose, gate, since, until
 from kubeskew.controllers.framework.features import WRITES_EMPTY_TIMES, indexed_owners, own_writes_awaited
 from kubeskew.controllers.framework.owner_references import OwnerMatch
 
-# The last minor with an event when it replaces an ended pod (stateful_set_control.go).
-
 
 class StatefulSetFeatures(FeatureTable):
-    """Named decisions of the stateful set controller of one release and one set of gates."""
+    """The pods, claims, revisions and status of stateful sets."""
 
     pod_index_label: bool = gate("PodIndexLabel")
     max_unavailable: bool = gate("MaxUnavailableStatefulSet")
     waits_for_own_writes: bool = own_writes_awaited("StaleControllerConsistencyStatefulSet")
-    # spec.persistentVolumeClaimRetentionPolicy counts
-    auto_delete_claims: bool = gate("StatefulSetAutoDeletePVC")
-    # revisions up to 1.33 have the template's creationTimestamp, as null
-    writes_empty_times: bool = WRITES_EMPTY_TIMES
-    compares_revision_bytes: bool = bug("k8s-134773")  # and so take those of 1.33 for others
-    panics_in_parallel: bool = bug("k8s-121142")  # claims with labels, made for several pods at once
-    keeps_succeeded: bool = bug("k8s-120398")  # does not replace pods that have ended well
-    reports_recreation: bool = until(27)  # by an event when it replaces an ended pod
-    # old pods that are not available keep a parallel set from replacing them
+    auto_delete_claims: bool = gate("StatefulSetAutoDeletePVC")  # persistentVolumeClaimRetentionPolicy
+    writes_empty_times: bool = WRITES_EMPTY_TIMES  # in revisions
+    # Revisions are compared by their bytes, and so those that 1.33 wrote are unequal.
+    compares_revision_bytes: bool = bug("k8s-134773")
+    # Labels of claim templates are written by several pods at once (podManagementPolicy Parallel).
+    panics_in_parallel: bool = bug("k8s-121142")
+    keeps_succeeded: bool = bug("k8s-120398")  # pods in phase Succeeded are not replaced
+    reports_recreation: bool = until(27)  # an event when an ended pod is replaced (stateful_set_control.go)
+
+    # Updates and scaling
+    # Unavailable pods of the old revision use up the maxUnavailable of a parallel set.
     counts_old_unavailable: bool = bug("k8s-137666")
-    completes_rolling_alone: bool = bug("k8s-136833")  # with OnDelete the current revision stays for good
-    # an update is over once it reached the pods that are there
-    completes_without_missing: bool = bug("k8s-120731")
-    # a parallel set scales down once all pods that it lacks could be made
-    provides_first: bool = bug("k8s-141057")
-    waits_whole_periods: bool = bug("k8s-135428")  # for pods to become available
-    panics_over_history: bool = bug("k8s-129301")  # a negative revisionHistoryLimit
+    on_delete_never_completes: bool = bug("k8s-136833")  # with OnDelete, currentRevision never changes
+    completes_without_missing: bool = bug("k8s-120731")  # an update is complete although pods are missing
+    creates_before_scale_down: bool = bug("k8s-141057")  # a parallel set scales down last
+
+    # availableReplicas is updated a full minReadySeconds after a reconciliation.
+    waits_whole_periods: bool = bug("k8s-135428")
+    panics_over_history: bool = bug("k8s-129301")  # if revisionHistoryLimit is negative
     owner_match: OwnerMatch = indexed_owners(34)  # of pods
+    # Of controller revisions.
     revision_match: OwnerMatch = choose(since(36), OwnerMatch.WHOLE_REFERENCE, OwnerMatch.UID_IN_NAMESPACE)

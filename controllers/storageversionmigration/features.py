@@ -1,11 +1,11 @@
-"""The differences between releases in how objects are migrated."""
+"""The features of the storage version migrator."""
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.features import FeatureTable, bug, by_release, made, since, until
 
 
 class MigrationFeatures(FeatureTable):
-    """Named decisions of the storage version migrator of one release and one set of gates."""
+    """The API of migrations, and the writes of migrated objects."""
 
     ref: Ref = made(
         Ref,
@@ -15,12 +15,12 @@ class MigrationFeatures(FeatureTable):
         False,
         "StorageVersionMigration",
     )
-    names_versions: bool = until(34)  # migrations name a resource with its version
-    leaves_newer: bool = since(35)  # what was written after the migration began is left alone, 134231
-    tries_again: bool = since(35)  # a migration goes on after errors that may pass, 134231
-    # of each resource, chosen by the migration runner; definitions are told, 135297
+    names_versions: bool = until(34)  # spec.resource has a version
+    leaves_newer: bool = since(35)  # objects written after the migration began are skipped (134231)
+    tries_again: bool = since(35)  # after errors that may pass (134231)
+    # One migration of each resource runs; the status of custom resource definitions shows it (135297).
     one_at_a_time: bool = since(36)
-    merges: bool = since(37) & ~bug("k8s-126107")  # by merge patches, which make no object, 138874
-    gives_messages: bool = ~bug("k8s-126107")  # conditions say why a migration failed, 126107
-    # an object deleted meanwhile is applied as a new one, which fails, 126107
+    merges: bool = since(37) & ~bug("k8s-126107")  # merge patches, which create no object (138874)
+    gives_messages: bool = ~bug("k8s-126107")  # conditions have the error of a failed migration
+    # An object that was deleted meanwhile is applied as a new one, which fails.
     makes_deleted: bool = bug("k8s-126107")

@@ -481,7 +481,7 @@ class DevicePluginManager:
         changed = self._inventory.replace(resource, response.devices)
         if self._features.resource_health and changed:
             held = self._allocator.allocations
-            by_name = self._features.health_by_name
+            by_name = self._features.health_by_device_name
             self._surroundings.health_changed(
                 held.first_with(changed) if by_name else held.holders(resource, changed)
             )

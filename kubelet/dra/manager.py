@@ -186,7 +186,7 @@ class DRAManager:
         if info is None:
             info = found
             self._cache.add(info)
-        elif info.uid != found.uid and not self._features.dra_trusts_names:
+        elif info.uid != found.uid and not self._features.dra_ignores_claim_uid:
             raise DeviceError(
                 f"old ResourceClaim with same name {found.name} and different UID {info.uid} still exists "
                 "(previous pod force-deleted?!)"
@@ -250,7 +250,7 @@ class DRAManager:
                 self._cache,
                 self._health,
                 with_message=self._reports_message,
-                by_entry=self._features.dra_faults.health_by_entry,
+                by_entry=self._features.dra_faults.health_by_pod_claim_name,
             )
 
     # -- unprepare
@@ -280,7 +280,7 @@ class DRAManager:
             info = self._cache.get(namespace, name)
             if info is None:
                 continue
-            if pod_uid not in info.pod_uids and not self._features.dra_unprepares_for_strangers:
+            if pod_uid not in info.pod_uids and not self._features.dra_unprepares_for_non_users:
                 continue
             if len(info.pod_uids) > 1:
                 info.pod_uids.discard(pod_uid)

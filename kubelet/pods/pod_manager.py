@@ -335,7 +335,7 @@ class PodManager:
         """None means that the node takes the pod; its affinity is checked again with the node as it is
         now."""
         rejection = self._verdict(pod, alone=False)
-        cached = self._services.features.admission.by_cached_node
+        cached = self._services.features.admission.affinity_by_cached_node
         if rejection is None or rejection.reason != NODE_AFFINITY or cached:
             return rejection
         try:

@@ -124,7 +124,7 @@ class Prober:
         """Notes a sidecar that ran before this kubelet did, whose startup probe it does not run again."""
         self._unseeded.discard(spec["name"])
         probed = is_sidecar(spec) and spec.get("startupProbe") is not None
-        if self._features.sidecar_probes.forgotten and probed and container.started_at < self._begun_at:
+        if self._features.sidecar_probes.lost_at_restart and probed and container.started_at < self._begun_at:
             self._unseeded.add(spec["name"])
 
     def _is_kept_back(self, pod: Object, spec: Object) -> bool:
@@ -140,7 +140,7 @@ class Prober:
         """Gives a sidecar up that is not running when its turn comes, as if its pod decided of restarts."""
         latest = sandbox.latest(container.name)
         ended = latest is not None and not latest.running(self._clock.now())
-        if self._features.sidecar_probes.given_up and ended and pod_spec.restart_policy(pod) == "Never":
+        if self._features.sidecar_probes.skips_ended and ended and pod_spec.restart_policy(pod) == "Never":
             self._given_up.add(container.name)
 
     def stop(self) -> None:

@@ -140,7 +140,7 @@ class SearchState:
     def _refuse(
         self, prepared: PreparedClaim, request: RequestPlan, device: Device, *, joined: bool, counted: bool
     ) -> None:
-        if self._features.leaves_behind:
+        if self._features.keeps_refused_counters:
             self.leaks += joined + counted
             return
         for constraint in prepared.constraints if joined else ():
@@ -201,11 +201,11 @@ class SearchState:
         used = self.capacity[device.id]
         for name, amount in share.items():
             used[name] = used[name] - amount
-        leaves_behind = self._features.leaves_behind
+        keeps_refused_counters = self._features.keeps_refused_counters
         unused = share and all(amount.is_zero() for amount in used.values())
-        if unused if leaves_behind else first:
+        if unused if keeps_refused_counters else first:
             del self.capacity[device.id]
-        if leaves_behind:
+        if keeps_refused_counters:
             self.leaks += counted or not share
         elif counted:
             self.counters.give_back(device)

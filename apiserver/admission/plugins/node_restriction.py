@@ -122,9 +122,9 @@ class NodeRestriction(Plugin):
         self._authorizer = authorizer
         self._mirrors_may_claim = features.mirrors_may_claim
         self._may_own_node = features.nodes_may_set_owners
-        self._mirrors_refer_to_nothing = features.mirrors_refer_to_nothing
+        self._checks_all_mirror_references = features.checks_all_mirror_references
         self._checks_audiences = features.checks_node_audiences
-        self._unknown_volumes_refuse = features.unknown_volumes_refuse
+        self._unknown_volumes_refuse_tokens = features.unknown_volumes_refuse_tokens
         self._checks_requests = features.checks_kubelet_requests
         self._kinds = {
             "pods": self._pod,
@@ -178,7 +178,7 @@ class NodeRestriction(Plugin):
         if why := self._wrong_owner(node, metadata.get("ownerReferences") or []):
             raise attributes.refuse(why)
         claims = not self._mirrors_may_claim
-        if self._mirrors_refer_to_nothing:
+        if self._checks_all_mirror_references:
             what = _object_reference(spec, claims=claims)
         else:
             what = _referred(spec) or ("resourceclaims" if claims and spec.get("resourceClaims") else "")
@@ -265,7 +265,7 @@ class NodeRestriction(Plugin):
         if audience in wanted.named:
             return
         trouble = f'error validating audience "{audience}": {wanted.trouble}' if wanted.trouble else ""
-        if trouble and self._unknown_volumes_refuse:
+        if trouble and self._unknown_volumes_refuse_tokens:
             raise attributes.refuse(trouble)
         verb, namespace = "request-serviceaccounts-token-audience", attributes.namespace
         info = RequestInfo(True, "", verb, "", "v1", audience, namespace=namespace, name=attributes.name)

@@ -50,7 +50,7 @@ def _copied(source: Object) -> Object:
 
 class VolumeClaimStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        plural = ctx.features.volumes.several_applied
+        plural = ctx.features.volumes.plural_status_path
         return list(
             volumes_claims.status_errors(new, shrinks=ctx.features.volumes.claim_shrinks, plural=plural)
         )

@@ -77,7 +77,7 @@ def _true(conditions: list[Object]) -> set[str]:
 
 class MigrationStatus(HandwrittenValidation, StatusStrategy):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        bound = ctx.features.requests.ended_migrations_run_not
+        bound = ctx.features.requests.ended_migrations_not_running
         return list(migration_status_errors(new, old, runs_to_its_end=bound))
 
 

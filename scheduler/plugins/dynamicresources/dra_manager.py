@@ -128,7 +128,7 @@ class DynamicState:
             claims,
             PodClaims(features, claims, self.classes, services.users),
             allocator(claims.allocated),
-            gather if features.looks_twice and claims is self.claims else None,
+            gather if features.reads_devices_twice and claims is self.claims else None,
             DeviceChooser(features, claims.allocated.devices, handle.clock),
             extended_claims,
             DeviceWait(features, claims, handle, profile),
@@ -220,7 +220,7 @@ def _extended_resources(features: SchedulerFeatures) -> ExtendedResources | None
         return None
     if not features.extended_resource_index:
         return ListedExtendedResources()
-    return IndexedExtendedResources() if features.loses_names else ArbitratedExtendedResources()
+    return IndexedExtendedResources() if features.drops_shared_names else ArbitratedExtendedResources()
 
 
 def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:

@@ -31,7 +31,7 @@ class ExtendedResourceClaims:
         self._extended = extended
         self._entropy = entropy
         self._blocks_deletion = features.claims_block_deletion
-        self._plugged_too = features.claims_plugged_too
+        self._plugged_too = features.requests_plugin_resources
         self._requests: _Requests = (
             extended_resource_claim.with_reuse
             if features.reuse_by_init_containers

@@ -53,11 +53,11 @@ def queueing_hints(
     SchedulerQueueingHints."""
     changed = Action.ADD | Action.UPDATE
     node = Action.ADD | Action.UPDATE_NODE_LABEL
-    if features.allocatable_helps:
+    if features.allocatable_requeues:
         node |= Action.UPDATE_NODE_ALLOCATABLE
     if not with_hints:  # nodes that come with a taint are then not reported as new
         node |= Action.UPDATE_NODE_TAINT
-    claim = changed | Action.DELETE if features.deletion_helps else changed
+    claim = changed | Action.DELETE if features.claim_deletion_requeues else changed
     found = [
         EventHint(ClusterEvent(EventResource.NODE, node)),
         EventHint(
@@ -71,7 +71,7 @@ def queueing_hints(
         ),
         EventHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
     ]
-    if features.slices_help:
+    if features.slices_requeue:
         found.append(EventHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)))
     return found
 
@@ -333,7 +333,7 @@ class DynamicResources:
         own: PodState | None = state.read(NAME)
         if own is not None and own.driven is not None and self._drivers is not None:
             self._drivers.pre_score(own.driven, [node.name for node in nodes])
-        if own is not None and self._features.scores_by_place and has_allocated(own):
+        if own is not None and self._features.scores_all_claims and has_allocated(own):
             return SUCCESS
         if own is None or not self._features.scores_alternatives:
             return SKIP
@@ -342,7 +342,7 @@ class DynamicResources:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         own: PodState = state.read(NAME)
         choice = own.choices.get(node.name)
-        if self._features.scores_by_place and has_allocated(own):
+        if self._features.scores_all_claims and has_allocated(own):
             refuse(own, choice)
         return 0 if choice is None else score(own, choice)
 

@@ -83,13 +83,13 @@ class Budgets:
         write = write_of(request, scope, dry_run=dry_run)
         write.admitted = True
         now = timestamp(scope.services.environment.clock.now())
-        counts_alone = scope.services.features.pods.counts_alone
+        refusals_by_counts = scope.services.features.pods.refusals_by_counts
 
         async def transform(current: Object | None) -> Object:
             if current is None:
                 raise errors.not_found(scope.registry.resource.group_resource, name)
             live = scope.services.codec.convert(current, scope.resource)
-            new = _decremented(live, pod["metadata"]["name"], now, counts_alone=counts_alone)
+            new = _decremented(live, pod["metadata"]["name"], now, refusals_by_counts=refusals_by_counts)
             if dry_run:
                 return current
             manager = scope.registry.field_manager.update(
@@ -111,7 +111,7 @@ def _selects(budget: Object, labels: dict[str, str], *, empty_selects_none: bool
         return False
 
 
-def _decremented(budget: Object, pod_name: str, now: str, *, counts_alone: bool) -> Object:
+def _decremented(budget: Object, pod_name: str, now: str, *, refusals_by_counts: bool) -> Object:
     """One disruption is taken from the budget and noted for the controller. Raises 403 and 429."""
     metadata, status = budget["metadata"], dict(budget.get("status") or {})
     name, allowed = metadata["name"], status.get("disruptionsAllowed") or 0
@@ -123,7 +123,7 @@ def _decremented(budget: Object, pod_name: str, now: str, *, counts_alone: bool)
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise errors.forbidden(_KIND, name, why)
     if allowed == 0:
-        raise _too_many(_why_none(name, status, counts_alone=counts_alone), 0)
+        raise _too_many(_why_none(name, status, refusals_by_counts=refusals_by_counts), 0)
     status["disruptionsAllowed"] = allowed - 1
     if allowed == 1:
         status["conditions"] = _exhausted(status, now)
@@ -131,17 +131,17 @@ def _decremented(budget: Object, pod_name: str, now: str, *, counts_alone: bool)
     return {**budget, "status": status}
 
 
-def _why_none(name: str, status: Object, *, counts_alone: bool) -> str:
-    """`counts_alone`: the numbers of pods are the reason in any case."""
+def _why_none(name: str, status: Object, *, refusals_by_counts: bool) -> str:
+    """`refusals_by_counts`: the numbers of pods are the reason in any case."""
     wanted, present = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
     refusal = f"The disruption budget {name} does not allow evicting pods currently"
     found: Object = next(
         (each for each in status.get("conditions") or () if each["type"] == "DisruptionAllowed"), {}
     )
     message = found.get("message") if found.get("status") == "False" else ""
-    if not counts_alone and message and found.get("reason") == "SyncFailed":
+    if not refusals_by_counts and message and found.get("reason") == "SyncFailed":
         return f"{refusal} because it failed sync: {message}"
-    if counts_alone or present <= wanted:
+    if refusals_by_counts or present <= wanted:
         return f"The disruption budget {name} needs {wanted} healthy pods and has {present} currently"
     return f"{refusal} ({found.get('reason')}): {message}" if message else refusal
 
@@ -255,7 +255,7 @@ class Eviction:
     async def _delete(self, how: Object) -> None:
         """The pod's status gets the condition of the eviction first."""
         registry, features = self._scope.registry, self._scope.services.features.pods
-        careless = features.marks_once_too_often
+        careless = features.marks_in_dry_run
         if features.disruption_condition and (careless or not self._dry_run):
             marked = await self._mark({} if careless else how)
             preconditions = how.get("preconditions") or {}

@@ -54,7 +54,7 @@ def default_pod(obj: Object, ctx: DefaultingContext) -> None:
     ports."""
     spec = struct(obj, "spec")
     pod_spec(spec, ctx)
-    if ctx.features.pods.lifts_grace and spec["terminationGracePeriodSeconds"] < 0:
+    if ctx.features.pods.corrects_negative_grace and spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1  # as upstream's conversion does, both ways
     fill_null(spec, enableServiceLinks=True)
     for container in each(spec, "containers", "initContainers"):

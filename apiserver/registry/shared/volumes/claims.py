@@ -143,7 +143,7 @@ def claim_update_errors(new: Object, old: Object, features: VolumeFeatures) -> I
     mode = new["spec"].get("volumeMode")
     if mode != old["spec"].get("volumeMode"):
         yield invalid("volumeMode", mode, IMMUTABLE)
-    classes, applied = features.attributes_classes, features.several_applied
+    classes, applied = features.attributes_classes, features.plural_status_path
     yield from _attributes_errors(new, old, classes=classes, applied=applied)
 
 
