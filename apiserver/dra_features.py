@@ -38,7 +38,6 @@ class DRAFeatures(FeatureTable):
     keeps_distinct_attribute: bool = bug("k8s-134962")  # distinctAttribute, though its gate is off
     any_label_values: bool = bug("k8s-128932")  # node selectors may have values that no label can have
     several_device_terms: bool = bug("k8s-141212")  # the node selector of a device may have several terms
-    semantic_parameters: bool = preview("kep4381")  # instead of structured ones, under the same name
     expressions: int = MINOR  # the release of CEL for selectors
 
     # Metadata in updates of the status

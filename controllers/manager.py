@@ -48,7 +48,7 @@ from kubeskew.controllers.nodettl import NodeTTLController
 from kubeskew.controllers.podgc import PodGarbageCollector
 from kubeskew.controllers.poolstatus.controller import PoolStatusController
 from kubeskew.controllers.replicaset.controller import ReplicaSetController, ReplicationManager
-from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.controllers.resourceclaim.designs import claim_controllers
 from kubeskew.controllers.resourcequota.controller import ResourceQuotaController
 from kubeskew.controllers.serviceaccount import (
     AccountTokensController,
@@ -125,7 +125,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], Condition]] = (
     (AttributesClassProtectionController, since(33) & gate("VolumeAttributesClass")),
     (PodGroupProtectionController, since(36) & gate("GenericWorkload")),
     (EphemeralVolumeController, _ALWAYS),
-    (ResourceClaimController, gate("DynamicResourceAllocation")),
+    *((kind, gate("DynamicResourceAllocation") & condition) for kind, condition in claim_controllers()),
     (DeviceTaintEvictionController, gate("DRADeviceTaints")),
     (PoolStatusController, gate("DRAResourcePoolStatus")),
     (ResourceQuotaController, _ALWAYS),

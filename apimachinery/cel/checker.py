@@ -15,7 +15,6 @@ from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.declarations import keyword_field
 from kubeskew.apimachinery.cel.errors import EvaluationError, Issue
 from kubeskew.apimachinery.cel.library import standard, strings
-from kubeskew.apimachinery.cel.library.kubernetes import SEMVER_COMPARISONS, version_of
 from kubeskew.apimachinery.cel.library.patterns import regular_expression
 from kubeskew.apimachinery.cel.overloads import Functions, Overload
 from kubeskew.apimachinery.cel.parser.nodes import (
@@ -474,17 +473,19 @@ def wrong_literals(checked: Checked) -> Iterator[Issue]:
                 yield Issue(argument.offset, f"invalid {node.function} argument")
 
 
-def wrong_versions(checked: Checked) -> Iterator[Issue]:
-    """Literals that a version is compared with have to be versions themselves."""
+def wrong_arguments(checked: Checked) -> Iterator[Issue]:
+    """Each literal that the one overload of its call cannot read is an issue."""
     for node in _calls(checked):
         overloads = checked.overloads.get(node, ())
-        if len(overloads) == 1 and overloads[0] in SEMVER_COMPARISONS:
-            for argument in node.arguments:
-                if isinstance(argument, Literal):
-                    try:
-                        version_of(argument.value)
-                    except EvaluationError as error:
-                        yield Issue(argument.offset, str(error))
+        read = overloads[0].literal if len(overloads) == 1 else None
+        if read is None:
+            continue
+        for argument in node.arguments:
+            if isinstance(argument, Literal):
+                try:
+                    read(argument.value)
+                except EvaluationError as error:
+                    yield Issue(argument.offset, str(error))
 
 
 def wrong_formats(checked: Checked) -> Iterator[Issue]:

@@ -31,7 +31,10 @@ OPAQUE = frozenset({"net.IP", "net.CIDR"}) | {
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One implementation; `parameters` begins with the target of a method."""
+    """One implementation; `parameters` begins with the target of a method.
+
+    `literal`, if any, reads arguments that are literals: it raises EvaluationError for one that is wrong.
+    """
 
     identity: str
     name: str
@@ -40,6 +43,7 @@ class Overload:
     result: Type
     function: Callable[..., Any]
     loose: bool = False
+    literal: Callable[[Any], Any] | None = None
 
     @property
     def generic(self) -> frozenset[Type]:
@@ -80,7 +84,12 @@ def _free(kinds: Iterable[Type]) -> Iterator[Type]:
 
 
 def overload(
-    signature: str, function: Callable[..., Any], identity: str = "", *, loose: bool = False
+    signature: str,
+    function: Callable[..., Any],
+    identity: str = "",
+    *,
+    loose: bool = False,
+    literal: Callable[[Any], Any] | None = None,
 ) -> Overload:
     """Parses `signature`, which has the form `TARGET.NAME(PARAMETERS) RESULT`; the overload calls `function`.
 
@@ -95,8 +104,9 @@ def overload(
         target, name = "", f"{target}.{name}"
     if target:
         listed.insert(0, parse_type(target))
+    parameters = tuple(listed)
     return Overload(
-        identity or signature, name, bool(target), tuple(listed), parse_type(result), function, loose
+        identity or signature, name, bool(target), parameters, parse_type(result), function, loose, literal
     )
 
 

@@ -125,7 +125,7 @@ def _check(expression: str, environment: Environment) -> Checked:
 
 def _invalid(checked: Checked, environment: Environment) -> Iterator[Issue]:
     yield from checker.mixed_aggregates(checked)
-    yield from checker.wrong_versions(checked)
+    yield from checker.wrong_arguments(checked)
     if environment.language.validated:
         yield from checker.wrong_literals(checked)
         yield from checker.wrong_formats(checked)

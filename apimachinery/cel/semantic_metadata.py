@@ -4,29 +4,65 @@ The variables are `versions`, `labels` and `values`: maps by name, as a resource
 version may be compared with text, and `labels.has("name")` is true if the resource has that label.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from kubeskew.apimachinery.cel import types
 from kubeskew.apimachinery.cel.environments import Environment, Library, environment
-from kubeskew.apimachinery.cel.library.kubernetes import HAS_KEY, SEMVER_COMPARISONS, SEMVERS, version_of
+from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.library.kubernetes import SEMVERS
+from kubeskew.apimachinery.cel.overloads import Overload, overload
 from kubeskew.apimachinery.cel.program import Program, compile_expression
+from kubeskew.apimachinery.cel.values import Semver
 
 _COST_LIMIT = 1_000_000
 _MINOR = 29
+_SEMVER = "kubernetes.Semver"
 _TYPES = {
-    "versions": types.object_type("kubernetes.Semver", {}),
+    "versions": types.object_type(_SEMVER, {}),
     "labels": types.STRING,
     "values": types.INT,
 }
+
+
+def version_of(value: Semver | str) -> Semver:
+    """Text may have a `v` before the version; raises EvaluationError if it is no version."""
+    if isinstance(value, Semver):
+        return value
+    try:
+        return Semver.parse_prefixed(value)
+    except ValueError as error:
+        raise EvaluationError(f'invalid version "{value}": {error}') from None
+
+
+def _comparison(name: str, accept: frozenset[int]) -> Iterator[Overload]:
+    """Either operand may be text, but not both."""
+
+    def compared(left: Semver | str, right: Semver | str) -> bool:
+        return version_of(left).compare(version_of(right)) in accept
+
+    for left, right in ((_SEMVER, "string"), ("string", _SEMVER), (_SEMVER, _SEMVER)):
+        yield overload(f"{name}({left},{right}) bool", compared, literal=version_of)
+
+
+# Not upstream's: the draft compares versions with text.
+_COMPARISONS: tuple[Overload, ...] = (
+    *_comparison("_==_", frozenset({0})),
+    *_comparison("_!=_", frozenset({-1, 1})),
+    *_comparison("_<_", frozenset({-1})),
+    *_comparison("_<=_", frozenset({-1, 0})),
+    *_comparison("_>_", frozenset({1})),
+    *_comparison("_>=_", frozenset({0, 1})),
+)
+_HAS_KEY: tuple[Overload, ...] = (overload("map(K,V).has(K) bool", lambda entries, key: key in entries),)
 
 
 @lru_cache(maxsize=2)
 def metadata_environment(*, stored: bool) -> Environment:
     """One map per type of value."""
     variables = {name: types.map_of(types.STRING, kind) for name, kind in _TYPES.items()}
-    libraries = (Library(0, SEMVERS), Library(0, SEMVER_COMPARISONS), Library(0, HAS_KEY))
+    libraries = (Library(0, SEMVERS), Library(0, _COMPARISONS), Library(0, _HAS_KEY))
     return environment(_MINOR, stored=stored).extended(variables, libraries=libraries)
 
 

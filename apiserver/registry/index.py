@@ -34,22 +34,31 @@ GROUP_PACKAGES = {
     "storagemigration.k8s.io": "storagemigration",
 }
 
+# Packages with the kinds of a former design, by the package of their group. Nothing else names them: one that
+# is deleted is taken out here.
+FORMER_DESIGNS = {"resource": ("resource.classic", "resource.semantic")}
 
-def registered(group: str, table: str, name: str) -> Any:
-    """None means that the group registers nothing under that name.
+
+def registered(group: str, table: str, *names: str) -> Any:
+    """The entry of the first name that the group registers, None if there is none.
 
     Tables are `STRATEGIES` (by resource), `CELLS` and `ROW_CONDITIONS` (by kind), `DEFAULTS` (by version and
-    kind).
+    kind), `POD_CLAIM_TEMPLATES`. A strategy or cells of one version alone have that version before their name
+    (`v1alpha2.resourceclaims`), strategies of a preview release its name.
     """
     room = GROUP_PACKAGES.get(group)
-    return None if room is None else registered_in(room, table, name)
+    if room is None:
+        return None
+    found = (registered_in(room, table, name) for name in names)
+    return next((entry for entry in found if entry is not None), None)
 
 
 def registered_in(room: str, table: str, name: str) -> Any:
-    package = import_module(f"{__package__}.{room}")
-    reference: str | None = getattr(package, table, {}).get(name)
-    if reference is None:
-        return None
-    module, _, attribute = reference.partition(":")
-    path = module if module.startswith("kubeskew.") else f"{package.__name__}.{module}"
-    return getattr(import_module(path), attribute)
+    for folder in (room, *FORMER_DESIGNS.get(room, ())):
+        package = import_module(f"{__package__}.{folder}")
+        reference: str | None = getattr(package, table, {}).get(name)
+        if reference is not None:
+            module, _, attribute = reference.partition(":")
+            path = module if module.startswith("kubeskew.") else f"{package.__name__}.{module}"
+            return getattr(import_module(path), attribute)
+    return None

@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim/claim.go, 1.36.
 
 from typing import Any
 
-from kubeskew.apimachinery.claim_users import POD_GROUPS, controller_of, is_for_pod, reserved_for
+from kubeskew.apimachinery.claim_users import POD_GROUPS, controller_of, is_for_pod
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import SyncError
@@ -14,7 +14,6 @@ from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
-_MAX_RESERVATIONS = 256
 _NAME_BASE_LIMIT = 57  # leaves room for a hyphen and five random characters within 63
 
 
@@ -91,22 +90,6 @@ def metadata_name(pod_name: str, claim_name: str, features: ResourceClaimFeature
     return {"generateName": generate_name(pod_name, claim_name, dashed=features.dashed_names)}
 
 
-def can_be_reserved(claim: Object, features: ResourceClaimFeatures) -> bool:
-    reserved = reserved_for(claim)
-    if features.shareable_flag:
-        # The server refuses more users than it allows; nobody counts them before.
-        return not reserved or bool(claim["status"]["allocation"].get("shareable"))
-    return len(reserved) < _MAX_RESERVATIONS
-
-
-def is_delayed(claim: Object, features: ResourceClaimFeatures) -> bool:
-    """Delayed claims are allocated by a driver's controller when a pod needs them."""
-    spec, status = claim["spec"], claim.get("status") or {}
-    if features.nested_source:
-        return bool(spec.get("allocationMode") == "WaitForFirstConsumer")
-    return bool(spec.get("controller") or (status.get("allocation") or {}).get("controller"))
-
-
 def generate_name(pod_name: str, claim_name: str, *, dashed: bool = True) -> str:
     """Names are `<pod>-<claim>-`; both parts are cut in proportion if it is too long."""
     whole = f"{pod_name}-{claim_name}" + ("-" if dashed else "")
@@ -153,9 +136,6 @@ def is_done(pod: Object) -> bool:
 
 
 def is_pod_reference(consumer: Object) -> bool:
-    """Owner references (KEP-3063 as drafted) have a kind in place of a resource."""
-    if "kind" in consumer:
-        return (consumer.get("apiVersion"), consumer["kind"]) == ("v1", "Pod")
     return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
 
 

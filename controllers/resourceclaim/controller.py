@@ -1,11 +1,10 @@
 """The resource claim controller: selects the pods and claims to reconcile after each change.
 
-Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36. As KEP-3063's draft has it, it is
-pkg/controller/volume/ephemeral of 1.25 with other types, and drops reservations, too.
+Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kubeskew.apimachinery.claim_users import pod_group_of, reserved_for
 from kubeskew.apimachinery.client.refs import PODS, dra_refs
@@ -15,10 +14,15 @@ from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.claims import ClaimError
-from kubeskew.controllers.resourceclaim.creation import ClaimMaker, ClaimMetrics, Owner
+from kubeskew.controllers.resourceclaim.creation import (
+    ClaimMaker,
+    ClaimMetrics,
+    Owner,
+    TemplateOf,
+    Templates,
+)
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
 from kubeskew.controllers.resourceclaim.reservations import BoundPods, PodGroups, Releaser, ReservedFor
-from kubeskew.controllers.resourceclaim.waiting_claims import WaitingClaims
 
 _REMEMBERED_DELETIONS = 5000
 
@@ -32,6 +36,12 @@ class Task(NamedTuple):
 
 
 class ResourceClaimController(Controller):
+    """Former designs have other parts."""
+
+    bound_pods: ClassVar[type[BoundPods]] = BoundPods
+    releaser: ClassVar[type[Releaser]] = Releaser
+    reserved_for: ClassVar[type[ReservedFor]] = ReservedFor
+
     name = "resourceclaim-controller"
     component = "resource_claim"
     queue_name = "resource_claim"
@@ -45,27 +55,22 @@ class ResourceClaimController(Controller):
         self._deleted: dict[str, None] = {}  # uids of pods seen deleted, oldest first
         self._pods = context.informer(PODS)
         self._claims = context.informer(self._refs.claims)
-        inline = self._features.inline_templates
-        informers = self._claims, None if inline else context.informer(self._refs.claim_templates)
+        templates = self._templates(context)
         self._groups = PodGroups(context, self._features)
         self._metrics = ClaimMetrics(context.registry, self._features.metrics, self._claims.list)
         self._maker = ClaimMaker(
             self.client,
             self._refs,
             self._features,
-            informers,
+            self._claims,
+            templates,
             self._metrics,
             context.environment.clock,
             admin_access=self._features.admin_access,
         )
-        self._bound = BoundPods(context, self._features, self._claims, self._groups)
-        users = ReservedFor(self.client, self._features, self._pods, self._groups, self._deleted)
-        self._releaser = Releaser(self.client, self._refs.claims, self._features, self._pods, users)
-        self._waiting: WaitingClaims | None = None
-        if self._features.names_waiting_claims:
-            self._waiting = WaitingClaims(
-                context, self.client, self._refs, self._claims, self.recorder, self._enqueue_claim
-            )
+        self._bound = self.bound_pods(context, self._features, self._claims, self._groups)
+        users = self.reserved_for(self.client, self._features, self._pods, self._groups, self._deleted)
+        self._releaser = self.releaser(context, self._refs.claims, self._features, self._pods, users)
         self._pods.add_index("resourceclaim", self._keys_of_claims)
         self._pods.add_index("pod group", _group_keys)
         self._claims.add_index("consumer", _consumer_uids)
@@ -76,6 +81,9 @@ class ResourceClaimController(Controller):
         if self._groups.informer is not None:
             changed = self._group_changed
             self._groups.informer.add_handler(changed, lambda _, new: changed(new), self._group_deleted)
+
+    def _templates(self, context: ControllerContext) -> TemplateOf:
+        return Templates(context.informer(self._refs.claim_templates), self._refs, self._features).of
 
     async def stop(self) -> None:
         self._metrics.close()
@@ -160,10 +168,6 @@ class ResourceClaimController(Controller):
                 await self._sync_claim(key, claim)
 
     async def _sync_claim(self, key: Task, claim: Object) -> None:
-        if self._waiting is not None:
-            seconds = await self._waiting.check(claim)
-            if seconds is not None:
-                self.queue.add_after(key, seconds)
         await self._releaser.sync(claim)
 
     # -- pods and groups

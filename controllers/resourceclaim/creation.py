@@ -172,24 +172,47 @@ class Owner(NamedTuple):
         return found
 
 
+TemplateOf = Callable[[Owner, Object], Object]  # metadata and spec of the claim of an owner's entry
+
+
+class Templates:
+    """ResourceClaimTemplates, which entries of `spec.resourceClaims` name."""
+
+    def __init__(self, templates: Informer, refs: DRARefs, features: ResourceClaimFeatures) -> None:
+        self._templates = templates
+        self._group = refs.claim_templates.group
+        self._features = features
+
+    def of(self, owner: Owner, entry: Object) -> Object:
+        """Raises ClaimError if the template does not exist."""
+        name = claims.template_name(entry, self._features) or ""
+        template = self._templates.get(owner.obj["metadata"]["namespace"], name)
+        if template is None:
+            kind = f"resourceclaimtemplate.{self._group}"
+            raise ClaimError(f'resource claim template "{name}": {kind} "{name}" not found')
+        found: Object = template["spec"]
+        return found
+
+
 class ClaimMaker:
     def __init__(
         self,
         client: APIClient,
         refs: DRARefs,
         features: ResourceClaimFeatures,
-        informers: tuple[Informer, Informer | None],
+        informer: Informer,
+        template_of: TemplateOf,
         metrics: ClaimMetrics,
         clock: Clock,
         *,
         admin_access: bool,
     ) -> None:
-        """`informers` are those of claims, which gets an index by owner, and of templates,
-        None where pods hold these themselves."""
+        """`informer` is that of claims, which gets an index by owner."""
         self._client = client
         self._refs = refs
         self._features = features
-        self._claims, self._templates = informers
+        self._claims = informer
+        self._template_of = template_of
         self._metrics = metrics
         self._admin_access = admin_access
         self._limit = RateLimit(clock, *_CLIENT_LIMIT)
@@ -247,20 +270,8 @@ class ClaimMaker:
             (claim for claim in own if claims.is_made_for(claim, name, entry_name, self._features)), None
         )
 
-    def _template(self, owner: Owner, entry: Object) -> Object:
-        if self._templates is None:
-            inline: Object = entry["template"]
-            return inline
-        name = claims.template_name(entry, self._features) or ""
-        template = self._templates.get(owner.obj["metadata"]["namespace"], name)
-        if template is None:
-            kind = f"resourceclaimtemplate.{self._refs.claim_templates.group}"
-            raise ClaimError(f'resource claim template "{name}": {kind} "{name}" not found')
-        found: Object = template["spec"]
-        return found
-
     async def _create(self, owner: Owner, entry: Object) -> Object:
-        template = self._template(owner, entry)
+        template = self._template_of(owner, entry)
         asks_admin_access = claims.asks_admin_access(template)
         if asks_admin_access and not self._admin_access:
             raise ClaimError("admin access is requested, but the feature is disabled")

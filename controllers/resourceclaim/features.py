@@ -1,4 +1,7 @@
-"""The features of the resource claim controller; the device taint eviction controller reads them as well."""
+"""The features of the resource claim controller; the device taint eviction controller reads them as well.
+
+Those of claims that drivers allocate are in `classic/features.py`.
+"""
 
 from kubeskew.apimachinery.features import (
     FeatureTable,
@@ -7,7 +10,6 @@ from kubeskew.apimachinery.features import (
     choose,
     fixed,
     gate,
-    only,
     part,
     preview,
     since,
@@ -36,39 +38,18 @@ class ResourceClaimFeatures(FeatureTable):
 
     # The API of pods and claims
     inline_templates: bool = preview("kep3063")  # spec.resourceClaims[].template, instead of a name
-    names_waiting_claims: bool = preview("kep3063")  # events name what immediate claims wait for
-    any_users: bool = preview("kep3063")  # users are owner references, and need not be pods
     nested_source: bool = until(30) & ~preview("kep3063")  # spec.resourceClaims[].source
     generated_names: bool = since(28)  # claims have random names, recorded in status.resourceClaimStatuses
     dashed_names: bool = since(29)  # a hyphen before the random part (pull request 120336)
 
-    # Deallocation
     # Of claims that the scheduler allocates; empty without structured parameters.
-    finalizer: str = choose(
-        preview("kep4381"),
-        "semantic.dra.k8s.io/delete-protection",
-        by_release(
-            {0: "", 30: "dra.k8s.io/delete-protection", 31: "resource.kubernetes.io/delete-protection"}
-        ),
+    finalizer: str = by_release(
+        {0: "", 30: "dra.k8s.io/delete-protection", 31: "resource.kubernetes.io/delete-protection"}
     )
-    # An immediate claim stays allocated when its last user is gone.
-    keeps_immediate: bool = only(30) | preview("kep4381")
-    # A delayed claim is deallocated if its pod was given up before it got a reservation.
-    frees_unused: bool = preview("kep4381")
-    # deallocationRequested, which another release has set, is cleared with the allocation.
-    takes_over_requests: bool = preview("kep4381")
     # Ended pods lose their reservations, and the claims that were created for them (118817).
     releases_done: bool = since(28)
-    # Drivers are asked to deallocate a delayed claim after its last user (118936).
-    asks_to_deallocate: bool = since(28) & until(31)
-    asks_for_every_claim: bool = only(31)  # also for immediate claims
-
-    # Reservations
     # Pods that got a node without the scheduler get reservations (118209).
     serves_bound: bool = since(28)
-    # For these pods drivers get the node by a PodSchedulingContext.
-    scheduling_contexts: bool = since(28) & (until(30) | (only(31) & gate("DRAControlPlaneController")))
-    shareable_flag: bool = until(30)  # the driver decides if a claim may have several users
 
     # Pod groups
     pod_groups: bool = since(36)  # claims may be reserved for pod groups

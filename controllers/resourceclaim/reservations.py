@@ -17,7 +17,7 @@ from collections.abc import Container
 
 from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reservation, reserved_for
 from kubeskew.apimachinery.client.informer import Informer
-from kubeskew.apimachinery.client.refs import PODS, Ref, dra_refs, pod_groups_ref, scheduling_context_ref
+from kubeskew.apimachinery.client.refs import PODS, Ref, dra_refs, pod_groups_ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -27,6 +27,8 @@ from kubeskew.controllers.resourceclaim import claims
 from kubeskew.controllers.resourceclaim.claims import ClaimError, ClaimNotCreated
 from kubeskew.controllers.resourceclaim.creation import Owner
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
+
+_MAX_RESERVATIONS = 256
 
 
 class PodGroups:
@@ -91,8 +93,6 @@ class ReservedFor:
             if pod is not None and self._features.releases_done and claims.is_done(pod):
                 return False
             return await self._is_there(PODS, pod, namespace, consumer)
-        if self._features.any_users:
-            return True
         if not self._features.pod_groups:
             raise ClaimError(f"unsupported ReservedFor entry: {_shown(consumer)}")
         if is_pod_group(consumer) and self._groups.enabled and self._groups.informer is not None:
@@ -124,13 +124,23 @@ class Releaser:
     """Reconciles one claim at a time; `users` decides about its reservations."""
 
     def __init__(
-        self, client: APIClient, ref: Ref, features: ResourceClaimFeatures, pods: Informer, users: ReservedFor
+        self,
+        context: ControllerContext,
+        ref: Ref,
+        features: ResourceClaimFeatures,
+        pods: Informer,
+        users: ReservedFor,
     ) -> None:
-        self._client = client
+        self._client = context.client
         self._ref = ref
         self._features = features
         self._pods = pods
         self._users = users
+
+    @property
+    def finalizer(self) -> str:
+        """Claims have it while the scheduler's allocation lasts."""
+        return self._features.finalizer
 
     async def sync(self, claim: Object) -> None:
         """Removes reservations of pods that are done; after the last one the claim is
@@ -138,10 +148,10 @@ class Releaser:
         """
         reserved = reserved_for(claim)
         valid = [consumer for consumer in reserved if await self._users.still_uses(claim, consumer)]
-        protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
+        protected = self.finalizer in (claim["metadata"].get("finalizers") or ())
         if len(valid) < len(reserved):
             await self._release(claim, valid, protected=protected)
-        elif protected and not valid and self._is_over(claim):
+        elif protected and not valid and self.is_over(claim):
             await self._deallocate_unused(claim)
         if not valid and self._features.releases_done:
             await self._delete_if_unused(claim)
@@ -153,50 +163,37 @@ class Releaser:
         status["reservedFor"] = valid
         if not valid:
             del status["reservedFor"]
-            self._deallocate(changed, protected=protected)
+            self.deallocate(changed, protected=protected)
         updated = await self._client.update(self._ref, changed, "status")
         if not (updated.get("status") or {}).get("allocation"):
             await self._unprotect(updated)
 
-    def _deallocate(self, claim: Object, *, protected: bool) -> None:
+    def deallocate(self, claim: Object, *, protected: bool) -> None:
         """Applies to claims that lost their last user, not to those that never had any: drivers need not
         reserve what they allocate.
         """
-        status = claim["status"]
-        delayed = claims.is_delayed(claim, self._features)
         if protected:
-            if delayed or claim["metadata"].get("deletionTimestamp") or not self._features.keeps_immediate:
-                self._clear(status)
-        elif self._features.asks_to_deallocate and (delayed or self._features.asks_for_every_claim):
-            status["deallocationRequested"] = True
+            self.clear(claim["status"])
 
-    def _is_over(self, claim: Object) -> bool:
-        """True if nobody will use the scheduler's allocation: the claim is being deleted, or the scheduler
-        has given up the pod for which it was created.
-        """
-        if claim["metadata"].get("deletionTimestamp"):
-            return True
-        allocated = bool((claim.get("status") or {}).get("allocation"))
-        return self._features.frees_unused and allocated and claims.is_delayed(claim, self._features)
+    def is_over(self, claim: Object) -> bool:
+        """True if nobody will use the scheduler's allocation."""
+        return bool(claim["metadata"].get("deletionTimestamp"))
 
     async def _deallocate_unused(self, claim: Object) -> None:
         if (claim.get("status") or {}).get("allocation"):
             changed = copy.deepcopy(claim)
-            self._clear(changed["status"])
+            self.clear(changed["status"])
             claim = await self._client.update(self._ref, changed, "status")
         await self._unprotect(claim)
 
-    def _clear(self, status: Object) -> None:
-        """A request to a driver, made by a controller of another release, is removed, too."""
+    def clear(self, status: Object) -> None:
         status.pop("allocation", None)
-        if self._features.takes_over_requests:
-            status.pop("deallocationRequested", None)
 
     async def _unprotect(self, claim: Object) -> None:
         finalizers = claim["metadata"].get("finalizers") or []
-        if self._features.finalizer not in finalizers:
+        if self.finalizer not in finalizers:
             return
-        left = [finalizer for finalizer in finalizers if finalizer != self._features.finalizer]
+        left = [finalizer for finalizer in finalizers if finalizer != self.finalizer]
         metadata = {**claim["metadata"], "finalizers": left}
         await self._client.update(self._ref, {**claim, "metadata": metadata})
 
@@ -231,8 +228,6 @@ class BoundPods:
         self._claims = claims
         self._groups = groups
         self._claims_ref = dra_refs(context.environment.version).claims
-        self._contexts_ref = scheduling_context_ref(context.environment.version)
-        self._contexts = context.informer(self._contexts_ref) if features.scheduling_contexts else None
 
     async def sync(self, pod: Object) -> None:
         """Claims are handled in the pod's order, up to the first that does not exist. Raises ClaimError."""
@@ -250,9 +245,15 @@ class BoundPods:
                 claims.check_owner(pod, claim, groups=self._groups.enabled)
             if (claim.get("status") or {}).get("allocation"):
                 await self._reserve(pod, pod_claim, claim)
-            elif self._contexts is not None and claims.is_delayed(claim, self._features):
-                await self._select_node(pod, self._contexts)
-                return  # the driver allocates all claims of the pod for that node
+            elif await self.requests_allocation(pod, claim):
+                return
+
+    async def requests_allocation(self, pod: Object, claim: Object) -> bool:
+        """True if somebody is asked to allocate all claims of the pod: today only the scheduler allocates."""
+        return False
+
+    def can_be_reserved(self, claim: Object) -> bool:
+        return len(reserved_for(claim)) < _MAX_RESERVATIONS
 
     def lacks_reservation(self, pod: Object) -> bool:
         if pods.is_terminating(pod) or not pod["spec"].get("nodeName"):
@@ -273,7 +274,7 @@ class BoundPods:
 
     def _is_to_be_reserved(self, pod: Object, claim: Object) -> bool:
         reserved = reservation(claim, pod, groups=self._groups.enabled) is not None
-        return not reserved and claims.can_be_reserved(claim, self._features)
+        return not reserved and self.can_be_reserved(claim)
 
     async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
         if not self._is_to_be_reserved(pod, claim):
@@ -284,29 +285,3 @@ class BoundPods:
             await self._client.update(self._claims_ref, changed, "status")
         except StatusError as error:
             raise ClaimError(f"reserve claim for pod: {error}") from error
-
-    async def _select_node(self, pod: Object, contexts: Informer) -> None:
-        """Selects the pod's node in its PodSchedulingContext. Potential nodes are not needed any more.
-
-        Nobody deletes the context but the garbage collector, with the pod.
-        """
-        metadata, node = pod["metadata"], pod["spec"]["nodeName"]
-        context = contexts.get(metadata["namespace"], metadata["name"])
-        if context is None:
-            owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-            named = {"name": metadata["name"], "namespace": metadata["namespace"]}
-            made = {
-                "metadata": {**named, "ownerReferences": [{**owner, "controller": True}]},
-                "spec": {"selectedNode": node},
-            }
-            try:
-                await self._client.create(self._contexts_ref, made)
-            except StatusError as error:
-                raise ClaimError(f"create PodSchedulingContext: {error}") from error
-        elif context["spec"].get("selectedNode") != node:
-            changed = {**context, "spec": {**context["spec"], "selectedNode": node}}
-            try:
-                await self._client.update(self._contexts_ref, changed)
-            except StatusError as error:
-                text = f"update spec.selectedNode in PodSchedulingContext: {error}"
-                raise ClaimError(text) from error

@@ -9,9 +9,10 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
+from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.component import ComponentContext, ComponentOptions
 from kubeskew.apimachinery.process.health_checks import Health
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.controllers import cli
 from kubeskew.controllers.manager import CONTROLLERS, Manager, ManagerOptions, is_enabled, unknown_controllers
 
@@ -38,10 +39,12 @@ def test_unknown_controllers_are_named():
 
 
 def test_controllers_have_distinct_names():
-    """Each is found under one name."""
-    names = [controller.name for controller, _ in CONTROLLERS]
-
-    assert len(set(names)) == len(names)
+    """Each is found under one name; of several designs of a controller a release has one."""
+    for version in SUPPORTED:
+        gates = FeatureGates(version, {"DynamicResourceAllocation": True})
+        names = [controller.name for controller, condition in CONTROLLERS if condition.value(gates)]
+        assert len(set(names)) == len(names)
+        assert "resourceclaim-controller" in names
 
 
 def test_the_command_refuses_unknown_controllers(tmp_path):

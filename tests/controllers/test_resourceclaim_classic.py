@@ -6,7 +6,7 @@ from prometheus_client import generate_latest
 from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs, scheduling_context_ref
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.resourceclaim.claims import generate_name
-from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.controllers.resourceclaim.classic.controller import ClassicClaimController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -87,7 +87,7 @@ async def test_a_foreign_claim_of_the_name_blocks_the_pod(release, minor):
     )
     made = await cluster.client.create(refs.claims, foreign)
     await cluster.client.create(PODS, pod(minor, template="t"))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet(1)
     (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
 
@@ -109,7 +109,7 @@ async def test_a_fixed_name_needs_neither_annotation_nor_status(release, minor):
         refs.claim_templates, {"metadata": {"name": "t", "namespace": "ns"}, "spec": wanted}
     )
     await cluster.client.create(PODS, pod(minor, template="t"))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet(1)
     made = await cluster.client.get(refs.claims, "p-gpu", "ns")
 
@@ -125,7 +125,7 @@ async def test_a_claim_that_an_older_controller_made_is_taken_over(release, mino
     left = claim(minor, owner=made, allocation=False)
     left["metadata"]["name"] = "p-gpu"
     await cluster.client.create(refs.claims, left)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet(1)
 
     assert (await cluster.client.get(PODS, "p", "ns"))["status"]["resourceClaimStatuses"] == [
@@ -148,7 +148,7 @@ async def test_since_1_28_a_completed_pod_lets_its_claim_go(release, minor, kept
     cluster, refs = release(minor)
     made = await cluster.client.create(PODS, pod(minor, node="n"))
     await cluster.client.create(refs.claims, claim(minor, made))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await finish(cluster, made)
     await cluster.quiet()
     status = (await the_claim(cluster, refs))["status"]
@@ -175,7 +175,7 @@ async def test_the_last_user_has_the_driver_asked(release, minor, mode, asked):
     cluster, refs = release(minor)
     made = await cluster.client.create(PODS, pod(minor, node="n"))
     await cluster.client.create(refs.claims, claim(minor, made, mode=mode))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.client.delete(PODS, "p", "ns")
     await cluster.quiet()
     status = (await the_claim(cluster, refs))["status"]
@@ -193,7 +193,7 @@ async def test_a_claim_of_nobody_is_given_back_too(release):
     given["spec"].pop("controller", None)
     given["status"]["allocation"].pop("controller", None)
     await cluster.client.create(refs.claims, given)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.client.delete(PODS, "p", "ns")
     await cluster.quiet()
 
@@ -205,7 +205,7 @@ async def test_a_claim_that_never_had_a_user_stays_allocated(release, minor):
     """A driver need not reserve what it allocates: only the loss of the last user counts."""
     cluster, refs = release(minor)
     await cluster.client.create(refs.claims, claim(minor))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet(1)
 
     assert "deallocationRequested" not in (await the_claim(cluster, refs))["status"]
@@ -226,7 +226,7 @@ async def test_the_schedulers_own_allocations_are_cleared(release, minor, mode, 
     await cluster.client.create(
         refs.claims, claim(minor, made, mode=mode, finalizer=SCHEDULER_FINALIZERS[minor])
     )
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.client.delete(PODS, "p", "ns")
     await cluster.quiet()
     left = await the_claim(cluster, refs)
@@ -242,7 +242,7 @@ async def test_a_completed_pods_own_claim_is_deleted(release, minor, deleted):
     cluster, refs = release(minor)
     made = await cluster.client.create(PODS, pod(minor, node="n"))
     await cluster.client.create(refs.claims, claim(minor, owner=made))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await finish(cluster, made)
     await cluster.quiet()
 
@@ -255,7 +255,7 @@ async def test_drivers_are_told_the_node_of_a_pod_that_got_it_without_the_schedu
     cluster, refs = release(minor)
     made = await cluster.client.create(PODS, pod(minor, node="n"))
     await cluster.client.create(refs.claims, claim(minor, allocation=False))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet()
     context = await context_of(cluster, minor)
 
@@ -286,7 +286,7 @@ async def test_another_node_in_the_context_is_corrected(release):
         },
     )
     await cluster.client.create(refs.claims, claim(30, allocation=False))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet()
 
     assert (await context_of(cluster, 30))["spec"] == {"selectedNode": "n", "potentialNodes": ["m"]}
@@ -298,7 +298,7 @@ async def test_without_its_gate_1_31_tells_drivers_nothing(make_cluster):
     refs = dra_refs(Version(31))
     await cluster.client.create(PODS, pod(31, node="n"))
     await cluster.client.create(refs.claims, claim(31, allocation=False))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet()
 
     assert await context_of(cluster, 31) is None
@@ -324,7 +324,7 @@ async def test_a_pod_with_a_node_gets_the_allocated_claim_if_it_may_have_it(
     await cluster.client.create(PODS, pod(minor, node="n"))
     users = [other] if used else []
     await cluster.client.create(refs.claims, claim(minor, *users, allocation={"shareable": shareable}))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     await cluster.quiet()
     users = (await the_claim(cluster, refs))["status"]["reservedFor"]
 
@@ -335,7 +335,7 @@ async def test_a_pod_with_a_node_gets_the_allocated_claim_if_it_may_have_it(
 async def test_claims_are_counted_since_1_32(release, minor, counted):
     """Pull request 127661; before, there are the two counters of creations."""
     cluster, _ = release(minor)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(ClassicClaimController)
     text = generate_latest(cluster.context.registry).decode()
 
     assert ("resourceclaim_controller_resource_claims" in text) is counted

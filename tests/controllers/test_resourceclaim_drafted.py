@@ -6,7 +6,7 @@ from prometheus_client import generate_latest
 from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.controllers.resourceclaim.drafted.controller import DraftedClaimController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -43,7 +43,7 @@ async def metrics(cluster):
 async def test_a_template_in_a_pod_becomes_a_claim_of_the_pod(cluster):
     """The claim is named pod and entry, is the pod's, and has the template's labels, annotations and spec."""
     made = await cluster.client.create(PODS, pod())
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet()
     (claim,) = (await cluster.client.list(CLAIMS, "ns"))["items"]
 
@@ -61,7 +61,7 @@ async def test_a_deleted_claim_is_made_again_and_a_deleted_pod_gets_none(cluster
     """Only a pod that lives on needs its claim."""
     await cluster.client.create(PODS, pod())
     await cluster.client.create(PODS, pod("leaving", deletionTimestamp="2022-09-01T00:00:00Z"))
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet()
     (claim,) = (await cluster.client.list(CLAIMS, "ns"))["items"]
     await cluster.client.delete(CLAIMS, "p-gpu", "ns")
@@ -77,7 +77,7 @@ async def test_a_foreign_claim_of_the_name_is_not_used(cluster):
     foreign = {"metadata": {"name": "p-gpu", "namespace": "ns"}, "spec": {"resourceClassName": "other"}}
     before = await cluster.client.create(CLAIMS, foreign)
     await cluster.client.create(PODS, pod())
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet()
 
     assert await cluster.client.get(CLAIMS, "p-gpu", "ns") == before
@@ -97,7 +97,7 @@ async def test_a_claim_that_is_handed_to_the_pod_is_used(cluster):
     owners = [user(made, controller=True)]
     metadata = {"name": "p-gpu", "namespace": "ns", "ownerReferences": owners}
     given = await cluster.client.create(CLAIMS, {"metadata": metadata, "spec": {"resourceClassName": "x"}})
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet()
 
     assert await cluster.client.get(CLAIMS, "p-gpu", "ns") == given
@@ -116,7 +116,7 @@ async def test_a_failure_is_told_counted_and_tried_again(cluster):
 
     cluster.server.outage = outage
     await cluster.client.create(PODS, pod())
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet(1)
 
     assert await events(cluster) == ["PodResourceClaim gpu: create ResourceClaim p-gpu: exceeded quota"]
@@ -137,7 +137,7 @@ async def test_reservations_of_pods_that_are_gone_are_dropped(cluster):
     await cluster.client.create(
         CLAIMS, {"metadata": metadata, "spec": {"resourceClassName": "acme-gpu"}, "status": status}
     )
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet()
     left = (await cluster.client.get(CLAIMS, "shared", "ns"))["status"]
 
@@ -152,7 +152,7 @@ async def test_a_pod_that_goes_leaves_its_reservation_behind_for_no_longer(clust
     status = {"phase": "Allocated", "driverName": "d", "userLimit": 1, "reservedFor": [user(made)]}
     metadata = {"name": "shared", "namespace": "ns"}
     await cluster.client.create(CLAIMS, {"metadata": metadata, "spec": {}, "status": status})
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet()
     before = (await cluster.client.get(CLAIMS, "shared", "ns"))["status"]["reservedFor"]
     await cluster.client.delete(PODS, "p", "ns")
@@ -179,7 +179,7 @@ async def test_a_missing_class_is_told_on_immediate_claims(cluster):
     await claim("fine", "there")
     await claim("delayed", "gone", "Delayed")
     await claim("allocated", "gone", phase="Allocated")
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet()
     (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
 
@@ -213,7 +213,7 @@ async def test_an_immediate_claim_that_no_driver_allocates_is_told_of_it(cluster
     await claim("delayed", "Delayed")
     served = await claim("served")
     await claim("deleted")
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet(10)
     assert await events(cluster) == []
     await cluster.client.update(CLAIMS, {**served, "status": {"phase": "Allocated"}}, "status")
@@ -234,7 +234,7 @@ async def test_a_claim_is_told_of_its_driver_once_its_class_comes(cluster):
     """A claim that was told that its class is missing is looked at again when somebody creates the class."""
     spec = {"resourceClassName": "gpu", "allocationMode": "Immediate"}
     await cluster.client.create(CLAIMS, {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec})
-    await cluster.start(ResourceClaimController)
+    await cluster.start(DraftedClaimController)
     await cluster.quiet(20)
     body = {"metadata": {"name": "gpu"}, "driverName": "gpu.example.com"}
     await cluster.client.create(dra_refs(DRAFT).device_classes, body)

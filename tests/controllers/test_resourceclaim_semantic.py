@@ -5,7 +5,7 @@ import pytest
 from kubeskew.apimachinery.client.refs import PODS, dra_refs
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.controllers.resourceclaim.semantic.controller import SemanticClaimController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -67,7 +67,7 @@ async def test_the_finalizer_says_who_takes_an_allocation_back(cluster, mode, fi
     """After its last user the controller clears the scheduler's allocation, or asks the driver to."""
     pod = await user(cluster)
     await allocated(cluster, pod, mode=mode, finalizers=finalizers)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(SemanticClaimController)
     if ends == "deleted":
         await cluster.client.delete(PODS, "p", "ns")
     else:
@@ -81,7 +81,7 @@ async def test_a_shared_claim_stays_until_its_last_user(cluster):
     """The reservation of the first one that ends goes, and nothing else."""
     pods = [await user(cluster, name) for name in ("p", "q")]
     await allocated(cluster, *pods, shareable=True)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(SemanticClaimController)
     await cluster.client.delete(PODS, "p", "ns")
     await cluster.quiet()
     claim = await cluster.client.get(CLAIMS, "c", "ns")
@@ -104,7 +104,7 @@ async def test_a_shared_claim_stays_until_its_last_user(cluster):
 async def test_an_allocation_whose_pod_the_scheduler_gave_up_goes(cluster, mode, finalizers, left):
     """An allocation that no pod uses any more goes; drivers need not reserve what they allocate."""
     await allocated(cluster, mode=mode, finalizers=finalizers)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(SemanticClaimController)
     await cluster.quiet()
 
     assert await state(cluster) == left
@@ -116,7 +116,7 @@ async def test_a_claim_that_is_deleted_goes_once_nobody_uses_it(cluster, mode, u
     """The finalizer holds it as long as a pod has it, whatever its mode."""
     users = [await user(cluster)] if used else []
     await allocated(cluster, *users, mode=mode)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(SemanticClaimController)
     await cluster.client.delete(CLAIMS, "c", "ns")
     await cluster.quiet()
     if used:
@@ -137,7 +137,7 @@ async def test_what_another_release_asked_a_driver_for_is_done_here(cluster, del
     await cluster.client.update(CLAIMS, asked, "status")
     if deleted:
         await cluster.client.delete(CLAIMS, "c", "ns")
-    await cluster.start(ResourceClaimController)
+    await cluster.start(SemanticClaimController)
     await cluster.quiet()
 
     if deleted:
@@ -152,7 +152,7 @@ async def test_a_finalizer_without_an_allocation_keeps_no_claim(cluster):
     body = {"metadata": {"name": "c", "namespace": "ns", "finalizers": [SEMANTIC]}}
     body["spec"] = {"resourceClassName": "cards", "allocationMode": DELAYED}
     await cluster.client.create(CLAIMS, body)
-    await cluster.start(ResourceClaimController)
+    await cluster.start(SemanticClaimController)
     await cluster.quiet()
     assert (await cluster.client.get(CLAIMS, "c", "ns"))["metadata"]["finalizers"] == [SEMANTIC]
 

@@ -8,7 +8,7 @@ net/url.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
@@ -192,38 +192,6 @@ SEMVERS: tuple[Overload, ...] = (
     overload(f"semver(string,bool) {_SEMVER}", _semver),
     overload("isSemver(string,bool) bool", lambda text, normalize: succeeds(_semver, text, normalize)),
 )
-
-
-def version_of(value: Semver | str) -> Semver:
-    """Text may have a `v` before the version; raises EvaluationError if it is no version."""
-    if isinstance(value, Semver):
-        return value
-    try:
-        return Semver.parse_prefixed(value)
-    except ValueError as error:
-        raise EvaluationError(f'invalid version "{value}": {error}') from None
-
-
-def _comparison(name: str, accept: frozenset[int]) -> Iterator[Overload]:
-    """Either operand may be text, but not both."""
-
-    def compared(left: Semver | str, right: Semver | str) -> bool:
-        return version_of(left).compare(version_of(right)) in accept
-
-    for left, right in ((_SEMVER, "string"), ("string", _SEMVER), (_SEMVER, _SEMVER)):
-        yield overload(f"{name}({left},{right}) bool", compared)
-
-
-# Not upstream's: KEP-4381's draft compares versions with text.
-SEMVER_COMPARISONS: tuple[Overload, ...] = (
-    *_comparison("_==_", frozenset({0})),
-    *_comparison("_!=_", frozenset({-1, 1})),
-    *_comparison("_<_", frozenset({-1})),
-    *_comparison("_<=_", frozenset({-1, 0})),
-    *_comparison("_>_", frozenset({1})),
-    *_comparison("_>=_", frozenset({0, 1})),
-)
-HAS_KEY: tuple[Overload, ...] = (overload("map(K,V).has(K) bool", lambda entries, key: key in entries),)
 
 URLS: tuple[Overload, ...] = (
     overload(f"url(string) {_URL}", URL.parse),

@@ -13,3 +13,9 @@ CELLS = {
 DEFAULTS = {
     "v1alpha1.ResourceClaim": "resourceclaim:default_claim",
 }
+
+# The templates of claims that stand inside of pods.
+POD_CLAIM_TEMPLATES = {
+    "defaults": "claim_templates:claim_template_defaults",
+    "errors": "claim_templates:claim_template_errors",
+}

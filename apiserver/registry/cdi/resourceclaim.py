@@ -22,6 +22,7 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE, validate_owner_references
+from kubeskew.apiserver.registry.cdi.claim_templates import claim_spec_defaults, claim_spec_errors
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import (
     HandwrittenValidation,
@@ -31,7 +32,6 @@ from kubeskew.apiserver.registry.generic.builtin import (
 )
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.inline_claims import claim_spec_defaults, claim_spec_errors
 from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 

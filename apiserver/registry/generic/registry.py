@@ -59,7 +59,7 @@ class Registry:
     def __init__(self, services: RegistryServices, resource: Resource) -> None:
         self.services = services
         self.resource = resource
-        self.strategy, status = strategies_of(resource)
+        self.strategy, status = strategies_of(resource, services.environment.version.preview)
         self._subresources: dict[str, Strategy] = {"": self.strategy, "status": status}
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()

@@ -353,16 +353,18 @@ def show(value: Any) -> str:
 
 
 @cache
-def strategy_of(kind: GroupResource) -> type[Strategy]:
-    """A kind with nothing particular has the general strategy."""
-    strategy: type[Strategy] = registered(kind.group, "STRATEGIES", kind.resource) or Strategy
+def strategy_of(kind: GroupResource, version: str = "", preview: str = "") -> type[Strategy]:
+    """A kind with nothing particular has the general strategy. `version` is that of the hub, `preview` the
+    name of a preview release."""
+    names = *(f"{prefix}.{kind.resource}" for prefix in (preview, version) if prefix), kind.resource
+    strategy: type[Strategy] = registered(kind.group, "STRATEGIES", *names) or Strategy
     return strategy
 
 
-def strategies_of(resource: Resource) -> tuple[Strategy, Strategy]:
+def strategies_of(resource: Resource, preview: str = "") -> tuple[Strategy, Strategy]:
     """The second strategy is that of the status; both are made for the resource alone."""
     if resource.custom:
         module = import_module(_CUSTOM)
         return module.InstanceStrategy(resource), module.InstanceStatusStrategy(resource)
-    strategy = strategy_of(resource.group_resource)()
+    strategy = strategy_of(resource.group_resource, resource.version, preview)()
     return strategy, strategy.status()

@@ -1,12 +1,10 @@
 """Claims, classes and slices share these rules: lists, names, selectors, configurations, taints.
 
-The rules are written for the shape of v1, to which objects of other versions are converted first. Those of
-1.30's slices and parameters are shared with KEP-4381's draft. A list of driver calls that are unneeded is
-from 1.37.
+The rules are written for the shape of v1, to which objects of other versions are converted first. A list of
+driver calls that are unneeded is from 1.37.
 
-Sources: pkg/apis/resource/validation/validation.go, 1.30 to 1.37 (validateCELSelector, 1.36;
-validateSkipNodeOperations, 1.37), and pkg/apis/resource/structured/namedresources/validation
-(validateSelector), 1.30.
+Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37 (validateCELSelector, 1.36;
+validateSkipNodeOperations, 1.37).
 """
 
 import copy
@@ -15,7 +13,6 @@ from typing import Any
 
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
-from kubeskew.apimachinery.cel.errors import CompileError
 from kubeskew.apimachinery.conversion.scheme import CONVERTERS
 from kubeskew.apimachinery.field import (
     ErrorType,
@@ -34,14 +31,12 @@ from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apiserver.dra_features import DRAFeatures
-from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 
 _GROUP = "resource.k8s.io"
 
-_CLASSIC = frozenset({"v1alpha1", "v1alpha2"})  # other objects under the same names
 _MOST_COST = 1_000_000
 _INTERNAL = "program instantiation failed: "
 SEVERAL = "exactly one field must be set, not several"
@@ -74,10 +69,6 @@ def as_v1(obj: Object, ctx: StrategyContext) -> Object:
     return widened
 
 
-def is_classic(ctx: StrategyContext) -> bool:
-    return ctx.resource.version in _CLASSIC
-
-
 def device_selector_errors(
     expression: str, path: str, features: DeviceFeatures, *, priced: bool = True
 ) -> Iterator[FieldError]:
@@ -92,42 +83,6 @@ def device_selector_errors(
         yield FieldError(ErrorType.INTERNAL, path, detail=str(selector.error))
     else:
         yield invalid(path, expression, str(selector.error))
-
-
-def named_resources_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
-    """Selectors of named resources have no limit of cost in 1.30."""
-    from kubeskew.apimachinery.cel.named_resources import compile_selector  # as above
-
-    yield from _compile_errors(compile_selector, expression, path, stored=stored)
-
-
-def metadata_selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
-    """Selectors of the semantic model `metadata` have no limit of cost either."""
-    from kubeskew.apimachinery.cel.semantic_metadata import compile_selector  # as above
-
-    yield from _compile_errors(compile_selector, expression, path, stored=stored)
-
-
-def _compile_errors(
-    compile_selector: Callable[..., Any], expression: str, path: str, *, stored: bool
-) -> Iterator[FieldError]:
-    try:
-        compile_selector(expression, stored=stored)
-    except CompileError as error:
-        yield invalid(path, expression, str(error))
-
-
-def slice_change_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    for name in ("nodeName", "driverName"):
-        if (new.get(name) or "") != (old.get(name) or ""):
-            yield invalid(name, new.get(name) or "", IMMUTABLE)
-
-
-def origin_errors(reference: Object | None) -> Iterator[FieldError]:
-    if reference is not None:
-        for name in ("kind", "name"):
-            if not reference.get(name):
-                yield required(child("generatedFrom", name))
 
 
 # --- lists and maps ---------------------------------------------------------------------------------------
@@ -219,10 +174,6 @@ def subdomain(value: str, path: str) -> Iterator[FieldError]:
 def driver(value: str, path: str, rules: DRAFeatures) -> Iterator[FieldError]:
     """The rule is that of CSI drivers (ValidateCSIDriverName)."""
     yield from csi_driver_name(value, path, required_alone=rules.declarative_validation)
-
-
-def classic_driver(value: str, path: str) -> Iterator[FieldError]:
-    yield from csi_driver_name(value, path, required_alone=False)
 
 
 def pool(value: str, path: str) -> Iterator[FieldError]:

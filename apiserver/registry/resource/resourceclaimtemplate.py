@@ -1,21 +1,14 @@
 """ResourceClaimTemplate: defaults, strategy and cells of tables.
 
-Sources: pkg/apis/resource/v1alpha2/defaults.go, pkg/registry/resource/resourceclaimtemplate/strategy.go,
-1.36.
+Source: pkg/registry/resource/resourceclaimtemplate/strategy.go, 1.36.
 """
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, struct
+from kubeskew.apiserver.registry.defaulting import DefaultingContext, struct
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext
-from kubeskew.apiserver.registry.resource import classic
-from kubeskew.apiserver.registry.resource.resourceclaim.strategy import (
-    ClaimStrategy,
-    classic_claim_cells,
-    default_claim_spec,
-)
+from kubeskew.apiserver.registry.resource.resourceclaim.strategy import ClaimStrategy, default_claim_spec
 from kubeskew.apiserver.registry.shared.volumes.claims import template_metadata_errors
-from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 
 def default_template(obj: Object, ctx: DefaultingContext) -> None:
@@ -27,10 +20,6 @@ def default_inline_template(obj: Object, ctx: DefaultingContext) -> None:
     default_claim_spec(spec, inline=True, rules=ctx.features.devices)
 
 
-def default_classic_template(obj: Object, _: DefaultingContext) -> None:
-    fill(struct(struct(obj, "spec"), "spec"), allocationMode="WaitForFirstConsumer")
-
-
 class ClaimTemplateStrategy(ClaimStrategy):
     _spec = ("spec", "spec")
     spec_type = "resource.ResourceClaimTemplateSpec"
@@ -40,10 +29,3 @@ class ClaimTemplateStrategy(ClaimStrategy):
         metadata = (obj.get("spec") or {}).get("metadata") or {}
         errors = list(template_metadata_errors(metadata, "spec.metadata"))
         return errors + super()._errors(obj, ctx, stored=stored)
-
-    def _classic_errors(self, obj: Object) -> list[FieldError]:
-        return list(classic.template_errors(obj.get("spec") or {}))
-
-
-def resource_claim_template_cells(subject: Subject) -> Cells:
-    return classic_claim_cells(subject.at("spec", "spec"))

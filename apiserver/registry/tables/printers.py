@@ -64,13 +64,15 @@ def printer_for(resource: Resource, kind: GroupKind) -> Printer:
         scaled = kind != resource.group_kind
         columns, paths = (custom.SCALE, custom.SCALE_PATHS) if scaled else (resource.columns, resource.paths)
         return Printer((custom.NAME, *columns), lambda subject: custom.cells(subject, columns, paths))
-    return _printer(kind, resource.columns if kind == resource.group_kind else ())
+    if kind != resource.group_kind:
+        return _printer(kind, "", ())
+    return _printer(kind, resource.version, resource.columns)
 
 
 @cache
-def cells_of(kind: GroupKind) -> CellsOf | None:
+def cells_of(kind: GroupKind, version: str = "") -> CellsOf | None:
     """None means that the kind has a name and an age only."""
-    cells: CellsOf | None = registered(kind.group, "CELLS", kind.kind)
+    cells: CellsOf | None = registered(kind.group, "CELLS", f"{version}.{kind.kind}", kind.kind)
     return cells
 
 
@@ -82,12 +84,12 @@ def row_conditions_of(kind: GroupKind) -> Callable[[Object], list[Object]]:
 
 
 @lru_cache(maxsize=1024)
-def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
+def _printer(kind: GroupKind, version: str, columns: tuple[Column, ...]) -> Printer:
     columns = columns or _COLUMNS.get(kind, ())
     if not columns:
         return Printer((custom.NAME, _CREATED_AT), _name_and_creation)
     names = [column.name for column in columns]
-    cells = _by_name((*names, *_BEYOND_COLUMNS.get(kind, ())), cells_of(kind) or _nothing_more)
+    cells = _by_name((*names, *_BEYOND_COLUMNS.get(kind, ())), cells_of(kind, version) or _nothing_more)
     if kind == _FLOW_SCHEMA:
         return Printer(columns, cells, ordered=_by_precedence)
     return Printer(columns, cells, conditions=row_conditions_of(kind))

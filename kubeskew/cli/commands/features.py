@@ -19,6 +19,7 @@ from kubeskew.cli.commands.options import VERSION, output_option, print_json, pr
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
 from kubeskew.controllers.features import ControllerFeatures
+from kubeskew.controllers.resourceclaim.classic.features import ClassicClaimFeatures
 from kubeskew.kubelet.dra.features import ClassicFeatures as ClassicManagerFeatures
 from kubeskew.kubelet.dra.features import DRAFeatures
 from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
@@ -34,7 +35,11 @@ _QUOTA = {"quota.pods": PodUsageFeatures, "quota.claims": ClaimUsageFeatures}
 # The tables of each kind of component, with what stands before the names of their features.
 TABLES: Mapping[str, Mapping[str, type[FeatureTable]]] = {
     "apiserver": {"": Features, "cel": LanguageFeatures, **_QUOTA},
-    "controller-manager": {"": ControllerFeatures, **_QUOTA},
+    "controller-manager": {
+        "": ControllerFeatures,
+        "resource_claims.classic": ClassicClaimFeatures,
+        **_QUOTA,
+    },
     "scheduler": {
         "": SchedulerFeatures,
         "allocator": AllocatorFeatures,

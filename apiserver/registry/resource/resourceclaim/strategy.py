@@ -1,7 +1,6 @@
 """ResourceClaim: defaults, strategies, access to devices as administrator (KEP-5018), cells of tables.
 
-Sources: pkg/apis/resource/v1alpha2/defaults.go, pkg/registry/resource/resourceclaim/strategy.go,
-pkg/printers/internalversion/printers.go, 1.36.
+Sources: pkg/registry/resource/resourceclaim/strategy.go, pkg/printers/internalversion/printers.go, 1.36.
 """
 
 from typing import Any, ClassVar
@@ -11,27 +10,23 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn, HandwrittenValidation
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import (
-    TWICE_AS_NEW,
     UPDATE,
     UPDATE_AS_NEW,
     Check,
     Checks,
+    StatusStrategy,
     StrategyContext,
 )
-from kubeskew.apiserver.registry.resource import classic
-from kubeskew.apiserver.registry.resource.classic import ClassicStatus
-from kubeskew.apiserver.registry.resource.devices import as_v1, is_classic
+from kubeskew.apiserver.registry.resource.devices import as_v1
 from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
 from kubeskew.apiserver.registry.resource.resourceclaim.status_validation import claim_access_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
     admin_access_errors,
     claim_spec_errors,
 )
-from kubeskew.apiserver.registry.tables.cells import Cells, Subject, at
-
-_CLASSIC = ("resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2")  # claims with resource classes
+from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 
 def _amount(request: Object) -> None:
@@ -79,10 +74,6 @@ def default_inline_claim(obj: Object, ctx: DefaultingContext) -> None:
     _status(obj)
 
 
-def default_classic_claim(obj: Object, _: DefaultingContext) -> None:
-    fill(struct(obj, "spec"), allocationMode="WaitForFirstConsumer")
-
-
 def admin_label(ctx: StrategyContext) -> str:
     return ctx.features.devices.admin_label
 
@@ -96,31 +87,31 @@ def may_administer(obj: Object, ctx: StrategyContext) -> bool:
     return bool(labels.get(admin_label(ctx)) == "true")
 
 
-class ClaimStatusStrategy(ClassicStatus):
+class DRAStatusStrategy(StatusStrategy):
+    """Status writes may change metadata until 1.29."""
+
+    def metadata_kept(self, ctx: StrategyContext) -> tuple[str, ...]:
+        return self.kept_metadata if ctx.features.devices.status_keeps_metadata else ()
+
+
+class ClaimStatusStrategy(DRAStatusStrategy):
     """The spec stays; the status of devices that were given back goes."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        if not is_classic(ctx):
-            status_validation.drop_deallocated(new, old)
+        status_validation.drop_deallocated(new, old)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("metadata",), ("spec",)) if ctx.features.devices.status_resets_metadata else (("spec",),)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        if is_classic(ctx):
-            return list(classic.claim_status_errors(new, old))
         claim = as_v1(new, ctx)
         errors: list[FieldError] = []
         if not may_administer(new, ctx):
             errors += status_validation.admin_results_errors(new, old, admin_label(ctx))
         if ctx.features.devices.granular_status:
             errors += claim_access_errors(claim, as_v1(old, ctx), ctx)
-        errors += status_validation.claim_status_errors(claim, old, ctx.features.devices)
-        if ctx.features.devices.checks_deallocation:
-            status, before = new.get("status") or {}, old.get("status") or {}
-            errors += classic.deallocation_errors(status, before)
-        return errors
+        return errors + status_validation.claim_status_errors(claim, old, ctx.features.devices)
 
 
 class ClaimStrategy(BuiltIn):
@@ -134,33 +125,21 @@ class ClaimStrategy(BuiltIn):
     changed_checks: ClassVar[Checks] = (Check.METADATA, *UPDATE)  # since 1.35
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        if is_classic(ctx):
-            return self._classic_errors(obj)
         errors: list[FieldError] = []
         if not may_administer(obj, ctx):
             errors += admin_access_errors(self._claim_spec(obj, ctx), admin_label(ctx))
         return errors + self._errors(obj, ctx, stored=False)
 
-    def create_checks_for(self, ctx: StrategyContext) -> Checks:
-        """Classic claims have no checks but their own."""
-        return HandwrittenValidation.create_checks if is_classic(ctx) else self.create_checks
-
     def update_checks_for(self, ctx: StrategyContext) -> Checks:
         """Until 1.34 a claim is checked as a new one, and once more as one that was stored; its metadata is
         checked as a new one's ever since."""
-        if is_classic(ctx):
-            return TWICE_AS_NEW
         as_new = ctx.features.devices.revalidates_on_update
         return (Check.METADATA, *UPDATE_AS_NEW) if as_new else self.changed_checks
 
     def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        if is_classic(ctx):
-            return self._classic_errors(new)
         return self._errors(new, ctx, stored=False)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        if is_classic(ctx):
-            return [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
         changed = self._change_errors(new, old, ctx)
         if not ctx.features.devices.revalidates_on_update:
             return changed
@@ -185,31 +164,16 @@ class ClaimStrategy(BuiltIn):
             self._claim_spec(obj, ctx), ".".join(self._spec), ctx.features.devices, stored=stored
         )
 
-    def _classic_errors(self, obj: Object) -> list[FieldError]:
-        return list(classic.claim_errors(obj.get("spec") or {}, "spec"))
-
 
 def resource_claim_cells(subject: Subject) -> Cells:
-    return {**classic_claim_cells(subject.at("spec")), "State": ",".join(_claim_states(subject))}
+    return {"State": ",".join(claim_states(subject))}
 
 
-def classic_claim_cells(spec: Object | None) -> Cells:
-    """Claims and their templates had these cells while there were resource classes."""
-    return {
-        "ResourceClassName": at(spec, "resourceClassName") or "",
-        "AllocationMode": at(spec, "allocationMode") or "",
-    }
-
-
-def _claim_states(subject: Subject) -> list[str]:
+def claim_states(subject: Subject) -> list[str]:
     states = ["deleted"] if subject.deleted else []
     if subject.at("status", "allocation") is None:
         return states or ["pending"]
     states.append("allocated")
     if subject.count("status", "reservedFor"):
         states.append("reserved")
-    elif subject.at("status", "deallocationRequested") or (
-        subject.deleted and subject.obj.get("apiVersion") in _CLASSIC
-    ):
-        states.append("deallocating")
     return states

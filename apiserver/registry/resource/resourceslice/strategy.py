@@ -8,10 +8,9 @@ from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill_null, struct
-from kubeskew.apiserver.registry.generic.builtin import BuiltIn, HandwrittenValidation
-from kubeskew.apiserver.registry.generic.strategy import ONCE_AS_NEW, Checks, StrategyContext
-from kubeskew.apiserver.registry.resource import classic
-from kubeskew.apiserver.registry.resource.devices import as_v1, is_classic, slice_change_errors
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.resource.devices import as_v1
 from kubeskew.apiserver.registry.resource.resourceslice import validation
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
@@ -31,26 +30,16 @@ class SliceStrategy(BuiltIn):
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 
     def labels_in(self, group: str, features: Features) -> tuple[str, ...]:
-        """Requests select by the pool's name since 1.37, and by other names without a spec."""
+        """Requests select by the pool's name since 1.37."""
         return features.devices.slice_labels
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        return not is_classic(ctx)
-
-    def create_checks_for(self, ctx: StrategyContext) -> Checks:
-        return HandwrittenValidation.create_checks if is_classic(ctx) else self.create_checks
-
-    def update_checks_for(self, ctx: StrategyContext) -> Checks:
-        return ONCE_AS_NEW if is_classic(ctx) else self.update_checks
+        return True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        if is_classic(ctx):
-            return list(classic.slice_errors(obj))
         return self._errors(obj, None, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        if is_classic(ctx):
-            return list(slice_change_errors(new, old))
         return self._errors(new, old, ctx)
 
     def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
@@ -64,19 +53,10 @@ class SliceStrategy(BuiltIn):
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [] if not ctx.features.devices.slice_warnings else validation.warnings(obj.get("spec") or {})
 
-    def fields(self, obj: Object) -> dict[str, str]:
-        found = super().fields(obj)
-        if "nodeName" in obj:  # v1alpha2 has no spec
-            found["nodeName"], found["driverName"] = obj["nodeName"], obj.get("driverName") or ""
-        return found
-
 
 def resource_slice_cells(subject: Subject) -> Cells:
     return {
         "Node": subject.text("spec", "nodeName"),
         "Driver": subject.text("spec", "driver"),
-        # v1alpha2 has no spec
-        "NodeName": subject.text("nodeName"),
-        "DriverName": subject.text("driverName"),
         "Pool": subject.text("spec", "pool", "name"),
     }

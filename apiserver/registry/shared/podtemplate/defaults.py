@@ -10,7 +10,7 @@ from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill, fill_null, struct
-from kubeskew.apiserver.registry.shared.inline_claims import claim_spec_defaults
+from kubeskew.apiserver.registry.index import registered
 
 FILE_MODE = 0o644
 
@@ -74,7 +74,7 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
         _volume(volume, ctx)
     for claim in each(spec, "resourceClaims"):
         if claim.get("template") is not None:
-            claim_spec_defaults(struct(claim["template"], "spec"))
+            registered("cdi.k8s.io", "POD_CLAIM_TEMPLATES", "defaults")(claim["template"])
     for found in each(spec, "containers", "initContainers", "ephemeralContainers"):
         container(found)
 

@@ -32,10 +32,10 @@ from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.features import PodFeatures
+from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.addresses import ip_errors
 from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
-from kubeskew.apiserver.registry.shared.inline_claims import claim_template_errors
 from kubeskew.apiserver.registry.shared.internal_values import pod_claim
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import containers, scheduling, security
@@ -238,7 +238,7 @@ def _source_errors(source: Object, path: str, features: PodFeatures) -> Iterator
     for field in used:
         at, value = child(path, field), source[field]
         if field == _TEMPLATE:
-            yield from claim_template_errors(value, at)
+            yield from registered("cdi.k8s.io", "POD_CLAIM_TEMPLATES", "errors")(value, at)
         elif features.claim_sources_checked:
             yield from (invalid(at, value, text) for text in names.dns1123_subdomain(value))
 

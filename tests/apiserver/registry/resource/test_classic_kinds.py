@@ -11,7 +11,7 @@ from server_in_process import Caller, close_server, open_server
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.registry.resource.classic import ClaimParametersStrategy
+from kubeskew.apiserver.registry.resource.classic.structured_parameters import ClaimParametersStrategy
 
 GATE, CONTROLLER = "DynamicResourceAllocation", "DRAControlPlaneController"
 PODS = "/api/v1/namespaces/default/pods"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kubeskew.apimachinery import names
 from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.registry.defaulting import fill
+from kubeskew.apiserver.registry.defaulting import fill, struct
 from kubeskew.apiserver.registry.shared.volumes.claims import template_metadata_errors
 
 _MODES = ("Delayed", "Immediate")
@@ -25,6 +25,10 @@ def claim_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
     if mode not in _MODES:
         yield not_supported(child(path, "allocationMode"), mode, _MODES)
+
+
+def claim_template_defaults(template: Object) -> None:
+    claim_spec_defaults(struct(template, "spec"))
 
 
 def claim_template_errors(template: Object, path: str) -> Iterator[FieldError]:

@@ -6,20 +6,20 @@ guess after 1.30's ResourceSlice.
 """
 
 from collections.abc import Collection, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill
-from kubeskew.apiserver.registry.generic.builtin import HandwrittenBuiltIn, ReturnsDeletedObject
-from kubeskew.apiserver.registry.generic.strategy import ONCE_AS_NEW, Checks, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource import devices
-from kubeskew.apiserver.registry.resource.devices import (
-    SEVERAL,
-    metadata_selector_errors,
-    origin_errors,
-    slice_change_errors,
+from kubeskew.apiserver.registry.resource.classic import (
+    resourceclaim,
+    resourceclass,
+    rules,
+    structured_parameters,
 )
+from kubeskew.apiserver.registry.resource.devices import SEVERAL
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 from kubeskew.apiserver.registry.shared.formats import NOT_SEMVER, SEMVER
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
@@ -37,7 +37,7 @@ def default_node_slice(obj: Object, _: DefaultingContext) -> None:
 
 def slice_errors(obj: Object) -> Iterator[FieldError]:
     yield from _node(obj, "nodeName")
-    yield from devices.classic_driver(obj.get("driverName") or "", "driverName")
+    yield from rules.driver(obj.get("driverName") or "", "driverName")
     seen: set[str] = set()
     for position, resource in enumerate(obj.get("resources") or []):
         at = index("resources", position)
@@ -67,7 +67,7 @@ def parameter_type_errors(resource_class: Object) -> Iterator[FieldError]:
 def claim_parameters_errors(obj: Object, stored: Collection[str] = ()) -> Iterator[FieldError]:
     """`stored` are selectors that were accepted before."""
     origin = obj.get("generatedFrom")
-    yield from origin_errors(origin)
+    yield from rules.origin_errors(origin)
     if origin is not None:
         if not origin.get("uid"):
             yield required("generatedFrom.uid")
@@ -82,9 +82,7 @@ def claim_parameters_errors(obj: Object, stored: Collection[str] = ()) -> Iterat
             expression, where = parameter["metadata"].get("selector") or "", child(at, "metadata.selector")
             accepted = expression in stored
             yield from (
-                metadata_selector_errors(expression, where, stored=accepted)
-                if expression
-                else [required(where)]
+                _selector_errors(expression, where, stored=accepted) if expression else [required(where)]
             )
 
 
@@ -168,18 +166,37 @@ def _version(text: str, path: str) -> Iterator[FieldError]:
         yield invalid(path, text, NOT_SEMVER)
 
 
-class NodeSliceStrategy(HandwrittenBuiltIn, ReturnsDeletedObject):
-    field_labels = ("nodeName", "driverName")
-    update_checks: ClassVar[Checks] = ONCE_AS_NEW
+def _selector_errors(expression: str, path: str, *, stored: bool) -> Iterator[FieldError]:
+    from kubeskew.apimachinery.cel.semantic_metadata import compile_selector  # rare, and much to import
 
+    yield from rules.compile_errors(compile_selector, expression, path, stored=stored)
+
+
+class NodeSliceStrategy(structured_parameters.SliceStrategy):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(slice_errors(obj))
 
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(slice_change_errors(new, old))
 
-    def fields(self, obj: Object) -> dict[str, str]:
-        return super().fields(obj) | {label: obj.get(label) or "" for label in self.field_labels}
+class ResourceClassStrategy(resourceclass.ResourceClassStrategy):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*super().validate(obj, ctx), *parameter_type_errors(obj)]
+
+
+class ClaimParametersStrategy(structured_parameters.ClaimParametersStrategy):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(claim_parameters_errors(obj))
+
+    def validate_as_new(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(claim_parameters_errors(new, selectors_of(old)))
+
+
+class ClaimStatusStrategy(resourceclaim.ClaimStatusStrategy):
+    def handle_errors(self, handle: Object, path: str) -> Iterator[FieldError]:
+        return handle_errors(handle, path)
+
+
+class ClaimStrategy(resourceclaim.ClaimStrategy):
+    status = ClaimStatusStrategy
 
 
 def node_resource_slice_cells(subject: Subject) -> Cells:

@@ -1,0 +1,1 @@
+"""Claims that drivers allocate: classic dynamic resource allocation, 1.26 to 1.31."""

@@ -1,0 +1,27 @@
+"""The resource claim controllers of all designs, with the releases that each is for.
+
+Nothing else names those of former designs: one that is deleted is taken out here.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.features import Condition, always, preview, until
+from kubeskew.controllers.resourceclaim.classic.controller import ClassicClaimController
+from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.controllers.resourceclaim.drafted.controller import DraftedClaimController
+from kubeskew.controllers.resourceclaim.semantic.controller import SemanticClaimController
+
+FORMER: tuple[tuple[type[ResourceClaimController], Condition], ...] = (
+    (DraftedClaimController, preview("kep3063")),
+    (SemanticClaimController, preview("kep4381")),
+    (ClassicClaimController, until(31)),
+)
+
+
+def claim_controllers() -> Iterator[tuple[type[ResourceClaimController], Condition]]:
+    """One condition holds in each release: that of the first former design that it is of, or today's."""
+    others: Condition = always(True)
+    for controller, condition in FORMER:
+        yield controller, others & condition
+        others = others & ~condition
+    yield ResourceClaimController, others

@@ -1,0 +1,1 @@
+"""Claims with semantic parameters: KEP-4381 as drafted."""
