@@ -11,7 +11,6 @@ from kubeskew.apimachinery.features import (
     gate,
     made,
     only,
-    preview,
     since,
     until,
 )
