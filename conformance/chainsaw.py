@@ -165,7 +165,7 @@ KEYS: Mapping[str, Sequence[str]] = {
         *("name", "description", "bindings", "timeouts", "try", "catch", "finally", "cleanup"),
         *("template", "skipDelete", "use", "compiler", "deletionPropagationPolicy", *_CLUSTERS),
     ),
-    "beside an operation": ("description", "continueOnError", "compiler"),
+    "any operation": ("description", "continueOnError", "compiler"),
     "apply": _WRITING,
     "create": _WRITING,
     "update": _WRITING,

@@ -74,14 +74,14 @@ def test_a_folder_is_all_tests_below_it():
 
 def supported(place: str) -> set[str]:
     """The keys of Chainsaw's that are taken at a place."""
-    known = {"Test": TEST_KEYS, "step": STEP_KEYS, "beside an operation": OPERATION_SETTINGS}
+    known = {"Test": TEST_KEYS, "step": STEP_KEYS, "any operation": OPERATION_SETTINGS}
     keys = known[place] if place in known else OPERATIONS[place].keys if place in OPERATIONS else ()
     return {*keys} & {*KEYS[place]}
 
 
 def rows() -> Iterator[tuple[set[str], set[str], set[str]]]:
     """The rows of the page's table that are of keys: places, the words that are supported, those refused."""
-    named = {"`spec`": {"Test"}, "a step": {"step"}, "beside an operation": {"beside an operation"}}
+    named = {"`spec`": {"Test"}, "a step": {"step"}, "any operation": {"any operation"}}
     for line in PAGE.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("| ") else []
         places = named.get(cells[0], {*re.findall(r"`(\w+)`", cells[0])} & {*KEYS}) if cells else set()
@@ -112,7 +112,7 @@ def test_what_is_not_supported_is_refused_by_name(place: str):
         document = yaml.safe_load(f"{TEST}  steps: [{{try: [{{sleep: {{duration: 1s}}}}]}}]")
         spec, step = document["spec"], document["spec"]["steps"][0]
         operation = step["try"][0]
-        holder = {"Test": spec, "step": step, "beside an operation": operation}.get(place)
+        holder = {"Test": spec, "step": step, "any operation": operation}.get(place)
         if holder is None:
             step["try"] = [{place: {key: "x"}}]
         else:

@@ -43,7 +43,7 @@ OF_FINDINGS = ("when", "steps", "found", "finding")
         ("### expectedFailures", ["expectedFailures", 0], OF_CELLS),
         ("failure are run, each with its own verdict.", ["expectedFailures", 0], OF_BUGS),
         (
-            "and tells of failures that both the entry and its own `found` tell of:",
+            "and is about failures that match both the entry and its own `found`:",
             ["expectedFailures", 0],
             OF_FINDINGS,
         ),
