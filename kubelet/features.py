@@ -13,7 +13,6 @@ from kubeskew.apimachinery.features import (
     made,
     only,
     part,
-    preview,
     since,
     until,
 )
@@ -161,6 +160,7 @@ class KubeletFeatures(FeatureTable):
     )
 
     # Dynamic resource allocation
+    # Plugins register, and a manager has the pods' claims and their checkpoint.
     dynamic_resources: bool = gate("DynamicResourceAllocation")
     extended_resources: bool = gate("DRAExtendedResource")
     admission: AdmissionFeatures = part(AdmissionFeatures)
@@ -168,21 +168,14 @@ class KubeletFeatures(FeatureTable):
     workload_resource_claims: bool = gate("DRAWorkloadResourceClaims")  # claims of pod groups
     optional_node_operations: bool = gate("DRAOptionalNodeOperations")
     reports_failed_preparation: bool = ~bug("k8s-118578")  # by an event
-    drafted_claims: bool = preview("kep3063")  # plugins get only the UID of a claim
-    dra_registers_plugins: bool = gate("DynamicResourceAllocation")
     # Claims that a driver need not prepare, in its answers and in the checkpoint.
     dra_lists_skipped: bool = since(37)
     # The health of devices of claims in pods' statuses.
     dra_reports_health: bool = gate("ResourceHealthStatus") & since(34)
-    # Drivers publish ResourceSlices through the API; else controllers of drivers allocate.
-    dra_publishes_slices: bool = gate("DynamicResourceAllocation") & since(31)
-    # Drivers report their resources to the kubelet, which publishes ResourceSlices.
-    dra_asks_for_resources: bool = gate("DynamicResourceAllocation") & (only(30) | preview("kep4381"))
-    semantic_parameters: bool = preview("kep4381")  # these resources have counters and metadata
     dra_validates_first: bool = since(34)  # all claims of a pod are checked before any is cached
     dra_faults: DRAFaults = part(DRAFaults)
     # A claim is written to the checkpoint after drivers have prepared it, not before.
-    dra_notes_late: bool = bug("k8s-116411") | preview("kep4381")
+    dra_notes_late: bool = bug("k8s-116411")
     dra_ignores_claim_uid: bool = bug("k8s-131513")  # a new claim counts as the cached one of its name
     # After a claim that another pod has prepared already, a pod's other claims are skipped.
     dra_stops_at_prepared: bool = bug("k8s-135901")
@@ -265,9 +258,3 @@ class KubeletFeatures(FeatureTable):
 
     # Seconds between the disconnection of a driver and the deletion of its ResourceSlices.
     wiping_delay_seconds: float = choose(since(33), 30.0, 0.0)
-
-    @property
-    def keeps_claims(self) -> bool:
-        """True if the kubelet has a manager of claims, and so their checkpoint."""
-        classic = self.drafted_claims or not self.dra_publishes_slices
-        return self.dynamic_resources or (self.dra_registers_plugins and classic)

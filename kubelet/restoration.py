@@ -18,7 +18,7 @@ from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
 from kubeskew.kubelet.deviceplugins import pod_devices
 from kubeskew.kubelet.dra import checkpoint as claim_checkpoint
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import DRAFeatures
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.files import FilesInMemory, StateFiles
 from kubeskew.kubelet.node.config import NodeConfig
@@ -81,7 +81,7 @@ _Reader = tuple[str, Callable[[], Contents]]  # a file, and what reads it and wr
 
 def _readers(config: NodeConfig, gates: FeatureGates, files: StateFiles) -> Iterator[_Reader]:
     features = KubeletFeatures.of(gates)
-    if features.keeps_claims:
+    if features.dynamic_resources:
         yield claim_checkpoint.FILE_NAME, partial(_claims, gates, files)
     for file in state_files(_HERE, features, files):
         yield file.name, partial(_given, file)
@@ -100,7 +100,7 @@ def _tried(file: str, read: Callable[[], Contents]) -> Restored:
 
 
 def _claims(gates: FeatureGates, files: StateFiles) -> Contents:
-    file = DRAFeatures.of(gates).checkpoint(_HERE, files)
+    file = generation_of(gates).checkpoint(_HERE, files)
     infos = file.load()
     file.store(infos)
     return {"entries": {f"{info.namespace}/{info.name}": _claim(info) for info in infos}}

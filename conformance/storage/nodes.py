@@ -32,7 +32,7 @@ from kubeskew.kubelet.checkpoints.memory_manager_state import MemoryManagerState
 from kubeskew.kubelet.checkpoints.pod_allocations import PodsState
 from kubeskew.kubelet.dra import checkpoint
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import DRAFeatures
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import NodeConfig, node_config
@@ -72,8 +72,8 @@ def _claims(pods: Sequence[Object], before: FeatureGates, after: FeatureGates) -
         for pod in pods
         if _has_claims(pod)
     ]
-    written, reads = DRAFeatures.of(before).codec, DRAFeatures.of(after).codec
-    if not isinstance(written, checkpoint.NoCodec):
+    written, reads = generation_of(before).codec, generation_of(after).codec
+    if written is not None and reads is not None:
         yield checkpoint.FILE_NAME, _why(partial(reads.decode, written.encode(infos)))
 
 

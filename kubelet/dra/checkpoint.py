@@ -1,10 +1,8 @@
 """The file `dra_manager_state`: claims in use, kept over restarts of the kubelet. Its format depends on the
 release.
 
-From 1.31 on it is `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). Before it
-was `{"version": "v1", "entries": […], "checksum": …}`, whose checksum is a hash of Go's dump of the structs.
-1.28 to 1.30 read what 1.27 wrote, too; else none of them reads another's entries, nor does 1.31: as upstream,
-the kubelet does not start then (issues 123552, 127653).
+From 1.31 on it is `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). 1.31 cannot
+read what a release before it wrote: as upstream, the kubelet does not start then (issue 127653).
 """
 
 import zlib
@@ -18,13 +16,11 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.checkpoints.checkpoint_manager import (
     CORRUPTED,
     CheckpointError,
-    go_text,
     parsed,
     sum_of,
     text_of,
 )
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.classic_checksum import EntryForm, checksum
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.files import UNJOURNALLED, StateFiles
 
@@ -77,88 +73,19 @@ def _data(entries: Sequence[Object]) -> bytes:
     return orjson.dumps({**_TYPE, "ClaimInfoStateList": entries})
 
 
-class ClassicCodec:
-    """The format of 1.27 to 1.30, which follows each kubelet's own structs."""
-
-    def __init__(self, form: EntryForm) -> None:
-        self._form = form
-
-    def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
-        entries = [self._entry(info) for info in infos]
-        some = {"entries": entries} if entries else {}  # omitempty
-        return orjson.dumps({"version": "v1", **some, "checksum": checksum("v1", entries, self._form)})
-
-    def decode(self, content: bytes) -> list[ClaimInfo]:
-        outer = _parsed(content)
-        entries = outer.get("entries") or []
-        # Go matches keys without regard to case: a newer file has a checksum, but no entries.
-        stored = outer.get("checksum", outer.get("Checksum", 0))
-        version = outer.get("version", "v1")
-        if stored != checksum(version, entries, self._form) and not self._is_old(stored, version, entries):
-            raise CheckpointError("checkpoint is corrupted")
-        return [_classic_info(entry) for entry in entries]
-
-    def _is_old(self, stored: object, version: str, entries: Sequence[Object]) -> bool:
-        """True for a file of 1.27, which later kubelets still read."""
-        old = EntryForm(handles=False, structured=False)
-        return self._form.handles and stored == checksum(version, entries, old)
-
-    def _entry(self, info: ClaimInfo) -> Object:
-        handles = {"ResourceHandles": list(info.handles) or None} if self._form.handles else {}
-        return {
-            "DriverName": info.driver,
-            "ClassName": info.class_name,
-            "ClaimUID": info.uid,
-            "ClaimName": info.name,
-            "Namespace": info.namespace,
-            "PodUIDs": {uid: {} for uid in sorted(info.pod_uids)},
-            **handles,
-            "CDIDevices": {
-                driver: [cdi_id for device in devices for cdi_id in device.cdi_ids]
-                for driver, devices in sorted(info.devices.items())
-            },
-        }
-
-
-def _classic_info(entry: Object) -> ClaimInfo:
-    driver = entry.get("DriverName") or ""
-    handles = tuple(entry.get("ResourceHandles") or ()) or ({"driverName": driver, "data": ""},)
-    devices = {
-        name: [PreparedDevice("", "", cdi_ids=tuple(ids))] if ids else []
-        for name, ids in (entry.get("CDIDevices") or {}).items()
-    }
-    return ClaimInfo(
-        namespace=entry["Namespace"],
-        name=entry["ClaimName"],
-        uid=entry["ClaimUID"],
-        pod_uids=set(entry.get("PodUIDs") or {}),
-        devices=devices,
-        driver=driver,
-        class_name=entry.get("ClassName") or "",
-        handles=handles,
-    )
-
-
-class NoCodec:
-    """1.26: nothing is kept, and what another release left is not looked at."""
-
-    def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
-        return b""
-
-    def decode(self, content: bytes) -> list[ClaimInfo]:
-        return []
-
-
 class CheckpointFile:
     def __init__(
         self,
         directory: Path,
-        codec: Codec,
+        codec: Codec | None,
         files: StateFiles = UNJOURNALLED,
         refusal: str = "{error}",
         refusal_of_entries: str = "{error}",
     ) -> None:
-        """`refusal` is the text of a kubelet that does not start because of an `{error}`."""
+        """Without a codec nothing is kept, and what another release left is not looked at.
+
+        `refusal` is the text of a kubelet that does not start because of an `{error}`.
+        """
         self._path = directory / FILE_NAME
         self._codec = codec
         self._files = files
@@ -170,7 +97,7 @@ class CheckpointFile:
 
         Raises CheckpointError.
         """
-        if isinstance(self._codec, NoCodec):
+        if self._codec is None:
             return []
         content = self._files.read(self._path)
         if content is None:
@@ -187,18 +114,8 @@ class CheckpointFile:
             raise CheckpointError(self._refusal_of_entries.format(error=shape)) from error
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
-        if not isinstance(self._codec, NoCodec):
+        if self._codec is not None:
             self._files.write(self._path, self._codec.encode(infos))
-
-
-def _parsed(content: bytes) -> Object:
-    try:
-        parsed = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise CheckpointError(go_text(content, error)) from error
-    if not isinstance(parsed, dict):
-        raise CheckpointError("checkpoint is corrupted")
-    return parsed
 
 
 def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:

@@ -3,7 +3,7 @@
 Sources: k8s.io/dynamic-resource-allocation/resourceclaim, pkg/kubelet/cm/dra/claiminfo.go.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -23,14 +23,28 @@ class PodClaim(NamedTuple):
     owned: bool  # made for the pod, so the pod must own it
 
 
-def pod_claims(pod: Object, *, extended: bool, fixed_names: bool = False) -> list[PodClaim]:
+def generated_name(pod: Object, entry: Object) -> str | None:
+    """The name of the claim that was made for the entry; None if the entry needs none.
+
+    Raises DeviceError if that is not decided yet.
+    """
+    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []:
+        if status["name"] == entry["name"]:
+            name: str | None = status.get("resourceClaimName")
+            return name
+    pod_name = f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)}"
+    raise DeviceError(f'pod "{pod_name}": ResourceClaim not created yet')
+
+
+def pod_claims(
+    pod: Object, *, extended: bool, generated: Callable[[Object, Object], str | None] = generated_name
+) -> list[PodClaim]:
     """Claims stand in the order of the pod's spec, that of extended resources last.
 
-    Raises DeviceError if one is not created yet. `extended`: DRAExtendedResource is on. `fixed_names`: a
-    generated claim is named after pod and entry, as up to 1.27.
+    Raises DeviceError if one is not created yet. `extended`: DRAExtendedResource is on. `generated` names the
+    claim of a pod's entry that has a template.
     """
-    entries = pod["spec"].get("resourceClaims") or []
-    found = [_named(pod, entry, fixed_names=fixed_names) for entry in entries]
+    found = [_named(pod, entry, generated) for entry in pod["spec"].get("resourceClaims") or []]
     claim_status = extended_claim(pod) if extended else None
     if claim_status is not None:
         found.append(PodClaim("", claim_status["resourceClaimName"], owned=False))
@@ -41,20 +55,17 @@ def extended_claim(pod: Object) -> Object | None:
     return (pod.get("status") or {}).get("extendedResourceClaimStatus")
 
 
-def _named(pod: Object, entry: Object, *, fixed_names: bool = False) -> PodClaim:
+def _named(
+    pod: Object, entry: Object, generated: Callable[[Object, Object], str | None] = generated_name
+) -> PodClaim:
     source = entry.get("source") or entry  # nested up to 1.30
     if source.get("resourceClaimName"):
         return PodClaim(entry["name"], source["resourceClaimName"], owned=False)
-    pod_name = f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)}"
     if not source.get("resourceClaimTemplateName"):
+        pod_name = f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)}"
         text = f'pod "{pod_name}", spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
         raise DeviceError(text)
-    if fixed_names:
-        return PodClaim(entry["name"], f"{pod_spec.name_of(pod)}-{entry['name']}", owned=True)
-    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []:
-        if status["name"] == entry["name"]:
-            return PodClaim(entry["name"], status.get("resourceClaimName"), owned=True)
-    raise DeviceError(f'pod "{pod_name}": ResourceClaim not created yet')
+    return PodClaim(entry["name"], generated(pod, entry), owned=True)
 
 
 def container_requests(pod: Object, container: Object, *, extended: bool) -> Iterator[tuple[str, str]]:
@@ -176,6 +187,14 @@ class ClaimCache:
     def names_of(self, pod_uid: str) -> list[str]:
         """All claims of a pod are in its namespace."""
         return [info.name for info in self._infos.values() if pod_uid in info.pod_uids]
+
+    def left_behind(self, active: set[str]) -> dict[tuple[str, str], list[str]]:
+        """Names of claims, by UID and namespace of a pod that has them and is not active."""
+        held: dict[tuple[str, str], list[str]] = {}
+        for info in self._infos.values():
+            for pod_uid in sorted(info.pod_uids - active):
+                held.setdefault((pod_uid, info.namespace), []).append(info.name)
+        return held
 
     def add(self, info: ClaimInfo) -> None:
         self._infos[info.namespace, info.name] = info

@@ -27,16 +27,6 @@ class ServiceFeatures:
     follows_connections: bool  # a driver whose plugins are all disconnected counts as gone
 
 
-def classic(service: str) -> Callable[[Sequence[str]], str]:
-    """A kubelet up to 1.30 calls its own service, for any versions that the plugin announces."""
-
-    def choose(versions: Sequence[str]) -> str:
-        alpha(versions)
-        return service
-
-    return choose
-
-
 @dataclass(frozen=True, slots=True)
 class HealthFeatures:
     """The rules by which a release's kubelet asks for the health of devices, and keeps it."""
@@ -82,6 +72,13 @@ def _check_any(versions: Sequence[str]) -> None:
 
 def alpha(versions: Sequence[str]) -> str:
     """The alpha service serves any announced version 1.x, as in 1.31. Raises PluginRefusedError."""
+    check_generic(versions)
+    return V1ALPHA4
+
+
+def check_generic(versions: Sequence[str]) -> None:
+    """Raises PluginRefusedError unless a version 1.x is announced, which is all that kubelets up to 1.31 look
+    at."""
     if not versions:
         raise PluginRefusedError("empty list for supported versions")
     parsed = [found for version in versions if (found := _major(version)) is not None and found <= 1]
@@ -97,7 +94,6 @@ def alpha(versions: Sequence[str]) -> str:
             "none of the versions are supported: highest supported version reported by plugin is "
             f"{max(versions)}, must be v1.x"
         )
-    return V1ALPHA4
 
 
 def _major(version: str) -> int | None:

@@ -9,74 +9,35 @@ Source: pkg/kubelet/cm/dra/manager.go.
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
 
-from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
+from kubeskew.kubelet.dra.claim_reader import ClaimReader
 from kubeskew.kubelet.dra.claims import (
     ClaimCache,
     ClaimInfo,
     PodClaim,
-    check_owner,
     container_requests,
     drivers_of,
     extended_claim,
     pod_claims,
     skipped_operations,
 )
+from kubeskew.kubelet.dra.driver_calls import answers_of, check_complete, claims_of
 from kubeskew.kubelet.dra.health import HealthCache, add_health
-from kubeskew.kubelet.dra.plugin import (
-    PREPARE,
-    UNPREPARE,
-    ClaimFailed,
-    DRAPlugin,
-    PluginError,
-    PluginRegistry,
-)
+from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE, DRAPlugin, PluginRegistry
 from kubeskew.kubelet.dra.texts import ErrorTexts
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
-A = TypeVar("A")
 log = logging.getLogger(__name__)
 
-
 RECONCILE_SECONDS = 60.0
-
-
-async def claim_answers(
-    texts: ErrorTexts,
-    call: str,
-    answering: Awaitable[Mapping[str, A | ClaimFailed]],
-    infos: Sequence[ClaimInfo],
-) -> AsyncIterator[tuple[ClaimInfo, A]]:
-    """Yields a plugin's answer for each claim.
-
-    Raises DeviceError if it fails, refuses a claim or leaves one out.
-    """
-    by_uid = {info.uid: info for info in infos}
-    try:
-        answers = await answering
-    except PluginError as error:
-        raise DeviceError(texts.call_failed.format(call=call, error=error)) from error
-    for uid, answer in answers.items():
-        info = by_uid.get(uid)
-        if info is None:
-            raise DeviceError(texts.unknown.format(call=call, claim_uid=uid))
-        if isinstance(answer, ClaimFailed):
-            text = texts.claim_failed
-            claim = {"namespace": info.namespace, "claim": info.name}
-            raise DeviceError(text.format(call=call, error=answer.error, **claim))
-        yield info, answer
-    if len(answers) < len(infos):
-        raise DeviceError(texts.skipped.format(call=call, count=len(infos) - len(answers)))
 
 
 class DRAManager:
@@ -87,7 +48,7 @@ class DRAManager:
         node_name: str,
         client: APIClient,
         claims: Ref,
-        plugins: PluginRegistry,
+        plugins: PluginRegistry[DRAPlugin],
         cache: ClaimCache,
         health: HealthCache,
         features: KubeletFeatures,
@@ -96,13 +57,11 @@ class DRAManager:
         metrics: KubeletMetrics,
     ) -> None:
         self._node_name = node_name
-        self._client = client
-        self._claims = claims
+        self._reader = ClaimReader(client, claims, texts, groups=features.workload_resource_claims)
         self._plugins = plugins
         self._cache = cache
         self._health = health
         self._extended = features.extended_resources
-        self._groups = features.workload_resource_claims
         self._knows_skips = features.dra_lists_skipped
         self._may_skip = features.optional_node_operations
         self._validates_first = features.dra_validates_first
@@ -152,20 +111,9 @@ class DRAManager:
         if claim.claim is None:
             return None
         namespace = pod_spec.namespace_of(pod)
-        try:
-            found = await self._client.get(self._claims, claim.claim, namespace)
-        except (StatusError, *CONNECTION_ERRORS) as error:
-            text = self._texts.fetch.format(claim=claim.claim, pod=pod_spec.name_of(pod), error=error)
-            raise DeviceError(text) from error
-        if claim.owned:
-            check_owner(pod, found, groups=self._groups)
+        found = await self._reader.get(pod, claim.claim)
+        self._reader.check_use(pod, found, owned=claim.owned)
         uid = found["metadata"]["uid"]
-        if reservation(found, pod, groups=self._groups) is None:
-            raise DeviceError(
-                self._texts.not_allowed.format(
-                    pod=pod_spec.name_of(pod), pod_uid=pod_spec.uid_of(pod), claim=claim.claim, claim_uid=uid
-                )
-            )
         if not found["status"].get("allocation"):
             text = self._texts.claim.format(claim=claim.claim, namespace=namespace, error="not allocated")
             raise DeviceError(text)
@@ -217,9 +165,11 @@ class DRAManager:
 
     async def _call_prepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_prepare_resources([info.ref for info in infos])
-        async for info, answer in claim_answers(self._texts, PREPARE, answering, infos):
+        answers = await answers_of(self._texts, PREPARE, answering)
+        for info, answer in claims_of(self._texts, PREPARE, answers, infos):
             before = info.devices[plugin.driver] if self._features.dra_faults.adds_prepared else []
             info.set_devices(plugin.driver, [*before, *answer])
+        check_complete(self._texts, PREPARE, answers, len(infos))
 
     # -- use
 
@@ -300,8 +250,10 @@ class DRAManager:
 
     async def _call_unprepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_unprepare_resources([info.ref for info in infos])
-        async for _ in claim_answers(self._texts, UNPREPARE, answering, infos):
+        answers = await answers_of(self._texts, UNPREPARE, answering)
+        for _ in claims_of(self._texts, UNPREPARE, answers, infos):
             pass  # an answer without a failure says nothing more
+        check_complete(self._texts, UNPREPARE, answers, len(infos))
 
     # -- reconcile
 
@@ -312,11 +264,7 @@ class DRAManager:
             await self._clock.sleep(RECONCILE_SECONDS)
 
     async def reconcile_once(self, active: set[str]) -> None:
-        held: dict[tuple[str, str], list[str]] = {}
-        for info in self._cache.infos():
-            for pod_uid in sorted(info.pod_uids - active):
-                held.setdefault((pod_uid, info.namespace), []).append(info.name)
-        for (pod_uid, namespace), names in held.items():
+        for (pod_uid, namespace), names in self._cache.left_behind(active).items():
             try:
                 await self._unprepare(pod_uid, namespace, names)
             except DeviceError as error:

@@ -12,14 +12,9 @@ from kubeskew.apimachinery.faults.injector import Injector
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager
-from kubeskew.kubelet.dra.features import (
-    ClassicFeatures,
-    DRAFeatures,
-)
+from kubeskew.kubelet.dra.generation import ClaimManager, NodeParts
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
-from kubeskew.kubelet.dra.manager import DRAManager
-from kubeskew.kubelet.dra.node_resources import NAMED_RESOURCES, SEMANTIC_RESOURCES, NodeResources
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.dra.plugin_manager import DRAPluginHandler, SliceWiper
 from kubeskew.kubelet.features import KubeletFeatures
@@ -30,9 +25,7 @@ from kubeskew.kubelet.node.config import NodeConfig, NodeLayout
 from kubeskew.kubelet.plugins.plugin_handler import PluginHandler
 
 if TYPE_CHECKING:
-    from kubeskew.kubelet.dra.classic_manager import ClassicSocketPlugin
-    from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager, DraftedSocketPlugin
-    from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
+    from kubeskew.kubelet.dra.socket_plugin import PluginConnection
     from kubeskew.kubelet.protocols.message_sockets import Channel
 
 
@@ -60,71 +53,42 @@ class NodeDRA:
         self._config = config
         self._files = files
         self._clock = environment.clock
-        self._client, self._metrics = client, metrics
+        self._metrics = metrics
         self._health_changed = health_changed
-        self._refs = dra_refs(environment.version)
         self._wiped = False
         self._wiping: asyncio.Task[None] | None = None
-        self._keeps_claims = features.keeps_claims
-        self._drafted = features.drafted_claims
-        self._takes_plugins = features.dra_registers_plugins
-        self._offers_slices = features.dra_publishes_slices
-        dra = DRAFeatures.of(environment.gates)
+        self._on = features.dynamic_resources
+        self._generation = generation = generation_of(environment.gates)
+        self._drivers_publish = self._on and generation.drivers_publish
+        refs, dra = dra_refs(environment.version), generation.features
         self._injector = injector
-        self.plugins = PluginRegistry(dra.texts.unregistered)
+        self.plugins: PluginRegistry[Any] = PluginRegistry(dra.texts.unregistered)
         self.wiper = SliceWiper(
             client,
             environment.clock,
-            self._refs.slices,
+            refs.slices,
             config.name,
             features.wiping_delay_seconds,
-            active=self._offers_slices,
+            active=self._drivers_publish,
         )
-        self._cache = ClaimCache(dra.checkpoint(layout.kubelet, files))
+        self._cache = ClaimCache(generation.checkpoint(layout.kubelet, files))
         asks = dra.health if features.dra_reports_health else None
         self._health = health = HealthCache(layout.kubelet / FILE_NAME, environment.clock, files, asks)
         self._asks_health = asks is not None
-        self._resources = self._node_resources(features, warn)
+        parts = NodeParts(
+            *(config.name, client, refs, self.plugins, self._cache, health),
+            *(features, environment.clock, metrics, warn),
+        )
+        self._publisher = generation.publisher(parts) if self._on else None
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
-            dra.services,
+            generation.services,
             self._marked,
             HealthMonitor(health, environment.clock, asks, self._on_health_change) if asks else None,
-            self._resources,
+            self._publisher,
         )
-        self._manager: DRAManager | ClassicDRAManager | DraftedDRAManager | None = None
-        if self._takes_plugins and self._drafted:
-            self._manager = _drafted_manager(
-                client, self._refs.claims, self.plugins, self._cache, environment.clock
-            )
-        elif self._takes_plugins and not self._offers_slices:
-            rules = ClassicFeatures.of(environment.gates)
-            self._manager = ClassicDRAManager(client, self._refs.claims, self.plugins, self._cache, rules)
-        elif features.dynamic_resources:
-            self._manager = DRAManager(
-                config.name,
-                client,
-                self._refs.claims,
-                self.plugins,
-                self._cache,
-                health,
-                features,
-                dra.texts,
-                environment.clock,
-                metrics,
-            )
-
-    def _node_resources(
-        self, features: KubeletFeatures, warn: Callable[[str, str], None]
-    ) -> NodeResources | None:
-        if not features.dra_asks_for_resources:
-            return None
-        return NodeResources(
-            *(self._client, self._clock, self._refs.slices, self._config.name),
-            SEMANTIC_RESOURCES if features.semantic_parameters else NAMED_RESOURCES,
-            lambda text: warn("RefusedNodeResources", text),
-        )
+        self._manager: ClaimManager | None = generation.manager(parts) if self._on else None
 
     @property
     def devices(self) -> PodDevices:
@@ -132,22 +96,21 @@ class NodeDRA:
 
     @property
     def handlers(self) -> Mapping[str, PluginHandler]:
-        kind = "ResourcePlugin" if self._drafted else "DRAPlugin"
-        return {kind: self._handler} if self._takes_plugins else {}
+        return {self._generation.plugin_type: self._handler} if self._on else {}
 
     @property
     def ready(self) -> bool:
         """Slices published from now on stay, because those of earlier drivers are wiped."""
-        return self._wiped or not self._offers_slices
+        return self._wiped or not self._drivers_publish
 
     def registered(self) -> list[str] | None:
         """None means that the kubelet takes no plugins."""
-        if not self._takes_plugins:
+        if not self._on:
             return None
         return sorted({plugin.driver for plugin in self.plugins.all()})
 
     def resources(self) -> dict[str, Object]:
-        return self._resources.state() if self._resources is not None else {}
+        return self._publisher.state() if self._publisher is not None else {}
 
     def claim(self, namespace: str, name: str) -> ClaimInfo | None:
         return self._cache.get(namespace, name)
@@ -164,7 +127,7 @@ class NodeDRA:
 
     def restore(self) -> None:
         """Restores what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
-        if not self._keeps_claims:
+        if not self._on:
             return
         if self._asks_health:
             self._health.load()
@@ -172,9 +135,9 @@ class NodeDRA:
 
     def start(self) -> None:
         """Wipes the slices of earlier drivers, before plugins register; 1.30 begins to publish."""
-        if self._resources is not None:
-            self._resources.start()
-        if self._offers_slices:
+        if self._publisher is not None:
+            self._publisher.start()
+        if self._drivers_publish:
             self._wiping = asyncio.create_task(self._wipe(), name=f"DRA wipe of {self._config.name}")
 
     async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
@@ -188,14 +151,12 @@ class NodeDRA:
         if self._wiping is not None:
             self._wiping.cancel()
             await asyncio.gather(self._wiping, return_exceptions=True)
-        if self._resources is not None:
-            await self._resources.stop()
+        if self._publisher is not None:
+            await self._publisher.stop()
         await self._handler.stop()
         await self.wiper.stop()
 
-    def _marked(
-        self, driver: str, endpoint: str, service: str
-    ) -> "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin":
+    def _marked(self, driver: str, endpoint: str, service: str) -> "PluginConnection":
         """Calls of the plugin are marked in the node's journal, and fail as the injected faults say."""
         plugin = self._connect(driver, endpoint, service)
         channel: Channel = MarkedChannel(plugin.channel, self._files)
@@ -208,20 +169,8 @@ class NodeDRA:
         plugin.channel = channel
         return plugin
 
-    def _connect(
-        self, driver: str, endpoint: str, service: str
-    ) -> "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin":
-        from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
-
-        if self._drafted:
-            from kubeskew.kubelet.dra.drafted_manager import DraftedSocketPlugin
-
-            return DraftedSocketPlugin(driver, endpoint, service, self._clock, self._metrics)
-        if not self._offers_slices:
-            from kubeskew.kubelet.dra.classic_manager import ClassicSocketPlugin
-
-            return ClassicSocketPlugin(driver, endpoint, service, self._clock, self._metrics)
-        return SocketPlugin(driver, endpoint, service, self._clock, self._metrics)
+    def _connect(self, driver: str, endpoint: str, service: str) -> "PluginConnection":
+        return self._generation.connection(driver, endpoint, service, self._clock, self._metrics)
 
     def _on_health_change(self, driver: str, devices: Sequence[tuple[str, str]]) -> None:
         news = set(devices)
@@ -243,9 +192,3 @@ class NodeDRA:
         # Upstream wipes at its start, too: no devices are better than pods that wait for a driver in vain.
         await self.wiper.wipe()
         self._wiped = True
-
-
-def _drafted_manager(*arguments: Any) -> "DraftedDRAManager":
-    from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager  # imports grpc
-
-    return DraftedDRAManager(*arguments)

@@ -6,7 +6,7 @@ process implements them directly, one behind a socket through a client of that s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kubeskew.kubelet.device_managers import DeviceError
 
@@ -47,8 +47,8 @@ class ClaimFailed(NamedTuple):
     error: str
 
 
-class DRAPlugin(Protocol):
-    """A driver on this node. Calls are idempotent; one that fails as a whole raises PluginError."""
+class RegisteredPlugin(Protocol):
+    """A driver on this node."""
 
     @property
     def driver(self) -> str: ...
@@ -57,6 +57,10 @@ class DRAPlugin(Protocol):
     def connected(self) -> bool:
         """The last known state of the connection; calls may fail all the same."""
         ...
+
+
+class DRAPlugin(RegisteredPlugin, Protocol):
+    """Calls are idempotent; one that fails as a whole raises PluginError."""
 
     async def node_prepare_resources(
         self, claims: Sequence[ClaimRef]
@@ -73,17 +77,20 @@ class PluginError(Exception):
     """A call to a plugin failed as a whole."""
 
 
-class PluginRegistry:
+P = TypeVar("P", bound=RegisteredPlugin)
+
+
+class PluginRegistry(Generic[P]):
     """The registered plugins, by driver: the newest that is connected is used, else the newest."""
 
     def __init__(self, unregistered_text: str) -> None:
         self._unregistered_text = unregistered_text
-        self._plugins: dict[str, list[DRAPlugin]] = {}
+        self._plugins: dict[str, list[P]] = {}
 
-    def register(self, plugin: DRAPlugin) -> None:
+    def register(self, plugin: P) -> None:
         self._plugins.setdefault(plugin.driver, []).append(plugin)
 
-    def deregister(self, plugin: DRAPlugin) -> None:
+    def deregister(self, plugin: P) -> None:
         """Removes the plugin; others of the same driver (a rolling update) stay."""
         remaining = [other for other in self._plugins.get(plugin.driver, []) if other is not plugin]
         if remaining:
@@ -91,14 +98,14 @@ class PluginRegistry:
         else:
             self._plugins.pop(plugin.driver, None)
 
-    def of(self, driver: str) -> list[DRAPlugin]:
+    def of(self, driver: str) -> list[P]:
         """The oldest comes first."""
         return [*self._plugins.get(driver, [])]
 
-    def all(self) -> list[DRAPlugin]:
+    def all(self) -> list[P]:
         return [plugin for plugins in self._plugins.values() for plugin in plugins]
 
-    def get(self, driver: str) -> DRAPlugin:
+    def get(self, driver: str) -> P:
         """Raises DeviceError, which names the driver, if none is registered."""
         plugins = self.of(driver)
         if not plugins:

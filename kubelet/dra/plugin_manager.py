@@ -6,22 +6,20 @@ Sources: pkg/kubelet/cm/dra/plugin: registration.go up to 1.33, dra_plugin_manag
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.kubelet.dra.grpc_versions import ServiceFeatures
-from kubeskew.kubelet.dra.plugin import DRAPlugin, PluginRegistry
+from kubeskew.kubelet.dra.plugin import PluginRegistry, RegisteredPlugin
 from kubeskew.kubelet.plugins.plugin_handler import PluginRefusedError
 
 if TYPE_CHECKING:
-    from kubeskew.kubelet.dra.classic_manager import ClassicSocketPlugin
-    from kubeskew.kubelet.dra.drafted_manager import DraftedSocketPlugin
+    from kubeskew.kubelet.dra.generation import ResourcePublisher
     from kubeskew.kubelet.dra.health import HealthMonitor
-    from kubeskew.kubelet.dra.node_resources import NodeResources
-    from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
+    from kubeskew.kubelet.dra.socket_plugin import PluginConnection
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +39,7 @@ class SliceWiper:
         *,
         active: bool = True,
     ) -> None:
-        """Up to 1.30 (`active` False) slices are not the drivers' own."""
+        """With `active` False slices are not the drivers' own."""
         self._active = active
         self._client = client
         self._clock = clock
@@ -97,22 +95,22 @@ class DRAPluginHandler:
 
     def __init__(
         self,
-        plugins: PluginRegistry,
+        plugins: PluginRegistry[Any],
         wiper: SliceWiper,
         rules: ServiceFeatures,
-        connect: "Callable[[str, str, str], SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin]",
+        connect: "Callable[[str, str, str], PluginConnection]",
         health: "HealthMonitor | None",
-        resources: "NodeResources | None" = None,
+        publisher: "ResourcePublisher | None" = None,
     ) -> None:
         """`connect` makes the plugin of a driver, an endpoint and a service; without `health` no health is
-        followed, and without `resources` no driver is asked for named resources."""
+        followed, and without `publisher` no driver is asked for its resources."""
         self._plugins = plugins
         self._wiper = wiper
         self._rules = rules
         self._connect = connect
         self._health = health
-        self._resources = resources
-        self._sockets: dict[tuple[str, str], SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin] = {}
+        self._publisher = publisher
+        self._sockets: dict[tuple[str, str], PluginConnection] = {}
         self._tasks: dict[tuple[str, str], list[asyncio.Task[None]]] = {}
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
@@ -136,15 +134,15 @@ class DRAPluginHandler:
         for task in tasks:
             task.add_done_callback(_log_failure)
         self._tasks[name, endpoint] = tasks
-        if self._resources is not None:
-            self._resources.add_plugin(name, plugin.channel)
+        if self._publisher is not None:
+            self._publisher.add_plugin(name, plugin.channel)
         log.info("registered driver %s at %s: %s", name, endpoint, service)
         self._sync(name)
 
     async def deregister(self, name: str, endpoint: str) -> None:
         if (name, endpoint) in self._sockets:
-            if self._resources is not None:
-                self._resources.remove_plugin(name)
+            if self._publisher is not None:
+                self._publisher.remove_plugin(name)
             await self._drop(name, endpoint)
             log.info("driver %s at %s left", name, endpoint)
             self._sync(name)
@@ -164,7 +162,7 @@ class DRAPluginHandler:
         await asyncio.gather(*tasks, return_exceptions=True)
         await plugin.close()
 
-    async def _follow(self, plugin: "SocketPlugin | ClassicSocketPlugin | DraftedSocketPlugin") -> None:
+    async def _follow(self, plugin: "PluginConnection") -> None:
         await plugin.follow_connection(lambda: self._sync(plugin.driver))
 
     def _sync(self, driver: str) -> None:
@@ -174,7 +172,7 @@ class DRAPluginHandler:
         else:
             self._wiper.driver_left(driver)
 
-    def _usable(self, plugin: DRAPlugin) -> bool:
+    def _usable(self, plugin: RegisteredPlugin) -> bool:
         return plugin.connected or not self._rules.follows_connections
 
     async def stop(self) -> None:

@@ -29,11 +29,26 @@ _VERBS = {name: verb for verb in (PREPARE, UNPREPARE) for name in (verb, verb.re
 class PluginConnection:
     """Holds the channel to a driver, and whether it is connected. `close` when it is no longer needed."""
 
-    def __init__(self, driver: str, endpoint: str) -> None:
+    def __init__(self, driver: str, endpoint: str, clock: Clock, metrics: KubeletMetrics) -> None:
         self.driver = driver
         self.endpoint = endpoint
         self.connected = False
         self.channel: Channel = channel_to(endpoint)
+        self._clock = clock
+        self._metrics = metrics
+
+    async def call(self, method: Unary[Any, Any], request: Any, timeout: float | None) -> Any:
+        """Counts the call in the kubelet's metrics. Raises RpcError."""
+        began, code = self._clock.monotonic(), "OK"
+        try:
+            return await method.call(self.channel, request, timeout=timeout)
+        except RpcError as error:
+            code = error.go_code
+            raise
+        finally:
+            labels = (self.driver, method.path, code)
+            seconds = self._clock.monotonic() - began
+            self._metrics.dra_grpc_operations_duration.labels(*labels).observe(seconds)
 
     async def follow_connection(self, changed: Callable[[], None]) -> None:
         """Keeps connecting, and calls `changed` when `connected` changes, until cancelled."""
@@ -61,11 +76,9 @@ class SocketPlugin(PluginConnection):
         timeout: float = CALL_SECONDS,
     ) -> None:
         """`service` is a key of `dra.REGISTERED`."""
-        super().__init__(driver, endpoint)
+        super().__init__(driver, endpoint, clock, metrics)
         self.service = service
         self._service = dra.REGISTERED[service]
-        self._clock = clock
-        self._metrics = metrics
         self._timeout = timeout
 
     async def node_prepare_resources(
@@ -85,16 +98,10 @@ class SocketPlugin(PluginConnection):
 
     async def _call(self, method: Unary[Any, Any], claims: Sequence[ClaimRef]) -> Any:
         request = method.request(claims=[{**claim._asdict()} for claim in claims])
-        began, code = self._clock.monotonic(), "OK"
         try:
-            return await method.call(self.channel, request, timeout=self._timeout)
+            return await self.call(method, request, self._timeout)
         except RpcError as error:
-            code = error.go_code
             raise PluginError(str(error)) from error
-        finally:
-            labels = (self.driver, method.path, code)
-            seconds = self._clock.monotonic() - began
-            self._metrics.dra_grpc_operations_duration.labels(*labels).observe(seconds)
 
 
 def _prepared(device: Any) -> PreparedDevice:

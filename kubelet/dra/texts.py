@@ -61,7 +61,7 @@ SINCE_34 = ErrorTexts(
 _IN_NAMESPACE = "internal error: unable to get claim info for ResourceClaim {claim} in namespace {namespace}"
 SINCE_37 = replace(SINCE_34, no_info=_IN_NAMESPACE, no_extended_info=_IN_NAMESPACE)
 
-CLASSIC = ErrorTexts(
+UNTIL_33 = ErrorTexts(
     prepare="{error}",
     unprepare="{error}",
     prepare_name="prepare resource claim: {error}",

@@ -190,7 +190,7 @@ def driver_controller(options: ComponentOptions, driver_name: str, driver_file: 
     kubeskew driver-controller --kubeconfig .kubeskew/kubeconfig --emulated-version 1.29 \\
         --driver-name gpu.example.com --driver-file nodes.yaml
     """
-    from kubeskew.kubelet.drivers.controller.host import ControllerHost
+    from kubeskew.kubelet.drivers.controller_host import ControllerHost
     from kubeskew.kubelet.drivers.settings import DriverFileError, load
 
     try:

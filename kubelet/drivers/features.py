@@ -4,10 +4,9 @@ Drivers have no feature gates. The library's release is that of the kubelet's ho
 slices may hold. Source: k8s.io/dynamic-resource-allocation/kubeletplugin and resourceslice, 0.26 to 0.36.
 """
 
-from kubeskew.apimachinery.features import FeatureTable, bug, by_release, choose, only, preview, since, until
-from kubeskew.kubelet.protocols import dra_classic
-from kubeskew.kubelet.protocols.dra_classic import ClassicService
+from kubeskew.apimachinery.features import FeatureTable, bug, by_release, since
 
+PLAIN_VERSIONS = ("1.0.0",)  # of the library up to 0.31; to kubelets they mean v1alpha3.Node
 HEALTH_SERVICE = ".DRAResourceHealth"
 HEALTH, STABLE_HEALTH = f"v1alpha1{HEALTH_SERVICE}", f"v1{HEALTH_SERVICE}"
 
@@ -15,30 +14,13 @@ HEALTH, STABLE_HEALTH = f"v1alpha1{HEALTH_SERVICE}", f"v1{HEALTH_SERVICE}"
 class PluginLibrary(FeatureTable):
     """The helper that registers a driver with its kubelet and serves its calls."""
 
-    # The services that a driver names at its registration; a plain version means v1alpha3.Node.
+    # The services that a driver names at its registration.
     services: tuple[str, ...] = by_release(
         {
-            0: ("1.0.0",),
+            0: PLAIN_VERSIONS,
             32: ("v1beta1.DRAPlugin", "v1alpha3.Node"),
             34: ("v1.DRAPlugin", "v1beta1.DRAPlugin", HEALTH),
             37: ("v1.DRAPlugin", "v1beta1.DRAPlugin", STABLE_HEALTH, HEALTH),
-        }
-    )
-    drafted: bool = preview("kep3063")
-    semantic: bool = preview("kep4381")
-    named_resources: bool = only(30)  # it publishes them through the kubelet
-    classic: bool = until(30)  # it knows handles of claims that a driver's controller has allocated
-    # The services of classic drivers; the newest of them may publish resources through the kubelet.
-    classic_services: tuple[ClassicService, ...] = by_release(
-        {
-            0: (dra_classic.V1ALPHA1,),
-            27: (dra_classic.V1ALPHA2,),
-            28: choose(
-                preview("kep4381"),
-                (dra_classic.V1ALPHA2, dra_classic.V1ALPHA3_OF_1_30),
-                (dra_classic.V1ALPHA2, dra_classic.V1ALPHA3),
-            ),
-            30: (dra_classic.V1ALPHA2, dra_classic.V1ALPHA3_OF_1_30),
         }
     )
 

@@ -10,33 +10,24 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import grpc
-
-from kubeskew.apimachinery.client.refs import Ref, dra_refs
+from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.claims import CallLog, ClaimRef, PreparedClaims
-from kubeskew.kubelet.drivers.features import PluginLibrary
-from kubeskew.kubelet.drivers.kubelet_plugin import DeviceHealth, DriverEndpoints, DriverServices
+from kubeskew.kubelet.drivers.generation import DeviceHealth, NodeParts
+from kubeskew.kubelet.drivers.generations import generations_of
+from kubeskew.kubelet.drivers.kubelet_plugin import DriverEndpoints
 from kubeskew.kubelet.drivers.pools import Pool
 from kubeskew.kubelet.drivers.profiles import ProfileError
 from kubeskew.kubelet.drivers.reload import follow
-from kubeskew.kubelet.drivers.resources import (
-    MadePartitions,
-    health_of,
-    named_resources_of,
-    pools_of,
-    semantic_resources_of,
-)
+from kubeskew.kubelet.drivers.resources import MadePartitions, health_of, pools_of
 from kubeskew.kubelet.drivers.resourceslice_controller import SlicePublisher
 from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
 from kubeskew.kubelet.files import UNJOURNALLED
 from kubeskew.kubelet.journal import JournalledFiles
-from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
 GROUP = "resource.k8s.io"
 _NEWEST_FIRST = ("v1", "v1beta2", "v1beta1", "v1alpha3")
@@ -81,15 +72,12 @@ class NodeDriver:
         )
         self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi, files)
         self._made = MadePartitions(data / "partitions.json", files)
-        self._semantic = PluginLibrary.of(FeatureGates(ctx.options.emulated_version)).semantic
-        self.services = DriverServices(
-            *(ctx.environment.clock, self.claims, host.get_claim, self._health, node.switches),
-            CallLog(data, ctx.environment.clock, files),
-            host.find_claim,
-            self._node_resources,
-            semantic=self._semantic,
+        self._driver, library, clock = driver, ctx.options.emulated_version, ctx.environment.clock
+        parts = NodeParts(
+            *(driver, library, clock, ctx.client, self.claims, CallLog(data, clock, files)),
+            *(host.get_claim, self._health, lambda: self.node),
         )
-        self._driver, self._library = driver, ctx.options.emulated_version
+        self.services = generations_of(library).services(parts)
         self.instances: dict[str, DriverEndpoints] = {}  # instances with sockets
 
     async def apply(self, node: DriverNode) -> None:
@@ -109,7 +97,6 @@ class NodeDriver:
         return DriverEndpoints(
             self._driver,
             node.name,
-            self._library,
             node.directories,
             self.services,
             lambda: self._host.registered(node.name),
@@ -150,18 +137,8 @@ class NodeDriver:
             "refused": next((instance.refused for instance in shown if instance.refused), ""),
             "shown": bool(shown),
             "prepared": self.claims.all(),
-            "digest": self.services.classic.reported_digest(),
+            "digest": self.services.reported_digest(),
         }
-
-    def _node_resources(self) -> list[Object] | None:
-        """None means that a controller allocates, which needs no slices. Raises RpcError."""
-        if self.node.controller is not None and self.node.controller.parameters is None:
-            return None
-        list_resources = semantic_resources_of if self._semantic else named_resources_of
-        try:
-            return list_resources(self._driver, self.node, self._library)
-        except (ProfileError, KeyError, TypeError) as error:
-            raise RpcError(grpc.StatusCode.UNKNOWN, f"cannot make the devices: {error}") from error
 
     def _health(self) -> list[DeviceHealth]:
         return [*health_of(self.node, self._host.pools)]
@@ -247,12 +224,6 @@ class DriverHost:
                 raise
         self._claims = None  # deleted, or another version is served now
         return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
-
-    async def find_claim(self, uid: str) -> Object | None:
-        """For kubelets that name a claim by its UID alone; None if no claim has it. Raises StatusError."""
-        ref = dra_refs(self._ctx.options.emulated_version).claims
-        claims = (await self._ctx.client.list(ref))["items"]
-        return next((claim for claim in claims if claim["metadata"]["uid"] == uid), None)
 
     async def _claims_ref(self) -> Ref:
         if self._claims is None:

@@ -10,25 +10,22 @@ Source: k8s.io/dynamic-resource-allocation/kubeletplugin (draplugin.go).
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
-from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.claims import CallLog, ClaimError, ClaimRef, PreparedClaims
-from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
-from kubeskew.kubelet.drivers.drafted_services import DraftedServices, FindClaim, no_claim
+from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef
 from kubeskew.kubelet.drivers.features import HEALTH_SERVICE, PluginLibrary
+from kubeskew.kubelet.drivers.generation import NodeParts, NodeServices
 from kubeskew.kubelet.drivers.settings import Directories
-from kubeskew.kubelet.drivers.switches import Health, Switches
-from kubeskew.kubelet.protocols import dra, dra_drafted, grpc_calls, registration
+from kubeskew.kubelet.drivers.switches import Switches
+from kubeskew.kubelet.protocols import dra, grpc_calls, registration
 from kubeskew.kubelet.protocols.grpc_calls import RpcError, Unary
 from kubeskew.kubelet.protocols.message_sockets import Server
 from kubeskew.kubelet.protocols.messages.plugin_registration_v1_pb2 import (
@@ -44,8 +41,6 @@ _HEALTH_TIMEOUT_SECONDS = 30
 _NOT_A_MESSAGE = b"\xff\xff\xff\xff"
 _STATUSES = {"Unknown": 0, "Healthy": 1, "Unhealthy": 2}
 
-DeviceHealth = tuple[str, str, Health]  # pool, device, health
-GetClaim = Callable[[ClaimRef], Awaitable[Object]]
 _LONGEST_PATH = 107  # most bytes in the path of a Unix socket
 
 
@@ -60,49 +55,40 @@ class _Answer:
 
 
 class DriverServices:
-    """Answers for one node. `turn` changes its switches at any time."""
+    """Implements `NodeServices`."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        claims: PreparedClaims,
-        get_claim: GetClaim,
-        health: Callable[[], Iterable[DeviceHealth]],
-        switches: Switches,
-        calls: CallLog,
-        allocated: FindClaim = no_claim,
-        resources: Callable[[], Sequence[Object] | None] = lambda: None,
-        *,
-        semantic: bool = False,
-    ) -> None:
-        """`allocated` finds the claim of a UID, for kubelets that name no more (KEP-3063 as drafted);
-        `resources` returns the named resources for 1.30's kubelet, or with `semantic` resources of semantic
-        models."""
-        self.claims = claims
-        self.classic = ClassicServices(claims.driver, claims, calls, resources, semantic=semantic)
-        self.drafted = DraftedServices(claims, allocated, calls)
-        self.classic.switches = self.drafted.switches = switches
-        self._calls = calls
-        self._clock = clock
-        self._get_claim = get_claim
-        self._health = health
-        self._switches = switches
+    plugin_type = registration.DRA_PLUGIN
+
+    def __init__(self, node: NodeParts) -> None:
+        self._features = PluginLibrary.of(FeatureGates(node.library))
+        self._claims = node.claims
+        self._calls = node.calls
+        self._clock = node.clock
+        self._get_claim = node.get_claim
+        self._health = node.health
+        self._switches = node.node().switches
         self._serial = asyncio.Lock()  # upstream's library serializes the calls too
         self._turned = asyncio.Event()
 
     def turn(self, switches: Switches) -> None:
-        """Sets the switches; calls that hang may go on, and health is reported again."""
-        self._switches = self.classic.switches = self.drafted.switches = switches
+        self._switches = switches
         self.report()
 
     def report(self) -> None:
-        """Reports health and named resources again."""
-        self.classic.report()
+        """Reports health again."""
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
-    def serve(self, server: Server, versions: Sequence[str]) -> None:
-        """Adds the services of these announced versions, and those of health."""
+    def reported_digest(self) -> str:
+        """Empty: drivers publish their resources themselves."""
+        return ""
+
+    def versions(self, apis: Sequence[str]) -> Sequence[str]:
+        return _chosen(self._features.services, apis)
+
+    def serve(self, server: Server, apis: Sequence[str]) -> None:
+        """Adds the services of the announced versions, and those of health."""
+        versions = self.versions(apis)
         for name, service in dra.REGISTERED.items():
             if name in versions or service is dra.V1ALPHA4:
                 self._serve_version(server, service)
@@ -188,7 +174,7 @@ class DriverServices:
         answers: dict[str, Object] = {}
         for ref, claim in zip(refs, claims, strict=True):
             try:
-                answers[ref.uid] = {"devices": self.claims.prepare(ref, claim)}
+                answers[ref.uid] = {"devices": self._claims.prepare(ref, claim)}
             except ClaimError as error:
                 answers[ref.uid] = {"error": str(error)}
         return answers
@@ -210,7 +196,7 @@ class DriverServices:
         refusal = self._switches.refuse_unprepare
         if not refusal:
             for ref in refs:
-                self.claims.unprepare(ref)
+                self._claims.unprepare(ref)
         return {ref.uid: {"error": refusal} for ref in refs}
 
     # -- health
@@ -260,9 +246,8 @@ class DriverEndpoints:
         self,
         driver: str,
         node: str,
-        library: Version,
         directories: Directories,
-        services: DriverServices,
+        services: NodeServices,
         on_registered: Callable[[], None],
         apis: Sequence[str] = (),
         instance: str = "",
@@ -277,10 +262,7 @@ class DriverEndpoints:
         self.refused = ""  # why the kubelet refused it
         self._driver = driver
         self._node = node
-        features = PluginLibrary.of(FeatureGates(library))
-        self._library, self._apis = library, apis
-        self._features = features
-        self._versions = features.services if features.classic else _chosen(features.services, apis)
+        self._apis = apis
         suffix = f"-{instance}" if instance else ""
         self._socket = directories.plugins / driver / f"dra{suffix}.sock"
         self._registrar = _registrar(directories.registrar, f"{driver}{suffix}")
@@ -290,12 +272,7 @@ class DriverEndpoints:
     async def start(self) -> None:
         """Starts to serve; raises OSError if a socket cannot be made."""
         plugin = grpc_calls.new_server()
-        if self._features.drafted:
-            self._services.drafted.serve(plugin)
-        elif self._features.classic:
-            self._services.classic.serve(plugin, services_of(self._library, self._apis))
-        else:
-            self._services.serve(plugin, self._versions)
+        self._services.serve(plugin, self._apis)
         await self._listen(plugin, self._socket)
         shown = grpc_calls.new_server()
         registration.GET_INFO.serve(shown, self._info)
@@ -318,10 +295,10 @@ class DriverEndpoints:
 
     async def _info(self, _: InfoRequest) -> PluginInfo:
         return PluginInfo(
-            type=dra_drafted.RESOURCE_PLUGIN if self._features.drafted else registration.DRA_PLUGIN,
+            type=self._services.plugin_type,
             name=self._driver,
             endpoint=str(self._socket),
-            supported_versions=self._versions,
+            supported_versions=self._services.versions(self._apis),
         )
 
     async def _notified(self, status: RegistrationStatus) -> RegistrationStatusResponse:

@@ -30,8 +30,8 @@ from typing import Any, Protocol, TypeVar
 import yaml
 
 from kubeskew.apimachinery import yaml_files
+from kubeskew.kubelet.drivers.node_resources import read_resources
 from kubeskew.kubelet.drivers.profiles import Offer
-from kubeskew.kubelet.drivers.semantic.resources import read_resources
 from kubeskew.kubelet.drivers.switches import Switches, parse, seconds
 
 FLAGS = {"nodeLocal": "node_local", "shareable": "shareable"}  # key → field
@@ -78,6 +78,12 @@ def _parameters(value: Mapping[str, Any]) -> tuple[str, str] | None:
     if not isinstance(chosen, Mapping) or set(chosen) != {"apiGroup", "kind"}:
         raise ValueError("controller: semanticParameters is true, or a mapping with apiGroup and kind")
     return str(chosen["apiGroup"]), str(chosen["kind"])
+
+
+def plural_of(kind: str) -> str:
+    """The plural of the vendor's kind."""
+    name = kind.lower()
+    return name if name.endswith("s") else f"{name}s"
 
 
 class NodeEntry(Protocol):

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.kubelet.drivers.semantic.resources import read_counters, read_resources
+from kubeskew.kubelet.drivers.node_resources import read_counters, read_resources
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m)")
 _INSTANCE = re.compile(r"[a-z0-9-]{1,12}")  # part of a socket's path

@@ -52,7 +52,7 @@ MODULES = {
     "driver-controller": (
         *_SURROUNDINGS,
         "kubelet.drivers.cli",
-        "kubelet.drivers.controller.host",
+        "kubelet.drivers.controller_host",
     ),
     "metrics-server": (*_SURROUNDINGS, "metricsserver.cli", "metricsserver.server"),
 }

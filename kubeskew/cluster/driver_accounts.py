@@ -17,7 +17,7 @@ from kubeskew.cluster.drivers import (
 from kubeskew.cluster.probes import Probes
 from kubeskew.cluster.readiness import wait_until
 from kubeskew.cluster.state import State
-from kubeskew.kubelet.drivers.semantic.parameters import plural_of
+from kubeskew.kubelet.drivers.settings import plural_of
 
 _THERE = frozenset({201, 409})
 _ROLE = "kubeskew:driver"

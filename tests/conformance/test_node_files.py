@@ -10,7 +10,7 @@ from kubeskew.kubelet.checkpoints import cpu_manager_state, pod_allocations
 from kubeskew.kubelet.checkpoints.cpu_manager_state import CPUManagerState
 from kubeskew.kubelet.checkpoints.pod_allocations import PodsState
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import DRAFeatures
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.node.config import node_config
@@ -36,7 +36,7 @@ def node(files, **settings):
 def claims(version):
     device = PreparedDevice("p", "d", ("r",), ("v/c=d",), "share-1")
     info = ClaimInfo("ns", "c", "uid", {"pod"}, {"drv": [device]}, {"drv": frozenset({"NodePrepare"})})
-    return {CLAIMS: DRAFeatures.of(FeatureGates(Version.parse(version))).codec.encode([info])}
+    return {CLAIMS: generation_of(FeatureGates(Version.parse(version))).codec.encode([info])}
 
 
 def given(version):
@@ -67,7 +67,7 @@ def test_a_file_that_the_next_kubelet_does_not_read_is_lost_if_it_holds_anything
     ((file, what, why),) = told(node(claims("1.33")), gates("1.33", **{DRA: True}), gates("1.33"))
     assert (file, what) == (CLAIMS, "lost")
     assert "1.33 with its gates" in why
-    empty = node({CLAIMS: DRAFeatures.of(FeatureGates(Version.parse("1.33"))).codec.encode([])})
+    empty = node({CLAIMS: generation_of(FeatureGates(Version.parse("1.33"))).codec.encode([])})
     assert told(empty, gates("1.33", **{DRA: True}), gates("1.33")) == []
 
 

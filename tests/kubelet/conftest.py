@@ -10,7 +10,6 @@ import pytest
 from fake_server import FakeServer
 from managed_claims import ManagedClaims
 from prometheus_client import CollectorRegistry
-from semantic_node import serving_node
 from until import until
 
 from kubeskew.apimachinery.catalogue import catalogue_for
@@ -171,10 +170,3 @@ async def node(tmp_path, server, client, clock, entropy):
 def make(server, client, clock, tmp_path):
     """Makes a DRA manager: `make(minor, gates)`."""
     return lambda *args, **kwargs: ManagedClaims(server, client, clock, tmp_path, *args, **kwargs)
-
-
-@pytest.fixture
-async def semantic_node():
-    """A node of 1.29+kep4381 with its driver, nothing published yet."""
-    async with serving_node() as node:
-        yield node

@@ -12,11 +12,13 @@ from until import until
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra.classic_manager import ClassicSocketPlugin, HandleUse
-from kubeskew.kubelet.dra.node_resources import SEMANTIC_RESOURCES, NodeResources
+from kubeskew.kubelet.dra.classic.manager import ClassicSocketPlugin, HandleUse
+from kubeskew.kubelet.dra.classic.node_resources import NodeResources
+from kubeskew.kubelet.dra.classic.semantic_resources import SEMANTIC_RESOURCES
 from kubeskew.kubelet.dra.plugin import ClaimRef
 from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
-from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
+from kubeskew.kubelet.drivers.classic.services import services_of
+from kubeskew.kubelet.drivers.semantic.services import SemanticServices
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import grpc_calls
 
@@ -71,7 +73,7 @@ class Node:
         self.directory = directory
         self.claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
         calls = CallLog(directory, clock)
-        self.services = ClassicServices(DRIVER, self.claims, calls, lambda: self.told, semantic=True)
+        self.services = SemanticServices(DRIVER, self.claims, calls, lambda: self.told)
         socket = directory / "d.sock"
         self.socket = socket
         self.plugin = ClassicSocketPlugin(

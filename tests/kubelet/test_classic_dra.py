@@ -17,11 +17,12 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
-from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, ClassicSocketPlugin
-from kubeskew.kubelet.dra.features import ClassicFeatures, DRAFeatures
+from kubeskew.kubelet.dra.classic.features import ClassicFeatures
+from kubeskew.kubelet.dra.classic.manager import ClassicDRAManager, ClassicSocketPlugin
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
-from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
+from kubeskew.kubelet.drivers.classic.services import ClassicServices, services_of
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import grpc_calls
@@ -42,7 +43,7 @@ class Node:
         self.refs = dra_refs(version)
         self.server = FakeServer(clock, SeededEntropy(1))
         self.client = self.server.client()
-        self.cache = ClaimCache(CheckpointFile(directory, DRAFeatures.of(FeatureGates(version)).codec))
+        self.cache = ClaimCache(CheckpointFile(directory, generation_of(FeatureGates(version)).codec))
         self.cache.load()
         self.plugins = PluginRegistry("plugin name {driver} not found in the list of registered DRA plugins")
         self.features = ClassicFeatures.of(FeatureGates(version))
@@ -53,7 +54,7 @@ class Node:
         self.grpc = grpc_calls.new_server()
         self.services.serve(self.grpc, services_of(Version(library or minor), apis))
         self.grpc.listen(directory / "d.sock")
-        service = DRAFeatures.of(FeatureGates(version)).services.choose(["1.0.0"])
+        service = generation_of(FeatureGates(version)).services.choose(["1.0.0"])
         metrics = KubeletMetrics(CollectorRegistry())
         self.plugin = ClassicSocketPlugin(DRIVER, str(directory / "d.sock"), service, clock, metrics)
 
@@ -280,7 +281,7 @@ async def test_a_restart_prepares_again(make, minor):
     node = await make(minor)
     await node.claim()
     await node.manager.prepare(pod())
-    cache = ClaimCache(CheckpointFile(node.directory, DRAFeatures.of(FeatureGates(Version(minor))).codec))
+    cache = ClaimCache(CheckpointFile(node.directory, generation_of(FeatureGates(Version(minor))).codec))
     cache.load()
     restarted = node.started(cache)
     await restarted.prepare(pod())
@@ -304,7 +305,7 @@ async def test_a_kubelet_that_dies_during_the_call_of_a_driver(make, minor, note
     monkeypatch.setattr(node.plugin, "prepare", prepare_and_die)
     with pytest.raises(SystemExit):
         await node.started(node.cache, notes_late=notes_late).prepare(pod())
-    cache = ClaimCache(CheckpointFile(node.directory, DRAFeatures.of(FeatureGates(Version(minor))).codec))
+    cache = ClaimCache(CheckpointFile(node.directory, generation_of(FeatureGates(Version(minor))).codec))
     cache.load()
     await node.started(cache, notes_late=notes_late).unprepare(pod())
 

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import DRAFeatures
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.files import UNJOURNALLED
 
@@ -23,8 +23,8 @@ def claim():
 )
 def test_what_is_stored_is_restored(tmp_path, written, read):
     """Releases with the same format read each other's files."""
-    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(written))).codec).store([claim()])
-    (restored,) = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(read))).codec).load()
+    CheckpointFile(tmp_path, generation_of(FeatureGates(Version(written))).codec).store([claim()])
+    (restored,) = CheckpointFile(tmp_path, generation_of(FeatureGates(Version(read))).codec).load()
 
     assert (restored.name, restored.uid, restored.pod_uids) == ("c", "u", {"pod-a", "pod-b"})
     assert restored.devices["gpu.example.com"][0].cdi_ids == ("gpu.example.com/claim=u-req",)
@@ -36,10 +36,10 @@ def test_what_is_stored_is_restored(tmp_path, written, read):
 @pytest.mark.parametrize("infos", [[], [claim()]], ids=["empty", "one claim"])
 def test_the_format_changed_with_1_31(tmp_path, written, read, infos):
     """A kubelet across the change of format finds its checkpoint corrupted, even if nothing is in it."""
-    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(written))).codec).store(infos)
+    CheckpointFile(tmp_path, generation_of(FeatureGates(Version(written))).codec).store(infos)
 
     with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
-        CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(read))).codec).load()
+        CheckpointFile(tmp_path, generation_of(FeatureGates(Version(read))).codec).load()
 
 
 def test_what_a_driver_does_without_is_kept_since_1_37(tmp_path):
@@ -47,7 +47,7 @@ def test_what_a_driver_does_without_is_kept_since_1_37(tmp_path):
     info = claim()
     info.skips = {"idle": frozenset({"NodePrepareResources", "NodeUnprepareResources"})}
     newer, older = (
-        CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(minor))).codec) for minor in (37, 36)
+        CheckpointFile(tmp_path, generation_of(FeatureGates(Version(minor))).codec) for minor in (37, 36)
     )
     newer.store([info])
     assert newer.load()[0].skips == info.skips
@@ -57,10 +57,10 @@ def test_what_a_driver_does_without_is_kept_since_1_37(tmp_path):
 
 def test_an_older_kubelet_loses_share_ids(tmp_path):
     """1.33 reads a file of 1.36, but what it writes back has no share IDs."""
-    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(36))).codec).store([claim()])
-    older = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(33))).codec)
+    CheckpointFile(tmp_path, generation_of(FeatureGates(Version(36))).codec).store([claim()])
+    older = CheckpointFile(tmp_path, generation_of(FeatureGates(Version(33))).codec)
     older.store(older.load())
-    (restored,) = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(36))).codec).load()
+    (restored,) = CheckpointFile(tmp_path, generation_of(FeatureGates(Version(36))).codec).load()
 
     assert restored.devices["gpu.example.com"][0].share_id == ""
 
@@ -89,7 +89,7 @@ def test_an_older_kubelet_loses_share_ids(tmp_path):
 )
 def test_a_broken_file_is_refused(tmp_path, content, text):
     """A checkpoint that is cut short, of another shape or of a wrong checksum is refused with an error."""
-    file = DRAFeatures.of(FeatureGates(Version(36))).checkpoint(tmp_path, UNJOURNALLED)
+    file = generation_of(FeatureGates(Version(36))).checkpoint(tmp_path, UNJOURNALLED)
     file.store([])
     (tmp_path / "dra_manager_state").write_bytes(content)
 
@@ -99,7 +99,7 @@ def test_a_broken_file_is_refused(tmp_path, content, text):
 
 def test_the_file_looks_like_upstreams(tmp_path):
     """Keys and nesting as Go writes them, for tools that read the file."""
-    file = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(36))).codec)
+    file = CheckpointFile(tmp_path, generation_of(FeatureGates(Version(36))).codec)
     file.store([claim()])
     outer = orjson.loads((tmp_path / "dra_manager_state").read_bytes())
     data = orjson.loads(outer["Data"])
@@ -118,7 +118,7 @@ def test_bytes_are_upstreams(tmp_path, names, checksum):
     devices = [PreparedDevice("worker-1", name, requests, ids) for name in names]
     pod, uid = "139cdb46-f989-4f17-9561-ca10cfb509a6", "067798be-454e-4be4-9047-1aa06aea63f7"
     info = ClaimInfo("default", "example", uid, {pod}, {"test-driver.cdi.k8s.io": devices})
-    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(33))).codec).store([info])
+    CheckpointFile(tmp_path, generation_of(FeatureGates(Version(33))).codec).store([info])
     assert orjson.loads((tmp_path / "dra_manager_state").read_bytes())["Checksum"] == checksum
 
 
@@ -158,9 +158,7 @@ def test_older_bytes_are_upstreams(tmp_path, minor, parts, checksum):
     """Checkpoints of releases in which drivers allocate have upstream's bytes (state_checkpoint_test.go, and
     real files).
     """
-    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(minor))).codec).store(
-        [classic_claim(*parts)]
-    )
+    CheckpointFile(tmp_path, generation_of(FeatureGates(Version(minor))).codec).store([classic_claim(*parts)])
     stored = orjson.loads((tmp_path / "dra_manager_state").read_bytes())
 
     assert stored["checksum"] == checksum
@@ -184,10 +182,10 @@ def test_older_bytes_are_upstreams(tmp_path, minor, parts, checksum):
 )
 def test_moves_between_releases_in_which_drivers_allocate(tmp_path, written, read, fits):
     """A field of the API's own types is enough to break the file: 1.30 cannot read 1.29's (123552)."""
-    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(written))).codec).store(
+    CheckpointFile(tmp_path, generation_of(FeatureGates(Version(written))).codec).store(
         [classic_claim(*EXAMPLE)]
     )
-    file = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(read))).codec)
+    file = CheckpointFile(tmp_path, generation_of(FeatureGates(Version(read))).codec)
     if not fits:
         with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
             file.load()
@@ -201,7 +199,7 @@ def test_moves_between_releases_in_which_drivers_allocate(tmp_path, written, rea
 
 def test_1_26_keeps_nothing(tmp_path):
     """No file is written, and what another release left is not looked at."""
-    file = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(26))).codec)
+    file = CheckpointFile(tmp_path, generation_of(FeatureGates(Version(26))).codec)
     file.store([classic_claim(*EXAMPLE)])
 
     assert not (tmp_path / "dra_manager_state").exists()
@@ -211,7 +209,7 @@ def test_1_26_keeps_nothing(tmp_path):
 
 def test_a_new_node_gets_an_empty_checkpoint(tmp_path):
     """A node has a checkpoint from the start, as upstream's."""
-    file = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version(36))).codec)
+    file = CheckpointFile(tmp_path, generation_of(FeatureGates(Version(36))).codec)
     assert file.load() == []
     assert (tmp_path / "dra_manager_state").exists()
     assert file.load() == []

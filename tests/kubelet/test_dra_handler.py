@@ -8,6 +8,7 @@ from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.features import DRAFeatures
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache, HealthMonitor
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.dra.plugin_manager import DRAPluginHandler, SliceWiper
@@ -48,7 +49,7 @@ class Fixture:
         self.client, self.slices = client, dra_refs(Version(minor)).slices
         self.registry = PluginRegistry("DRA driver {driver} is not registered")
         self.wiper = SliceWiper(client, clock, self.slices, "node-1", delay)
-        rules = DRAFeatures.of(FeatureGates(Version(minor))).services
+        rules = generation_of(FeatureGates(Version(minor))).services
         self.handler = DRAPluginHandler(self.registry, self.wiper, rules, FakeSocketPlugin, None)
 
     async def register(self, endpoint="/a.sock", versions=("v1.DRAPlugin", "v1beta1.DRAPlugin")):
@@ -93,7 +94,7 @@ async def make(client, clock):
 )
 async def test_the_service_depends_on_the_release(minor, versions, chosen):
     """Since 1.34 the plugin's order counts; before, the kubelet's, and what names none is alpha."""
-    assert DRAFeatures.of(FeatureGates(Version(minor))).services.choose(versions) == chosen
+    assert generation_of(FeatureGates(Version(minor))).services.choose(versions) == chosen
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.drafted import (
+from kubeskew.kubelet.drivers.drafted.controller import (
     CapacityPublisher,
     DevicePool,
     DraftedController,

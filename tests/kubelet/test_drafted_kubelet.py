@@ -19,11 +19,11 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache
-from kubeskew.kubelet.dra.drafted_manager import DraftedDRAManager, DraftedSocketPlugin
-from kubeskew.kubelet.dra.features import DRAFeatures
+from kubeskew.kubelet.dra.drafted.manager import DraftedDRAManager, DraftedSocketPlugin
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
-from kubeskew.kubelet.drivers.drafted_services import DraftedServices
+from kubeskew.kubelet.drivers.drafted.services import DraftedServices
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -66,7 +66,7 @@ class Node:
 
     def restart(self):
         """Begin with a kubelet that has the checkpoint alone."""
-        self.cache = ClaimCache(CheckpointFile(self.directory, DRAFeatures.of(FeatureGates(DRAFT)).codec))
+        self.cache = ClaimCache(CheckpointFile(self.directory, generation_of(FeatureGates(DRAFT)).codec))
         self.cache.load()
         self.manager = DraftedDRAManager(self.client, CLAIMS, self.plugins, self.cache, self.clock)
 

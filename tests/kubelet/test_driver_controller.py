@@ -13,8 +13,8 @@ from kubeskew.apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS, dra_ref
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller.controller import DriverController
-from kubeskew.kubelet.drivers.controller.example import ExampleDriver
+from kubeskew.kubelet.drivers.classic.controller.controller import DriverController
+from kubeskew.kubelet.drivers.classic.controller.example import ExampleDriver
 from kubeskew.kubelet.drivers.settings import ControllerSettings, parse_settings
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -12,12 +12,12 @@ from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra import node_resources
-from kubeskew.kubelet.dra.node_resources import NodeResources, compare
+from kubeskew.kubelet.dra.classic import node_resources
+from kubeskew.kubelet.dra.classic.node_resources import NodeResources, compare
 from kubeskew.kubelet.drivers.claims import CallLog, PreparedClaims
-from kubeskew.kubelet.drivers.classic_services import ClassicServices, services_of
+from kubeskew.kubelet.drivers.classic.named_resources import named_resources_of
+from kubeskew.kubelet.drivers.classic.services import ClassicServices, services_of
 from kubeskew.kubelet.drivers.profiles import Offer
-from kubeskew.kubelet.drivers.resources import named_resources_of
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode
 from kubeskew.kubelet.protocols import grpc_calls
 from kubeskew.kubelet.protocols.named_resources import models_of, response_of

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from semantic_node import DRIVER, PREVIEW, card, handle
+from semantic_node import DRIVER, PREVIEW, card, handle, serving_node
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.gates import FeatureGates
@@ -11,12 +11,20 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError
 from kubeskew.kubelet.dra.checkpoint import CheckpointFile
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubeskew.kubelet.dra.classic_manager import ClassicDRAManager, HandleUse
-from kubeskew.kubelet.dra.features import ClassicFeatures, DRAFeatures
+from kubeskew.kubelet.dra.classic.features import ClassicFeatures
+from kubeskew.kubelet.dra.classic.manager import ClassicDRAManager, HandleUse
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PluginRegistry
 from kubeskew.kubelet.drivers.claims import PreparedClaims
-from kubeskew.kubelet.drivers.classic_services import services_of
+from kubeskew.kubelet.drivers.classic.services import services_of
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
+
+
+@pytest.fixture
+async def semantic_node():
+    """A node of 1.29+kep4381 with its driver, nothing published yet."""
+    async with serving_node() as node:
+        yield node
 
 
 @pytest.mark.asyncio
@@ -128,7 +136,7 @@ async def test_a_release_hands_over_what_it_decodes(semantic_node, release, reac
     uid = (await semantic_node.client.create(dra_refs(version).claims, claim))["metadata"]["uid"]
     plugins = PluginRegistry("no {driver}")
     plugins.register(semantic_node.plugin)
-    cache = ClaimCache(CheckpointFile(semantic_node.directory, DRAFeatures.of(FeatureGates(version)).codec))
+    cache = ClaimCache(CheckpointFile(semantic_node.directory, generation_of(FeatureGates(version)).codec))
     cache.load()
     features = replace(ClassicFeatures.of(FeatureGates(version)), notes_late=True)
     manager = ClassicDRAManager(semantic_node.client, dra_refs(version).claims, plugins, cache, features)
@@ -146,7 +154,7 @@ async def test_a_release_hands_over_what_it_decodes(semantic_node, release, reac
     assert semantic_node.claims.all()[0]["uid"] == uid
     assert [
         i.handles
-        for i in CheckpointFile(semantic_node.directory, DRAFeatures.of(FeatureGates(version)).codec).load()
+        for i in CheckpointFile(semantic_node.directory, generation_of(FeatureGates(version)).codec).load()
     ] == [(handle(RAM=5) if reaches else {"driverName": DRIVER},)]
 
 
@@ -156,9 +164,9 @@ def test_no_other_release_reads_the_checkpoint(tmp_path, other):
     of_class = {"kind": "ConfigMap", "data": {"limit": "low"}}
     info = ClaimInfo("ns", "c", "u", {"p"}, {DRIVER: []}, driver=DRIVER, class_name="card")
     info.handles = (handle(claim={"spec": {"a": 1}}, of_class=of_class, RAM=5),)
-    CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(PREVIEW)).codec).store([info])
-    [found] = CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(PREVIEW)).codec).load()
+    CheckpointFile(tmp_path, generation_of(FeatureGates(PREVIEW)).codec).store([info])
+    [found] = CheckpointFile(tmp_path, generation_of(FeatureGates(PREVIEW)).codec).load()
 
     assert found.handles == info.handles
     with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
-        CheckpointFile(tmp_path, DRAFeatures.of(FeatureGates(Version.parse(other))).codec).load()
+        CheckpointFile(tmp_path, generation_of(FeatureGates(Version.parse(other))).codec).load()

@@ -7,9 +7,9 @@ import pytest
 from semantic_node import DRIVER, PREVIEW
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.kubelet.drivers.node_resources import read_resources
 from kubeskew.kubelet.drivers.profiles import Offer
-from kubeskew.kubelet.drivers.resources import semantic_resources_of
-from kubeskew.kubelet.drivers.semantic.resources import read_resources
+from kubeskew.kubelet.drivers.semantic.node_resources import semantic_resources_of
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode
 from kubeskew.kubelet.drivers.switches import parse
 
@@ -92,14 +92,16 @@ def test_a_driver_whose_controller_allocates_tells_no_resources(tmp_path):
     from kubeskew.kubelet.drivers.settings import parse_settings
 
     ctx = SimpleNamespace(
-        environment=SimpleNamespace(clock=SystemClock()), options=SimpleNamespace(emulated_version=PREVIEW)
+        client=None,
+        environment=SimpleNamespace(clock=SystemClock()),
+        options=SimpleNamespace(emulated_version=PREVIEW),
     )
-    host = SimpleNamespace(get_claim=None, find_claim=None)
+    host = SimpleNamespace(get_claim=None)
     directories = Directories(tmp_path, tmp_path, tmp_path)
 
     def told(controller):
         node = DriverNode("n", directories, Offer(node="n", devices=1), controller=parse_settings(controller))
-        return NodeDriver(DRIVER, node, ctx, host)._node_resources()
+        return NodeDriver(DRIVER, node, ctx, host).services._resources()
 
     assert told(True) is None
     assert [resource["id"] for resource in told({"semanticParameters": True})] == ["gpu-0"]

@@ -3,17 +3,29 @@
 import json
 
 import pytest
-from semantic_node import CARD, DRIVER, PREVIEW, SLICES, card
+from semantic_node import CARD, DRIVER, PREVIEW, SLICES, card, serving_node
 from until import until
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.dra.node_resources import NAMED_RESOURCES, SEMANTIC_RESOURCES, RefusedResourcesError
+from kubeskew.kubelet.dra.classic.features import ClassicFeatures
+from kubeskew.kubelet.dra.classic.node_resources import (
+    NAMED_RESOURCES,
+    RefusedResourcesError,
+)
+from kubeskew.kubelet.dra.classic.semantic_resources import SEMANTIC_RESOURCES
 from kubeskew.kubelet.drivers.switches import Switches
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.protocols.messages import dra_classic_pb2 as messages
 from kubeskew.kubelet.protocols.named_resources import response_of as named_response_of
 from kubeskew.kubelet.protocols.semantic_resources import UnknownModelError, resources_of, response_of
+
+
+@pytest.fixture
+async def semantic_node():
+    """A node of 1.29+kep4381 with its driver, nothing published yet."""
+    async with serving_node() as node:
+        yield node
 
 
 @pytest.mark.asyncio
@@ -124,11 +136,11 @@ def test_a_driver_of_another_release_publishes_nothing():
 def test_the_gate_decides_about_drivers_and_slices(on):
     """The preview's gate is on; without it drivers neither register nor are asked."""
     gates = FeatureGates(PREVIEW, {} if on else {"DynamicResourceAllocation": False})
-    features = KubeletFeatures.of(gates)
 
-    assert (features.dra_registers_plugins, features.dra_asks_for_resources) == (on, on)
-    assert features.semantic_parameters
-    assert not KubeletFeatures.of(FeatureGates(Version(30))).semantic_parameters
+    assert KubeletFeatures.of(gates).dynamic_resources is on
+    assert ClassicFeatures.of(gates).resources is SEMANTIC_RESOURCES
+    assert ClassicFeatures.of(FeatureGates(Version(30))).resources is NAMED_RESOURCES
+    assert ClassicFeatures.of(FeatureGates(Version(29))).resources is None
 
 
 def test_messages_say_what_slices_say():

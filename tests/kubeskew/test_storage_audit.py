@@ -17,7 +17,7 @@ from kubeskew.conformance.storage.nodes import KeptNode
 from kubeskew.conformance.storage.servers import NoWebhooks, Settings
 from kubeskew.conformance.storage.way import Move, Present, audit_way, kubelets_on_way, minors, steps_of
 from kubeskew.kubelet.dra.claims import ClaimInfo
-from kubeskew.kubelet.dra.features import DRAFeatures
+from kubeskew.kubelet.dra.generations import generation_of
 from kubeskew.kubelet.node.config import node_config
 
 REVISIONS = count(7)
@@ -198,7 +198,7 @@ def kept(*claims):
     handles = ({"driverName": "driver", "data": "{}"},)
     infos = [ClaimInfo("default", name, "u", {"p"}, handles=handles) for name in claims]
     files = (
-        {"dra_manager_state": DRAFeatures.of(FeatureGates(Version.parse("1.29"))).codec.encode(infos)}
+        {"dra_manager_state": generation_of(FeatureGates(Version.parse("1.29"))).codec.encode(infos)}
         if claims
         else {}
     )

@@ -12,13 +12,20 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.recorder import EventRecorder
-from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref
+from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref, parameters_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.drivers.semantic.parameters import MANAGED_BY, ParameterError, definition, generated
+from kubeskew.kubelet.drivers.generation import ControllerParts
+from kubeskew.kubelet.drivers.semantic.parameters import (
+    MANAGED_BY,
+    ParameterError,
+    definition,
+    generated,
+    parameters_ref,
+)
 from kubeskew.kubelet.drivers.work_loop import run_workers
 
 log = logging.getLogger(__name__)
@@ -136,3 +143,15 @@ class ParameterGenerator:
         elif any((stored.get(key) or None) != (wanted.get(key) or None) for key in _COMPARED):
             kept = {**stored["metadata"], "ownerReferences": metadata["ownerReferences"]}
             await self._client.update(self._target_ref, {**wanted, "metadata": kept})
+
+
+async def run_generator(parts: ControllerParts, vendor: tuple[str, str]) -> None:
+    """Makes semantic parameters of objects of that group and kind, until cancelled."""
+    ctx = parts.ctx
+    version, environment = ctx.options.emulated_version, ctx.environment
+    informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
+    target, ref = parameters_refs(version)[1], parameters_ref(*vendor)
+    log.info("generating parameters of %s", ref.kind)
+    generator = ParameterGenerator(ctx.client, environment.clock, informers, parts.driver, ref, target)
+    parts.ready(generator.ready)
+    await generator.run(asyncio.Event())

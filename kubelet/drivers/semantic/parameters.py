@@ -8,7 +8,9 @@ import json
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.objects import Object
-from kubeskew.kubelet.drivers.semantic.resources import METADATA, amount
+from kubeskew.kubelet.drivers.node_resources import amount
+from kubeskew.kubelet.drivers.semantic.node_resources import METADATA
+from kubeskew.kubelet.drivers.settings import plural_of
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 _LONGEST_NAME = 253
@@ -39,11 +41,6 @@ class ParameterError(ValueError):
 
 def parameters_ref(group: str, kind: str) -> Ref:
     return Ref(group, "v1alpha1", plural_of(kind), True, kind)
-
-
-def plural_of(kind: str) -> str:
-    name = kind.lower()
-    return name if name.endswith("s") else f"{name}s"
 
 
 def definition(ref: Ref) -> Object:

@@ -13,7 +13,7 @@ import orjson
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.drivers.claims import ClaimError, variable
-from kubeskew.kubelet.drivers.semantic.resources import id_of
+from kubeskew.kubelet.drivers.node_resources import id_of
 
 
 class Amount(NamedTuple):

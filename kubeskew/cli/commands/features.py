@@ -20,10 +20,13 @@ from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
 from kubeskew.controllers.features import ControllerFeatures
 from kubeskew.controllers.resourceclaim.classic.features import ClassicClaimFeatures
-from kubeskew.kubelet.dra.features import ClassicFeatures as ClassicManagerFeatures
+from kubeskew.kubelet.dra.classic.features import ClassicFeatures as ClassicManagerFeatures
 from kubeskew.kubelet.dra.features import DRAFeatures
-from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
+from kubeskew.kubelet.dra.generations import DRAGenerations
+from kubeskew.kubelet.drivers.classic.controller.features import LibraryFeatures
+from kubeskew.kubelet.drivers.classic.features import ClassicPluginLibrary
 from kubeskew.kubelet.drivers.features import PluginLibrary, ServedSlices, SliceLibrary
+from kubeskew.kubelet.drivers.generations import DriverGenerations
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.features import SchedulerFeatures
@@ -46,11 +49,18 @@ TABLES: Mapping[str, Mapping[str, type[FeatureTable]]] = {
         "generations": Generations,
         "classic": ClassicFeatures,
     },
-    "kubelet": {"": KubeletFeatures, "dra": DRAFeatures, "dra.classic": ClassicManagerFeatures},
+    "kubelet": {
+        "": KubeletFeatures,
+        "dra": DRAFeatures,
+        "dra.generations": DRAGenerations,
+        "dra.classic": ClassicManagerFeatures,
+    },
     "driver": {
         "plugin": PluginLibrary,
         "slices": SliceLibrary,
         "served": ServedSlices,
+        "generations": DriverGenerations,
+        "classic": ClassicPluginLibrary,
         "controller": LibraryFeatures,
     },
 }

@@ -10,7 +10,6 @@ import yaml
 from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.client.refs import NODES, dra_refs
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster import config
@@ -18,9 +17,8 @@ from kubeskew.cluster.autoscaling.manifests import Manifests
 from kubeskew.cluster.config import NodeSpec
 from kubeskew.cluster.failures import UserError
 from kubeskew.kubelet.device_managers import PluginCapacity
-from kubeskew.kubelet.drivers.features import PluginLibrary
+from kubeskew.kubelet.drivers.generations import generations_of
 from kubeskew.kubelet.drivers.profiles import resources_of
-from kubeskew.kubelet.drivers.resources import named_resources_of, semantic_resources_of
 from kubeskew.kubelet.drivers.resourceslice_controller import slice_specs
 from kubeskew.kubelet.drivers.settings import Directories, DriverNode, offer
 from kubeskew.kubelet.features import KubeletFeatures
@@ -142,15 +140,11 @@ def _bodies(
     offered, head = offer(node, entry), {"nodeName": node, "driverName": driver}
     of_driver = DriverNode(node, Directories(*(Path(),) * 3), offered)
     spoken = dra_refs(version).slices.api_version
-    library = PluginLibrary.of(FeatureGates(version))
-    if library.semantic:
-        resources = semantic_resources_of(driver, of_driver, version)
-        if resources:
-            yield spoken, {**head, "resources": resources}
-    elif library.named_resources:
-        for model in named_resources_of(driver, of_driver, version):
-            yield spoken, {**head, **model}
-    elif not library.classic:
+    kubelet_slices = generations_of(version).kubelet_slices
+    if kubelet_slices is not None:
+        for body in kubelet_slices(driver, of_driver, version):
+            yield spoken, {**head, **body}
+    else:
         for name, pool in resources_of(driver, [offered], version).items():
             if pool.node_name != node:
                 raise UserError(f"template {node}: devices of {driver} are not for one node alone")

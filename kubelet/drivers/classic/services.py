@@ -17,16 +17,9 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers.claims import CallLog, ClaimError, ClaimRef, PreparedClaims, variable
-from kubeskew.kubelet.drivers.features import PluginLibrary
-from kubeskew.kubelet.drivers.semantic.preparation import (
-    Amount,
-    amounts_in,
-    resources_in,
-    unavailable,
-    variables_in,
-)
-from kubeskew.kubelet.drivers.switches import Switches
-from kubeskew.kubelet.protocols import dra_classic, semantic_resources
+from kubeskew.kubelet.drivers.classic.features import ClassicPluginLibrary
+from kubeskew.kubelet.drivers.handle_services import HandleServices
+from kubeskew.kubelet.protocols import dra_classic
 from kubeskew.kubelet.protocols.dra_classic import ClassicService
 from kubeskew.kubelet.protocols.grpc_calls import UNIMPLEMENTED, RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
@@ -37,12 +30,12 @@ log = logging.getLogger(__name__)
 
 def services_of(library: Version, apis: Sequence[str]) -> list[ClassicService]:
     """Returns the services that a driver serves which is built with this library; `apis` chooses some."""
-    known = PluginLibrary.of(FeatureGates(library)).classic_services
+    known = ClassicPluginLibrary.of(FeatureGates(library)).services
     return [service for service in known if not apis or service.name in apis]
 
 
-class ClassicServices:
-    """Answers for one node. `switches` is read with each call."""
+class ClassicServices(HandleServices):
+    """Answers for one node."""
 
     def __init__(
         self,
@@ -50,22 +43,13 @@ class ClassicServices:
         claims: PreparedClaims,
         calls: CallLog,
         resources: Callable[[], Sequence[Object] | None] = lambda: None,
-        *,
-        semantic: bool = False,
     ) -> None:
-        """`resources` returns the named resources, one entry per slice; None if the driver reports none.
-
-        With `semantic` they are resources of semantic models instead.
-        """
-        self._semantic = semantic
-        self.switches = Switches()
+        """`resources` returns what the driver reports; None if it reports nothing."""
+        super().__init__(claims, calls)
         self._resources = resources
         self._turned = asyncio.Event()
         self._streams = 0  # of kubelets that ask for resources
         self._driver = driver
-        self._claims = claims
-        self._calls = calls
-        self._serial = asyncio.Lock()
 
     def serve(self, server: Server, services: Sequence[ClassicService]) -> None:
         for service in services:
@@ -121,8 +105,7 @@ class ClassicServices:
         return dra_classic.digest(self._response(resources)) if resources is not None else ""
 
     def _response(self, resources: Sequence[Object]) -> Any:
-        if self._semantic:
-            return semantic_resources.response_of(resources, newer_model=self.switches.newer_model)
+        """The message for named resources, one entry per slice."""
         return response_of(resources)
 
     async def _prepare_one(self, request: Any, method: Any) -> Any:
@@ -160,19 +143,8 @@ class ClassicServices:
 
     def _prepare(self, ref: ClaimRef, claim: Any) -> Sequence[str]:
         """Raises ClaimError."""
-        handles = claim.semantic_resource_handle
-        if not handles:
-            variables = self._variables(claim.resource_handle, claim.structured_resource_handle)
-            return self._claims.prepare_handle(ref, variables)
-        amounts = amounts_in(handles)
-        held = dict(self._claims.allocations())
-        if ref.uid not in held:  # what is prepared keeps what it has
-            others = [Amount(*entry) for entries in held.values() for entry in entries]
-            lacking = unavailable(self._resources() or (), others, resources_in(handles), amounts)
-            if lacking:
-                raise ClaimError(f"claim {ref.namespace}/{ref.name}: {lacking}")
-        variables = variables_in(self._driver, handles, amounts)
-        return self._claims.prepare_handle(ref, variables, [[*amount] for amount in amounts])
+        variables = self._variables(claim.resource_handle, claim.structured_resource_handle)
+        return self._claims.prepare_handle(ref, variables)
 
     async def _unprepare_all(self, request: Any, method: Any) -> Any:
         refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
@@ -184,17 +156,6 @@ class ClassicServices:
                 self._claims.unprepare(ref)
             self._note(method.name, ref, (), self.switches.refuse_unprepare)
         return response
-
-    def _refuse(self, call: str, refs: Sequence[ClaimRef], why: str) -> None:
-        """Raises RpcError if the whole call is to fail."""
-        why = why or self.switches.fail_calls
-        if why:
-            self._calls.append(call, refs, {}, why)
-            raise RpcError(grpc.StatusCode.UNKNOWN, why)
-
-    def _note(self, call: str, ref: ClaimRef, ids: Sequence[str], error: str = "") -> None:
-        devices = [{"pool": "", "device": "", "requests": [], "cdiIDs": list(ids), "shareID": ""}]
-        self._calls.append(call, [ref], {ref.uid: {"error": error, "devices": devices if ids else []}})
 
     def _variables(self, data: str, structured: Sequence[Any]) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -4,14 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.process.component import ComponentContext
-from kubeskew.kubelet.drivers.features import PluginLibrary
+from kubeskew.kubelet.drivers.generation import ControllerParts, ReadyCheck
+from kubeskew.kubelet.drivers.generations import generations_of
 from kubeskew.kubelet.drivers.reload import follow
 from kubeskew.kubelet.drivers.settings import ControllerSettings, DriverFile, DriverNode
-
-ReadyCheck = Callable[[], bool | str]
 
 
 class ControllerHost:
@@ -59,34 +56,8 @@ class ControllerHost:
         chosen = [node.controller for node in self._nodes.values() if node.controller is not None]
         settings = chosen[0] if chosen else ControllerSettings()
         self._ready = lambda: True  # the API server may be down, or may not serve what drivers allocate
-        if PluginLibrary.of(FeatureGates(self._ctx.options.emulated_version)).drafted:
-            from kubeskew.kubelet.drivers.drafted import run_drafted_controller
+        parts = ControllerParts(self._ctx, self._driver, settings, lambda: self._nodes, self._set_ready)
+        await generations_of(self._ctx.options.emulated_version).control(parts)
 
-            await run_drafted_controller(self._ctx, self._driver, settings, self.hardware)
-            return
-        from kubeskew.kubelet.drivers.controller.example import generator_of, run_controller
-
-        if settings.parameters is not None:
-            generator = generator_of(self._ctx, self._driver, settings.parameters)
-            if generator is not None:
-                self._ready = generator.ready
-                await generator.run(asyncio.Event())
-            return
-        await run_controller(self._ctx, self._driver, settings, self.capacity)
-
-    def capacity(self) -> dict[str, int]:
-        """A node takes as many claims as it has devices."""
-        found = {}
-        for name, node in self._nodes.items():
-            devices = node.switches.devices
-            found[name] = (node.offer.devices if devices is None else devices) or 0
-        return found
-
-    def hardware(self) -> dict[str, list[Object]]:
-        found = {}
-        for name, number in self.capacity().items():
-            offer = self._nodes[name].offer
-            memory = (offer.capacity or {}).get("memory") or ""
-            base = offer.device_name or "gpu"
-            found[name] = [{"name": f"{base}-{n}", "memory": str(memory)} for n in range(number)]
-        return found
+    def _set_ready(self, ready: ReadyCheck) -> None:
+        self._ready = ready

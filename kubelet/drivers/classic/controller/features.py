@@ -6,7 +6,6 @@ from kubeskew.apimachinery.features import FeatureTable, only, since, until
 class LibraryFeatures(FeatureTable):
     """Named decisions of one release."""
 
-    exists: bool = until(31)  # a release after 0.31 has no controllers
     allocates_devices: bool = since(31)  # an allocation names devices instead of a handle
     single_handle: bool = only(26)  # an allocation has one handle
     nested_source: bool = until(30)  # until 0.30: spec.resourceClaims[].source

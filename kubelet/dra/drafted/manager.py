@@ -9,11 +9,11 @@ Source: KEP-3063 as drafted, section kubelet.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kubeskew.apimachinery.claim_users import is_for_pod, reserved_for
+from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
@@ -21,18 +21,19 @@ from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
+from kubeskew.kubelet.dra.claim_reader import ClaimReader
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubeskew.kubelet.dra.plugin import ClaimRef, PluginError, PluginRegistry, PreparedDevice
-from kubeskew.kubelet.dra.socket_plugin import PluginConnection
+from kubeskew.kubelet.dra.manager import RECONCILE_SECONDS
+from kubeskew.kubelet.dra.plugin import PluginError, PluginRegistry, PreparedDevice
+from kubeskew.kubelet.dra.socket_plugin import CALL_SECONDS, PluginConnection
+from kubeskew.kubelet.dra.texts import UNTIL_33 as TEXTS
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import dra_drafted
 from kubeskew.kubelet.protocols.grpc_calls import RpcError, Unary
 
 _NOT_FOUND = "NotFound"
-_CALL_SECONDS = 45.0  # the draft gives no limit: this is that of later releases
 log = logging.getLogger(__name__)
 
-RECONCILE_SECONDS = 60.0
 _TRIES = 5  # client-go, retry.DefaultRetry
 _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.5, 122.0  # as for plugin registration
 
@@ -47,10 +48,8 @@ class DraftedSocketPlugin(PluginConnection):
     def __init__(
         self, driver: str, endpoint: str, service: str, clock: Clock, metrics: KubeletMetrics
     ) -> None:
-        super().__init__(driver, endpoint)
+        super().__init__(driver, endpoint, clock, metrics)
         self.service = service
-        self._clock = clock
-        self._metrics = metrics
 
     async def prepare(self, uid: str) -> list[str]:
         """Raises PluginError."""
@@ -61,27 +60,14 @@ class DraftedSocketPlugin(PluginConnection):
         """Undoes `prepare`; may be called again. Raises PluginError."""
         await self._call(dra_drafted.UNPREPARE, resource_id=uid, cdi_device=list(cdi_ids))
 
-    async def node_prepare_resources(self, claims: Sequence[ClaimRef]) -> Any:
-        """Raises PluginError: this plugin takes one claim at a time."""
-        raise PluginError("the plugin takes one claim at a time")
-
-    async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Any:
-        """Raises PluginError: this plugin takes one claim at a time."""
-        raise PluginError("the plugin takes one claim at a time")
-
     async def _call(self, method: Unary[Any, Any], **fields: Any) -> Any:
-        began, code = self._clock.monotonic(), "OK"
+        """The draft gives no limit of time: this is that of later releases."""
         try:
-            return await method.call(self.channel, method.request(**fields), timeout=_CALL_SECONDS)
+            return await self.call(method, method.request(**fields), CALL_SECONDS)
         except RpcError as error:
-            code = error.go_code
-            if code == _NOT_FOUND:
+            if error.go_code == _NOT_FOUND:
                 raise ResourceNotFoundError(str(error)) from error
             raise PluginError(str(error)) from error
-        finally:
-            labels = (self.driver, method.path, code)
-            seconds = self._clock.monotonic() - began
-            self._metrics.dra_grpc_operations_duration.labels(*labels).observe(seconds)
 
 
 @dataclass(slots=True)
@@ -97,8 +83,14 @@ class DraftedDRAManager:
     """Implements `PodDevices` for one node."""
 
     def __init__(
-        self, client: APIClient, claims: Ref, plugins: PluginRegistry, cache: ClaimCache, clock: Clock
+        self,
+        client: APIClient,
+        claims: Ref,
+        plugins: PluginRegistry[DraftedSocketPlugin],
+        cache: ClaimCache,
+        clock: Clock,
     ) -> None:
+        self._reader = ClaimReader(client, claims, TEXTS)
         self._client = client
         self._claims = claims
         self._plugins = plugins
@@ -123,34 +115,17 @@ class DraftedDRAManager:
                     await self._prepare(info)
 
     async def _usable(self, pod: Object, name: str, *, owned: bool) -> Object:
-        claim = await self._fetch(pod, name)
-        if claim is None:
-            kind = f"{self._claims.plural[:-1]}.{self._claims.group}"
-            about = f"failed to fetch ResourceClaim {name} referenced by pod {pod_spec.name_of(pod)}"
-            raise DeviceError(f'{about}: {kind} "{name}" not found')
-        metadata = claim["metadata"]
-        if owned and not is_for_pod(claim, pod):
-            raise DeviceError(
-                f"ResourceClaim {metadata['namespace']}/{name} was not created for pod "
-                f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)} (pod is not owner)"
-            )
-        uid = pod_spec.uid_of(pod)
-        if not _is_reserved(claim, uid):
-            raise DeviceError(
-                f"pod {pod_spec.name_of(pod)}({uid}) is not allowed to use resource claim "
-                f"{name}({metadata['uid']})"
-            )
-        return claim
-
-    async def _fetch(self, pod: Object, name: str) -> Object | None:
-        """None means that the claim is gone. Raises DeviceError."""
         try:
-            return await self._client.get(self._claims, name, pod_spec.namespace_of(pod))
-        except (StatusError, *CONNECTION_ERRORS) as error:
-            if is_reason(error, "NotFound"):
-                return None
-            text = f"failed to fetch ResourceClaim {name} referenced by pod {pod_spec.name_of(pod)}: {error}"
+            claim = await self._reader.get(pod, name)
+        except DeviceError as error:
+            if error.__cause__ is None or not is_reason(error.__cause__, "NotFound"):
+                raise
+            kind = f"{self._claims.plural[:-1]}.{self._claims.group}"
+            why = f'{kind} "{name}" not found'
+            text = TEXTS.fetch.format(claim=name, pod=pod_spec.name_of(pod), error=why)
             raise DeviceError(text) from error
+        self._reader.check_use(pod, claim, owned=owned)
+        return claim
 
     def _remembered(self, pod: Object, claim: Object) -> ClaimInfo:
         """The claim's entry has the pod as a user, and is on disk when this returns.
@@ -190,13 +165,10 @@ class DraftedDRAManager:
 
     def _plugin(self, info: ClaimInfo) -> DraftedSocketPlugin:
         try:
-            plugin = self._plugins.get(info.driver)
+            return self._plugins.get(info.driver)
         except DeviceError as error:
             text = f"failed to get DRA Plugin client for plugin name {info.driver}, err={error}"
             raise DeviceError(text) from error
-        if not isinstance(plugin, DraftedSocketPlugin):
-            raise DeviceError(f"plugin {info.driver} speaks no service of this kubelet")
-        return plugin
 
     def _check_delay(self, call: str, info: ClaimInfo, about: str) -> None:
         """Raises DeviceError while a claim that the plugin did not know is not to be asked for again."""
@@ -296,10 +268,7 @@ class DraftedDRAManager:
 
     async def reconcile_once(self, active: set[str]) -> None:
         """Unprepares first, then gives up reservations; what fails is left for the next time."""
-        gone: Mapping[tuple[str, str], None] = dict.fromkeys(
-            (uid, info.namespace) for info in self._cache.infos() for uid in sorted(info.pod_uids - active)
-        )
-        for uid, namespace in gone:
+        for uid, namespace in self._cache.left_behind(active):
             try:
                 for info in await self._release(uid, namespace):
                     await self._unreserve(namespace, info.name, uid)

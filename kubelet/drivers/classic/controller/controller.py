@@ -30,7 +30,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
+from kubeskew.kubelet.drivers.classic.controller.features import LibraryFeatures
 from kubeskew.kubelet.drivers.work_loop import run_workers
 
 log = logging.getLogger(__name__)

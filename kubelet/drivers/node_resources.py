@@ -1,20 +1,14 @@
-"""The resources of semantic models that a driver has on a node: written out, or made of its devices.
+"""Resources of semantic models (1.29+kep4381), as the driver's file and its switches write them out."""
 
-A device becomes one resource: its attributes are metadata of the attribute `meta` (versions, texts and flags
-that are set as labels, whole numbers as values), its capacity counters, and the counter `Number` is 1, for
-claims that want a device of their own.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
-METADATA = "meta"  # the attribute that has all metadata, as in the draft's examples
-_NUMBER = "Number"
 _MODELS = ("counter", "metadata")
-_LISTS = {"versions": {"name", "version"}, "labels": {"name", "value"}, "values": {"name", "quantity"}}
+# The lists of an attribute with metadata, and the keys of their entries.
+LISTS = {"versions": {"name", "version"}, "labels": {"name", "value"}, "values": {"name", "quantity"}}
 _LARGEST = 2**63 - 1
 
 
@@ -76,57 +70,17 @@ def _attribute(entry: Any, where: str) -> Object:
         count = amount(entry["counter"].get("count", 0), f"{where}.counter.count")
         return {"name": entry["name"], "counter": {"count": count}}
     metadata = entry["metadata"]
-    lists = {key: [_fact(key, part, where) for part in metadata[key]] for key in _LISTS if metadata.get(key)}
-    if unknown := set(metadata) - set(_LISTS):
+    lists = {key: [_fact(key, part, where) for part in metadata[key]] for key in LISTS if metadata.get(key)}
+    if unknown := set(metadata) - set(LISTS):
         raise ValueError(f"{where}.metadata: unknown key {sorted(unknown)[0]}")
     return {"name": entry["name"], "metadata": lists}
 
 
 def _fact(kind: str, entry: Any, where: str) -> Object:
-    if not isinstance(entry, Mapping) or not entry.get("name") or not set(entry) <= _LISTS[kind]:
+    if not isinstance(entry, Mapping) or not entry.get("name") or not set(entry) <= LISTS[kind]:
         raise ValueError(
-            f"{where}.metadata.{kind}: expected {', '.join(sorted(_LISTS[kind]))}, found {entry!r}"
+            f"{where}.metadata.{kind}: expected {', '.join(sorted(LISTS[kind]))}, found {entry!r}"
         )
     if kind == "values":
         return {"name": entry["name"], "quantity": int(entry.get("quantity", 0))}
     return {key: str(value) for key, value in entry.items()}
-
-
-def resources_of_devices(devices: Iterable[Object]) -> list[Object]:
-    return [_of_device(device) for device in devices]
-
-
-def _of_device(device: Object) -> Object:
-    body = device.get("basic") or device
-    facts: dict[str, list[Object]] = {kind: [] for kind in _LISTS}
-    for name, value in sorted((body.get("attributes") or {}).items()):
-        if "version" in value:
-            facts["versions"].append({"name": name, "version": value["version"]})
-        elif "int" in value:
-            facts["values"].append({"name": name, "quantity": value["int"]})
-        elif "string" in value:
-            facts["labels"].append({"name": name, "value": value["string"]})
-        elif value.get("bool"):
-            facts["labels"].append({"name": name})
-    counters = {_NUMBER: 1}
-    for name, capacity in sorted((body.get("capacity") or {}).items()):
-        counters[name] = amount(capacity["value"] if isinstance(capacity, dict) else capacity, name)
-    metadata = {kind: found for kind, found in facts.items() if found}
-    attributes: list[Object] = [{"name": METADATA, "metadata": metadata}] if metadata else []
-    attributes += [{"name": name, "counter": {"count": count}} for name, count in counters.items()]
-    return {"id": device["name"], "attributes": attributes}
-
-
-def with_counts(resources: Sequence[Object], counts: Mapping[str, Mapping[str, int]]) -> list[Object]:
-    return [
-        {
-            **resource,
-            "attributes": [
-                {"name": attribute["name"], "counter": {"count": counts[id_of(resource)][attribute["name"]]}}
-                if "counter" in attribute and attribute["name"] in counts.get(id_of(resource), {})
-                else attribute
-                for attribute in resource.get("attributes") or ()
-            ],
-        }
-        for resource in resources
-    ]

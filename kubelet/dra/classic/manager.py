@@ -5,36 +5,42 @@ Controllers of the drivers have allocated them, or 1.30's scheduler.
 Sources: pkg/kubelet/cm/dra/manager.go and plugin/client.go, 1.26 to 1.30.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.claim_users import reservation
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
-from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo, PodClaim, check_owner, pod_claims
-from kubeskew.kubelet.dra.features import ClassicFeatures
-from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PluginRegistry, PreparedDevice
-from kubeskew.kubelet.dra.socket_plugin import PluginConnection
+from kubeskew.kubelet.dra.claim_reader import ClaimReader
+from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo, PodClaim, generated_name, pod_claims
+from kubeskew.kubelet.dra.classic.features import ClassicFeatures
+from kubeskew.kubelet.dra.driver_calls import answers_of, check_complete, claims_of
+from kubeskew.kubelet.dra.plugin import (
+    PREPARE,
+    UNPREPARE,
+    ClaimFailed,
+    ClaimRef,
+    PluginError,
+    PluginRegistry,
+    PreparedDevice,
+)
+from kubeskew.kubelet.dra.socket_plugin import CALL_SECONDS, PluginConnection
+from kubeskew.kubelet.dra.texts import UNTIL_33 as TEXTS
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import dra_classic
 from kubeskew.kubelet.protocols.dra_classic import ClassicService, structured_messages
-from kubeskew.kubelet.protocols.grpc_calls import RpcError, Unary
+from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.semantic_resources import UnknownModelError, handle_messages
 
 _UNIMPLEMENTED = "Unimplemented"
-_CALL_SECONDS = 45.0  # of a batch; the single calls before had no limit
 _SERVICES = {
     "v1alpha1": dra_classic.V1ALPHA1,
     "v1alpha2": dra_classic.V1ALPHA2,
     "v1alpha3": dra_classic.V1ALPHA3,
 }
-log = logging.getLogger(__name__)
 
 
 class HandleUse(NamedTuple):
@@ -52,11 +58,9 @@ class ClassicSocketPlugin(PluginConnection):
         self, driver: str, endpoint: str, service: str, clock: Clock, metrics: KubeletMetrics
     ) -> None:
         """`service` is the version that this kubelet calls first."""
-        super().__init__(driver, endpoint)
+        super().__init__(driver, endpoint, clock, metrics)
         self.service = service
         self._service = _SERVICES[service]
-        self._clock = clock
-        self._metrics = metrics
 
     async def prepare(self, uses: Sequence[HandleUse]) -> Mapping[str, Sequence[str] | ClaimFailed]:
         """CDI ids stand under their claim's UID. Raises PluginError if the call fails as a whole."""
@@ -75,14 +79,6 @@ class ClassicSocketPlugin(PluginConnection):
             for uid, answer in answers.items()
         }
 
-    async def node_prepare_resources(self, claims: Sequence[ClaimRef]) -> Any:
-        """Raises PluginError: kubelets of classic DRA hand over handles."""
-        raise PluginError("no handle is given")
-
-    async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Any:
-        """Raises PluginError: kubelets of classic DRA hand over handles."""
-        raise PluginError("no handle is given")
-
     async def _both(self, verb: str, uses: Sequence[HandleUse]) -> Mapping[str, Any]:
         service = self._service
         if not service.batches:
@@ -90,7 +86,7 @@ class ClassicSocketPlugin(PluginConnection):
         method = service.prepare if verb == "prepare" else service.unprepare
         claims = [_claim(use, lenient=verb == "unprepare") for use in uses]
         try:
-            answer = await self._call(method, method.request(claims=claims), _CALL_SECONDS)
+            answer = await self.call(method, method.request(claims=claims), CALL_SECONDS)
         except RpcError as error:
             if error.go_code != _UNIMPLEMENTED:
                 raise PluginError(str(error)) from error
@@ -126,21 +122,10 @@ class ClassicSocketPlugin(PluginConnection):
         else:
             fields["resource_handle"] = use.handle.get("data") or ""
         try:
-            return await self._call(method, method.request(**fields), None)
+            # Calls of one claim had no limit.
+            return await self.call(method, method.request(**fields), None)
         except RpcError as error:
             raise PluginError(str(error)) from error
-
-    async def _call(self, method: Unary[Any, Any], request: Any, timeout: float | None) -> Any:
-        began, code = self._clock.monotonic(), "OK"
-        try:
-            return await method.call(self.channel, request, timeout=timeout)
-        except RpcError as error:
-            code = error.go_code
-            raise
-        finally:
-            seconds = self._clock.monotonic() - began
-            labels = (self.driver, method.path, code)
-            self._metrics.dra_grpc_operations_duration.labels(*labels).observe(seconds)
 
 
 def _claim(use: HandleUse, *, lenient: bool) -> dict[str, Any]:
@@ -170,12 +155,11 @@ class ClassicDRAManager:
         self,
         client: APIClient,
         claims: Ref,
-        plugins: PluginRegistry,
+        plugins: PluginRegistry[ClassicSocketPlugin],
         cache: ClaimCache,
         features: ClassicFeatures,
     ) -> None:
-        self._client = client
-        self._claims = claims
+        self._reader = ClaimReader(client, claims, TEXTS)
         self._plugins = plugins
         self._cache = cache
         self._features = features
@@ -200,8 +184,9 @@ class ClassicDRAManager:
         self._cache.save()
 
     def _named(self, pod: Object, verb: str) -> list[PodClaim]:
+        generated = _fixed_name if self._features.fixed_names else generated_name
         try:
-            return pod_claims(pod, extended=False, fixed_names=self._features.fixed_names)
+            return pod_claims(pod, extended=False, generated=generated)
         except DeviceError as error:
             raise DeviceError(f"{verb} resource claim: {error}") from error
 
@@ -214,32 +199,18 @@ class ClassicDRAManager:
         if info is not None and not self._features.checks_cached:
             info.pod_uids.add(uid)
             return info
-        found = await self._fetch(pod, claim.claim)
-        if claim.owned:
-            check_owner(pod, found, groups=False)
-        claim_uid = found["metadata"]["uid"]
-        if reservation(found, pod, groups=False) is None:
-            raise DeviceError(
-                f"pod {pod_spec.name_of(pod)}({uid}) is not allowed to use resource claim "
-                f"{claim.claim}({claim_uid})"
-            )
+        found = await self._reader.get(pod, claim.claim)
+        self._reader.check_use(pod, found, owned=claim.owned)
         if self._features.skips_unused and claim.entry not in used:
             return None
         if info is None:
-            info = ClaimInfo(namespace, claim.claim, claim_uid)
+            info = ClaimInfo(namespace, claim.claim, found["metadata"]["uid"])
             status = found["status"]
             info.driver, info.class_name = status.get("driverName") or "", found["spec"]["resourceClassName"]
             info.handles = _handles(status, self._features.handle_fields)
             info.devices = {driver: [] for driver in _drivers(info)}
         info.pod_uids.add(uid)
         return info
-
-    async def _fetch(self, pod: Object, name: str) -> Object:
-        try:
-            return await self._client.get(self._claims, name, pod_spec.namespace_of(pod))
-        except (StatusError, *CONNECTION_ERRORS) as error:
-            text = f"failed to fetch ResourceClaim {name} referenced by pod {pod_spec.name_of(pod)}: {error}"
-            raise DeviceError(text) from error
 
     async def _call_prepare(self, infos: Sequence[ClaimInfo]) -> None:
         if self._features.batches:
@@ -258,23 +229,12 @@ class ClassicDRAManager:
     async def _prepare_batch(
         self, plugin: ClassicSocketPlugin, uses: Sequence[HandleUse], infos: Sequence[ClaimInfo]
     ) -> None:
-        by_uid = {info.uid: info for info in infos}
-        try:
-            answers = await plugin.prepare(uses)
-        except PluginError as error:
-            raise DeviceError(f"NodePrepareResources failed: {error}") from error
-        for uid, answer in answers.items():
-            info = by_uid.get(uid)
-            if info is None:
-                raise DeviceError(f"NodePrepareResources returned result for unknown claim UID {uid}")
-            if isinstance(answer, ClaimFailed):
-                where = f"{info.namespace}/{info.name}"
-                raise DeviceError(f"NodePrepareResources failed for claim {where}: {answer.error}")
-            info.set_devices(plugin.driver, [PreparedDevice("", "", cdi_ids=tuple(answer))])
+        answers = await answers_of(TEXTS, PREPARE, plugin.prepare(uses))
+        for info, ids in claims_of(TEXTS, PREPARE, answers, infos):
+            info.set_devices(plugin.driver, [PreparedDevice("", "", cdi_ids=tuple(ids))])
             self._cache.add(info)
         self._cache.save()
-        if len(answers) < len(uses):
-            raise DeviceError(f"NodePrepareResources left out {len(uses) - len(answers)} claims")
+        check_complete(TEXTS, PREPARE, answers, len(uses))
 
     async def _prepare_one(self, info: ClaimInfo, handle: Object) -> None:
         driver = handle.get("driverName") or info.driver
@@ -294,13 +254,10 @@ class ClassicDRAManager:
 
     def _plugin(self, driver: str, separator: str) -> ClassicSocketPlugin:
         try:
-            plugin = self._plugins.get(driver)
+            return self._plugins.get(driver)
         except DeviceError as error:
             text = f"failed to get DRA Plugin client for plugin name {driver}{separator}{error}"
             raise DeviceError(text) from error
-        if not isinstance(plugin, ClassicSocketPlugin):
-            raise DeviceError(f"plugin {driver} speaks no service of this kubelet")
-        return plugin
 
     # -- use
 
@@ -335,7 +292,7 @@ class ClassicDRAManager:
                 info.pod_uids.discard(uid)
                 continue
             if self._features.reads_to_unprepare:
-                await self._fetch(pod, info.name)
+                await self._reader.get(pod, info.name)
             last.append(info)
         await self._call_unprepare(last)
         for info in last:
@@ -362,25 +319,21 @@ class ClassicDRAManager:
     async def _unprepare_batch(
         self, plugin: ClassicSocketPlugin, uses: Sequence[HandleUse], infos: Sequence[ClaimInfo]
     ) -> None:
-        by_uid = {info.uid: info for info in infos}
-        try:
-            answers = await plugin.unprepare(uses)
-        except PluginError as error:
-            raise DeviceError(f"NodeUnprepareResources failed: {error}") from error
-        for uid, answer in answers.items():
-            info = by_uid.get(uid)
-            if info is None:
-                raise DeviceError(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
-            if answer is not None:  # upstream prints a nil error here
-                where = f"{info.namespace}/{info.name}"
-                raise DeviceError(f"NodeUnprepareResources failed for claim {where}: %!s(<nil>)")
-        if len(answers) < len(uses):
-            raise DeviceError(f"NodeUnprepareResources left out {len(uses) - len(answers)} claims")
+        answers = await answers_of(TEXTS, UNPREPARE, plugin.unprepare(uses))
+        # Upstream prints a nil error for a claim that is refused.
+        printed = {uid: answer and ClaimFailed("%!s(<nil>)") for uid, answer in answers.items()}
+        for _ in claims_of(TEXTS, UNPREPARE, printed, infos):
+            pass  # an answer without a failure says nothing more
+        check_complete(TEXTS, UNPREPARE, answers, len(uses))
 
     # -- reconcile
 
     async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
         """Does nothing: kubelets look for what pods leave behind since 1.31."""
+
+
+def _fixed_name(pod: Object, entry: Object) -> str:
+    return f"{pod_spec.name_of(pod)}-{entry['name']}"
 
 
 def _used_entries(pod: Object) -> frozenset[str]:

@@ -13,19 +13,20 @@ from typing import Any
 import orjson
 
 from kubeskew.apimachinery.client.informer import InformerFactory
-from kubeskew.apimachinery.client.refs import CONFIG_MAPS, dra_refs, parameters_refs
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, dra_refs
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.controller.controller import ClaimAllocation, DriverController, DriverError
-from kubeskew.kubelet.drivers.controller.features import LibraryFeatures
-from kubeskew.kubelet.drivers.features import PluginLibrary
-from kubeskew.kubelet.drivers.semantic.generator import ParameterGenerator
-from kubeskew.kubelet.drivers.semantic.parameters import parameters_ref
+from kubeskew.kubelet.drivers.classic.controller.controller import (
+    ClaimAllocation,
+    DriverController,
+    DriverError,
+)
+from kubeskew.kubelet.drivers.classic.controller.features import LibraryFeatures
+from kubeskew.kubelet.drivers.generation import ControllerParts
 from kubeskew.kubelet.drivers.settings import ControllerSettings
 
 log = logging.getLogger(__name__)
@@ -191,30 +192,14 @@ def _node_of(result: Object) -> str:
     return "" if pool == "network" else str(pool)
 
 
-async def run_controller(
-    ctx: ComponentContext, name: str, settings: ControllerSettings, capacity: Callable[[], Mapping[str, int]]
-) -> None:
-    """Works until cancelled; `capacity` returns how many claims each node takes."""
+async def run_controller(parts: ControllerParts) -> None:
+    """Works until cancelled."""
+    ctx, name = parts.ctx, parts.driver
     version, environment = ctx.options.emulated_version, ctx.environment
-    if not LibraryFeatures.of(FeatureGates(version)).exists:
-        log.warning("the driver library of %s has no controllers: claims are the scheduler's", version)
-        return
     informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
-    driver = ExampleDriver(ctx.client, environment.entropy, version, name, settings, capacity)
+    driver = ExampleDriver(ctx.client, environment.entropy, version, name, parts.settings, parts.capacity)
     claims = informers.informer(dra_refs(version).claims)
     claims.add_handler(driver.learn, lambda _, claim: driver.learn(claim))
     controller = DriverController(ctx.client, environment.clock, informers, version, name, driver)
     log.info("allocating claims")
     await controller.run(asyncio.Event())
-
-
-def generator_of(ctx: ComponentContext, name: str, parameters: tuple[str, str]) -> ParameterGenerator | None:
-    """The generator makes semantic parameters of objects of that group and kind; None in other releases."""
-    version, environment = ctx.options.emulated_version, ctx.environment
-    if not PluginLibrary.of(FeatureGates(version)).semantic:
-        log.warning("the driver library of %s has no semantic parameters: nothing is generated", version)
-        return None
-    informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
-    target, vendor = parameters_refs(version)[1], parameters_ref(*parameters)
-    log.info("generating parameters of %s", vendor.kind)
-    return ParameterGenerator(ctx.client, environment.clock, informers, name, vendor, target)

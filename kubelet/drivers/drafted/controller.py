@@ -25,8 +25,8 @@ from kubeskew.apimachinery.client.workqueue import WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.process.component import ComponentContext
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
+from kubeskew.kubelet.drivers.generation import ControllerParts
 from kubeskew.kubelet.drivers.settings import ControllerSettings
 from kubeskew.kubelet.drivers.work_loop import run_workers
 
@@ -519,24 +519,31 @@ def _on(nodes: Sequence[str]) -> Object:
     return {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
 
 
-async def run_drafted_controller(
-    ctx: ComponentContext,
-    name: str,
-    settings: ControllerSettings,
-    hardware: Callable[[], Mapping[str, Sequence[Object]]],
-) -> None:
-    """Works until cancelled; `hardware` returns the devices of each node, as they are now."""
-    environment, pool = ctx.environment, DevicePool()
+def _hardware(parts: ControllerParts) -> dict[str, list[Object]]:
+    """The devices of each node, as they are now."""
+    found, nodes = {}, parts.nodes()
+    for name, number in parts.capacity().items():
+        offer = nodes[name].offer
+        memory = (offer.capacity or {}).get("memory") or ""
+        base = offer.device_name or "gpu"
+        found[name] = [{"name": f"{base}-{n}", "memory": str(memory)} for n in range(number)]
+    return found
+
+
+async def run_drafted_controller(parts: ControllerParts) -> None:
+    """Works until cancelled."""
+    ctx, name, pool = parts.ctx, parts.driver, DevicePool()
+    environment = ctx.environment
 
     def with_users() -> dict[str, list[Object]]:
         return {
             node: [{**device, "claims": pool.users_of(node, device["name"])} for device in devices]
-            for node, devices in hardware().items()
+            for node, devices in _hardware(parts).items()
         }
 
     informers = InformerFactory(ctx.client, environment.clock, environment.entropy)
     refs = dra_refs(ctx.options.emulated_version)
-    controller = DraftedController(ctx.client, environment.clock, informers, refs, name, settings, pool)
+    controller = DraftedController(ctx.client, environment.clock, informers, refs, name, parts.settings, pool)
     publisher = CapacityPublisher(ctx.client, environment.clock, name, with_users)
     log.info("allocating claims")
     await asyncio.gather(controller.run(asyncio.Event()), publisher.run())

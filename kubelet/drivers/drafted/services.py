@@ -4,8 +4,7 @@ The kubelet names the UID of a claim alone. What the claim got stands in its sta
 `admin_KEY` become variables of its containers, and so do its device and its memory.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -14,7 +13,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.drivers.claims import CallLog, ClaimRef, PreparedClaims, variable
-from kubeskew.kubelet.drivers.switches import Switches
+from kubeskew.kubelet.drivers.handle_services import HandleServices
 from kubeskew.kubelet.protocols import dra_drafted
 from kubeskew.kubelet.protocols.grpc_calls import RpcError
 from kubeskew.kubelet.protocols.message_sockets import Server
@@ -22,20 +21,12 @@ from kubeskew.kubelet.protocols.message_sockets import Server
 FindClaim = Callable[[str], Awaitable[Object | None]]
 
 
-async def no_claim(_uid: str) -> Object | None:
-    """Finds nothing, for drivers whose kubelets name the claim."""
-    return None
-
-
-class DraftedServices:
-    """Answers for one node. `switches` is read with each call."""
+class DraftedServices(HandleServices):
+    """Answers for one node."""
 
     def __init__(self, claims: PreparedClaims, find: FindClaim, calls: CallLog) -> None:
-        self.switches = Switches()
-        self._claims = claims
+        super().__init__(claims, calls)
         self._find = find
-        self._calls = calls
-        self._serial = asyncio.Lock()
 
     def serve(self, server: Server) -> None:
         dra_drafted.PREPARE.serve(server, self._prepare)
@@ -45,7 +36,7 @@ class DraftedServices:
         uid = request.resource_uid
         known = next((entry for entry in self._claims.all() if entry["uid"] == uid), None)
         ref = ClaimRef("", "", uid) if known is None else ClaimRef(known["namespace"], known["name"], uid)
-        self._refuse("NodePrepareResource", ref, self.switches.refuse_prepare)
+        self._refuse("NodePrepareResource", [ref], self.switches.refuse_prepare)
         if known is not None:
             ids = [cdi_id for device in known["devices"] for cdi_id in device["cdiIDs"]]
         else:
@@ -60,7 +51,7 @@ class DraftedServices:
         uid = request.resource_id
         known: Object = next((entry for entry in self._claims.all() if entry["uid"] == uid), {})
         ref = ClaimRef(known.get("namespace", ""), known.get("name", ""), uid)
-        self._refuse("NodeUnprepareResource", ref, self.switches.refuse_unprepare)
+        self._refuse("NodeUnprepareResource", [ref], self.switches.refuse_unprepare)
         self._claims.unprepare(ref)
         self._note("NodeUnprepareResource", ref, ())
         return dra_drafted.UNPREPARE.response()
@@ -91,14 +82,3 @@ class DraftedServices:
             if attributes.get(key):
                 found[f"{prefix}_{key}"] = attributes[key]
         return {**found, variable(f"claim_{claim['metadata']['name']}"): "true"}
-
-    def _refuse(self, call: str, ref: ClaimRef, why: str) -> None:
-        """Raises RpcError if the call is to fail."""
-        why = why or self.switches.fail_calls
-        if why:
-            self._calls.append(call, [ref], {}, why)
-            raise RpcError(grpc.StatusCode.UNKNOWN, why)
-
-    def _note(self, call: str, ref: ClaimRef, ids: Sequence[str]) -> None:
-        devices = [{"pool": "", "device": "", "requests": [], "cdiIDs": list(ids), "shareID": ""}]
-        self._calls.append(call, [ref], {ref.uid: {"error": "", "devices": devices if ids else []}})

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
@@ -28,7 +26,6 @@ from kubeskew.apimachinery.quantity import Quantity, QuantityError
 if TYPE_CHECKING:
     from kubeskew.kubelet.protocols.message_sockets import Channel
 
-_LARGEST_BYTES = 512 * 1024  # of the resources in one slice; a store takes objects of 1.5 MiB
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 5.0  # until a stream that failed is opened again
@@ -81,39 +78,7 @@ def _attribute(attribute: Object) -> Object:
         return attribute
 
 
-def _read_semantic(response: Any) -> list[Object]:
-    """One entry is made, or several where one object would be too large. Raises RefusedResourcesError."""
-    from kubeskew.kubelet.protocols.semantic_resources import UnknownModelError, resources_of
-
-    try:
-        resources = resources_of(response)
-    except UnknownModelError as error:
-        raise RefusedResourcesError(str(error)) from error
-    entries: list[list[Object]] = []
-    room = 0
-    for resource in resources:
-        size = len(orjson.dumps(resource))
-        if not entries or size > room:
-            entries.append([])
-            room = _LARGEST_BYTES
-        entries[-1].append(resource)
-        room -= size
-    return [{"resources": entry} for entry in entries]
-
-
-def _semantic_meaning(model: Object) -> Object:
-    return {"resources": [_without_empty(resource) for resource in model.get("resources") or ()]}
-
-
-def _without_empty(value: Any) -> Any:
-    if isinstance(value, dict):
-        parts = {key: _without_empty(part) for key, part in value.items()}
-        return {key: part for key, part in parts.items() if part not in (None, "", [])}
-    return [_without_empty(part) for part in value] if isinstance(value, list) else value
-
-
 NAMED_RESOURCES = ResourceForm(_read_named, _named_meaning, keeps_copies=True)  # 1.30
-SEMANTIC_RESOURCES = ResourceForm(_read_semantic, _semantic_meaning)  # KEP-4381 as drafted
 
 
 @dataclass(slots=True, eq=False)
