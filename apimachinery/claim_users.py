@@ -6,15 +6,9 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36 (IsForPod, IsRese
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 
 POD_GROUPS = ("scheduling.k8s.io", "podgroups")
-
-
-def controller_of(obj: Mapping[str, Any]) -> Object | None:
-    """The owner reference with `controller: true`, None if there is none."""
-    references = obj["metadata"].get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def pod_group_of(pod: Mapping[str, Any]) -> str:

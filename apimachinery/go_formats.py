@@ -21,8 +21,8 @@ _MAX_DIGITS = 20  # without leading zeroes; Python refuses much longer ones
 _PART = re.compile(r"([0-9]*+(?:\.[0-9]*+)?)([^.0-9]*+)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MOST = 2**63 / 1e9  # seconds that 64 bits of nanoseconds hold
-_SECOND = 1_000_000_000
-_WRITTEN = ((_SECOND, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
+SECOND = 1_000_000_000  # nanoseconds
+_WRITTEN = ((SECOND, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
 def quoted(text: str) -> str:
@@ -131,13 +131,13 @@ def parse_duration(text: str) -> float:
 def duration_text(nanos: int) -> str:
     """Go's print of a duration: `1h2m3.5s`, `100ms`, `0s`."""
     sign, size = ("-" if nanos < 0 else ""), abs(nanos)
-    if size < _SECOND:
+    if size < SECOND:
         unit, name = next((pair for pair in _WRITTEN if size >= pair[0]), _WRITTEN[0])
         return f"{sign}{_decimal(size, unit)}{name}"
-    minutes, rest = divmod(size, 60 * _SECOND)
+    minutes, rest = divmod(size, 60 * SECOND)
     hours, minutes = divmod(minutes, 60)
     head = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{head}{_decimal(rest, _SECOND)}s"
+    return f"{sign}{head}{_decimal(rest, SECOND)}s"
 
 
 def _decimal(size: int, unit: int) -> str:

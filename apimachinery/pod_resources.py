@@ -1,10 +1,11 @@
 """Computes the resources that a pod's containers need together and their ports, and recognises extended
-resources.
+resources, and pods that have ended and need none any more.
 
 Extended resources are known from Kubernetes' own by their names.
 
 Sources: k8s.io/component-helpers/resource/helpers.go (PodRequests), k8s.io/kubernetes/pkg/apis/core/v1/helper
-and pkg/scheduler/util (IsDRAExtendedResourceName), 1.36.
+(IsExtendedResourceName), pkg/scheduler/util (IsDRAExtendedResourceName),
+pkg/api/v1/pod (IsPodTerminal), 1.36.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,12 @@ from kubeskew.apimachinery.quantity import Quantity
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"  # and the name of a DeviceClass: its implicit resource
 REQUESTS = "requests."  # prefix of a resource in a quota
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 _T = TypeVar("_T", int, Quantity)
+
+
+def is_terminal(pod: Mapping[str, Any]) -> bool:
+    return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES
 
 
 def is_native(name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Protocol
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.metrics.series import Families
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.aggregation.registered import is_available
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.instrumentation import ReadMetrics, of_resource
 from kubeskew.apiserver.registry.core.service.allocation import NODE_PORTS, node_ports
@@ -112,8 +113,7 @@ class StateMetrics:
         if self._database is not None and self._database.exists():
             self._stored_bytes.at(storage_cluster_id="etcd-0").value = self._database.stat().st_size
         for service in self._stored(_API_SERVICES):
-            conditions = (service.get("status") or {}).get("conditions") or []
-            available = any(one["type"] == "Available" and one["status"] == "True" for one in conditions)
+            available = is_available(service)
             self._unavailable.at(name=service["metadata"]["name"]).value = float(not available)
 
     def _resources(self) -> Iterator[str]:

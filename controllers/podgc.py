@@ -10,7 +10,7 @@ from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework import pods
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.features import DisruptionMarks
 from kubeskew.controllers.framework.pod_control import write_status
@@ -43,7 +43,7 @@ class PodGarbageCollector(Controller):
         if pod is None:
             return
         node = pod["spec"].get("nodeName") or ""
-        over = pods.is_terminal(pod)
+        over = is_terminal(pod)
         if not over or self._disruption.marks_ended:
             orphaned = bool(node) and await self._is_gone(node)
             if not over and not orphaned:
@@ -77,7 +77,7 @@ class PodGarbageCollector(Controller):
         return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
 
     def _terminated(self) -> list[Object]:
-        found = [pod for pod in self._pods.list() if pods.is_terminal(pod)]
+        found = [pod for pod in self._pods.list() if is_terminal(pod)]
         excess = len(found) - _TERMINATED_THRESHOLD
         if excess <= 0:
             return []
@@ -101,7 +101,7 @@ class PodGarbageCollector(Controller):
             "message": "PodGC: node no longer exists",
             "lastTransitionTime": timestamp(self.clock.now()),
         }
-        phase = {} if pods.is_terminal(pod) else {"phase": "Failed"}
+        phase = {} if is_terminal(pod) else {"phase": "Failed"}
         status = {**phase, "conditions": [condition]}
         try:
             await write_status(self.client, pod, status, self._disruption, _FIELD_MANAGER)

@@ -25,7 +25,7 @@ from kubeskew.apimachinery.pod_resources import (
     is_sidecar,
 )
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.selectors.nodes import affinity_matches, tolerates
+from kubeskew.apimachinery.selectors.nodes import affinity_matches, untolerated
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.checkpoints import pod_allocations
 from kubeskew.kubelet.checkpoints.checkpoint_manager import CheckpointError, PanicError
@@ -367,8 +367,7 @@ def _node_affinity(pod: Object, node: Object) -> Rejection | None:
 def _taints(pod: Object, node: Object) -> Rejection | None:
     taints = node["spec"].get("taints") or [] if "spec" in node else []
     tolerations = pod["spec"].get("tolerations") or []
-    hard = [taint for taint in taints if taint.get("effect") == "NoExecute"]
-    if all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in hard):
+    if untolerated(taints, tolerations, ("NoExecute",)) is None:
         return None
     return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 

@@ -4,7 +4,6 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 
-TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 DEFAULT_GRACE_SECONDS = 30
 
 

@@ -13,11 +13,11 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.client.informer import Informer, object_key
+from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.reviews import FAILURES, Requester
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import GroupResource, StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, object_key
 from kubeskew.apimachinery.process.listeners import WebListener
 from kubeskew.metricsserver import api
 from kubeskew.metricsserver.access import Access

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.objects import Object
 from kubeskew.metricsserver.storage import Batch, PodName, Point
 
@@ -126,7 +126,7 @@ class Kubelets:
         try:
             return decoded(await self._page(node), int(self._clock.now().timestamp() * 1e9), name)
         except (ScrapeError, PageError, aiohttp.ClientError, OSError, TimeoutError) as error:
-            if (find_condition(node, "Ready") or {}).get("status") == "True":
+            if is_condition_true(node, "Ready"):
                 log.error("Failed to scrape node %s: %s", name, error or "context deadline exceeded")
             else:
                 log.debug("Failed to scrape node %s, node is not ready: %s", name, error)

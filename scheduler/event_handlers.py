@@ -12,7 +12,7 @@ from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object, is_resync
-from kubeskew.apimachinery.pod_resources import is_sidecar
+from kubeskew.apimachinery.pod_resources import is_sidecar, is_terminal
 from kubeskew.apimachinery.process.runtime import Panic, raised
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.features import ResizingFeatures, SchedulerFeatures
@@ -118,11 +118,7 @@ def _taints(node: Object) -> Any:
 
 
 def is_assigned(pod: Object | None) -> bool:
-    return pod is not None and bool(pod["spec"].get("nodeName")) and not _is_over(pod)
-
-
-def _is_over(pod: Object) -> bool:
-    return _status(pod).get("phase") in ("Succeeded", "Failed")
+    return pod is not None and bool(pod["spec"].get("nodeName")) and not is_terminal(pod)
 
 
 def _shrunk(before: Amounts, now: Amounts) -> bool:
@@ -190,7 +186,7 @@ class ClusterInformers:
             self._pending(old, new)
 
     def _is_ours(self, pod: Object | None) -> bool:
-        if pod is None or pod["spec"].get("nodeName") or _is_over(pod):
+        if pod is None or pod["spec"].get("nodeName") or is_terminal(pod):
             return False
         return (pod["spec"].get("schedulerName") or "default-scheduler") in self._scheduler_names
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
-from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import find_condition, transition_time
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.selectors.labels import selector_or_nothing
 from kubeskew.scheduler.framework.filters import Filters, NodeFilter
 from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -131,10 +130,7 @@ def by_budget(
 def _protects(budget: Object, pod: PodInfo, *, forgets_empty: bool) -> bool:
     if budget["metadata"].get("namespace") != pod.namespace or (forgets_empty and not pod.labels):
         return False
-    try:
-        selector = LabelSelector.from_object((budget.get("spec") or {}).get("selector"))
-    except SelectorError:
-        return False
+    selector = selector_or_nothing((budget.get("spec") or {}).get("selector"))
     if (forgets_empty and selector.is_empty()) or not selector.matches(pod.labels):
         return False
     return pod.name not in ((budget.get("status") or {}).get("disruptedPods") or {})
@@ -312,8 +308,7 @@ class Evictor:
         old = find_condition(victim.pod, _CONDITION) or {}
         if all(old.get(key) == value for key, value in condition.items()):
             return None
-        since = old.get("lastTransitionTime") if old.get("status") == "True" else None
-        condition["lastTransitionTime"] = since or timestamp(self._handle.clock.now())
+        condition["lastTransitionTime"] = transition_time(old, "True", self._handle.clock.now())
         patch: Object = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
         theirs, own = (_qos_class(pod) for pod in (preemptor, victim))
         if self._features.victims_get_other_status and theirs != own:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.scheduler.framework.pod_info import pod_limits, pod_requests
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def resource_registry(pods: Callable[[], Iterable[Object]]) -> "CollectorRegistr
 
 def _is_over(pod: Object) -> bool:
     """Pods without a node are always shown."""
-    phase = (pod.get("status") or {}).get("phase")
-    return bool(pod["spec"].get("nodeName")) and phase in ("Succeeded", "Failed")
+    return bool(pod["spec"].get("nodeName")) and is_terminal(pod)
 
 
 def _add(family: "GaugeMetricFamily", pod: Object, amounts: Mapping[str, int]) -> None:

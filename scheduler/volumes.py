@@ -14,7 +14,7 @@ from kubeskew.apimachinery.client.refs import (
     STORAGE_CLASSES,
     Ref,
 )
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, is_controlled_by
 from kubeskew.apimachinery.selectors.nodes import selector_matches
 from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, annotation, class_of
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
@@ -118,8 +118,7 @@ def _check(claim: Object, pod: PodInfo, *, must_be_owned: bool) -> None:
         )
     if metadata.get("deletionTimestamp"):
         raise ClaimUnusable(f'persistentvolumeclaim "{name}" is being deleted')
-    owners = metadata.get("ownerReferences") or ()
-    if must_be_owned and not any(owner.get("controller") and owner.get("uid") == pod.uid for owner in owners):
+    if must_be_owned and not is_controlled_by(claim, pod.pod):
         raise ClaimUnusable(
             f"PVC {pod.namespace}/{name} was not created for pod {pod.key} (pod is not owner)"
         )

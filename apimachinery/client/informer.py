@@ -16,7 +16,7 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, FailureLog
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Key, Object, object_key
 
 log = logging.getLogger(__name__)
 
@@ -32,16 +32,9 @@ _POSITION_LOST = (400, 404, 410, 504)
 
 _FAILURES = (*CONNECTION_ERRORS, StatusError, orjson.JSONDecodeError)
 
-Key = tuple[str, str]  # namespace, name
 Objects = list[Object]
 Tasks = list["asyncio.Task[None]"]
 IndexFunction = Callable[[Object], Iterable[str]]
-
-
-def object_key(obj: Object) -> Key:
-    """(namespace, name), the namespace empty for cluster-scoped objects."""
-    metadata = obj["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
 
 
 @dataclass(frozen=True, slots=True)

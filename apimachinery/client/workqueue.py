@@ -18,6 +18,10 @@ BASE_DELAY_SECONDS = 0.005
 MAX_DELAY_SECONDS = 1000.0
 
 
+def backoff_seconds(first: float, doublings: int, longest: float) -> float:
+    return float(min(first * 2 ** min(doublings, 40), longest))
+
+
 class RateLimit:
     """A bucket of `burst` tokens that fills by `rate` tokens a second; each use takes one."""
 
@@ -118,7 +122,7 @@ class WorkQueue(Generic[Item]):
         """Adds an item after a delay that doubles with each failure since the last `forget`."""
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
-        self.add_after(item, min(self._base_delay * 2 ** min(failures, 40), self._max_delay))
+        self.add_after(item, backoff_seconds(self._base_delay, failures, self._max_delay))
 
     def forget(self, item: Item) -> None:
         self._failures.pop(item, None)

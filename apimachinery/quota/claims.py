@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apimachinery.pod_resources import IMPLICIT, REQUESTS
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, count, raised
@@ -224,8 +224,7 @@ def _owning_pod(claim: Object) -> Object | None:
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(ANNOTATION) != "true":
         return None
-    owners: list[Object] = metadata.get("ownerReferences") or []
-    owner = next((owner for owner in owners if owner.get("controller")), None)
+    owner = controller_of(claim)
     if owner is None or owner.get("kind") != "Pod" or owner.get("apiVersion") != "v1":
         return None
     return owner

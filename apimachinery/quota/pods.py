@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kubeskew.apimachinery.clock import Clock, parse_timestamp
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
@@ -20,6 +21,7 @@ from kubeskew.apimachinery.pod_resources import (
     REQUESTS,
     is_extended_resource,
     is_sidecar,
+    is_terminal,
     needed_at_once,
 )
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, amounts, raised
@@ -137,10 +139,7 @@ def is_infeasible(pod: Object) -> bool:
     status = pod.get("status") or {}
     if status.get("resize") == "Infeasible":
         return True
-    return any(
-        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
-        for condition in status.get("conditions") or ()
-    )
+    return (find_condition(pod, "PodResizePending") or {}).get("reason") == "Infeasible"
 
 
 def is_pod_level(name: str) -> bool:
@@ -213,7 +212,7 @@ class PodEvaluator(Evaluator):
 
     def is_charged(self, pod: Object) -> bool:
         """A pod counts until its end, or its grace period's end, even if it still exists."""
-        if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
+        if is_terminal(pod):
             return False
         metadata = pod["metadata"]
         deleted, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")

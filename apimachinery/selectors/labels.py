@@ -146,6 +146,14 @@ EVERYTHING = LabelSelector()
 NOTHING = LabelSelector(selectable=False)
 
 
+def selector_or_nothing(selector: Mapping[str, Any] | None) -> LabelSelector:
+    """A selector that is missing or cannot be read selects nothing."""
+    try:
+        return LabelSelector.from_object(selector)
+    except SelectorError:
+        return NOTHING
+
+
 def parse_to_object(text: str) -> dict[str, Any]:
     """Raises SelectorError with upstream's prefix."""
     try:

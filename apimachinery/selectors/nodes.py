@@ -1,7 +1,8 @@
 """Matches nodes against node selectors, node affinity and the tolerations of a pod.
 
 Sources: k8s.io/component-helpers/scheduling/corev1 and its nodeaffinity,
-k8s.io/api/core/v1/toleration.go, 1.36.
+k8s.io/api/core/v1/toleration.go, 1.36. Devices and their requests follow the same rules of taints
+(k8s.io/dynamic-resource-allocation/resourceclaim, ToleratesTaint).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,8 @@ from typing import Any
 from kubeskew.apimachinery.go_formats import parse_int
 from kubeskew.apimachinery.names import label_value
 from kubeskew.apimachinery.objects import Object, ObjectView
+
+HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 def requirement_matches(requirement: ObjectView, values: Mapping[str, str]) -> bool:
@@ -89,7 +92,7 @@ def tolerates(toleration: ObjectView, taint: ObjectView) -> bool:
     """An empty effect or key covers all taints."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
         return False
     match toleration.get("operator") or "Equal":
         case "Exists":
@@ -97,3 +100,19 @@ def tolerates(toleration: ObjectView, taint: ObjectView) -> bool:
         case "Equal":
             return (toleration.get("value") or "") == (taint.get("value") or "")
     return False
+
+
+def is_tolerated(taint: ObjectView, tolerations: Iterable[ObjectView]) -> bool:
+    return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def untolerated(
+    taints: Iterable[ObjectView], tolerations: Iterable[ObjectView], effects: Iterable[str] = HARD_EFFECTS
+) -> ObjectView | None:
+    """The first taint counts that has one of the effects and that no toleration covers."""
+    covering = list(tolerations)
+    wanted = set(effects)
+    for taint in taints:
+        if taint.get("effect") in wanted and not is_tolerated(taint, covering):
+            return taint
+    return None

@@ -9,8 +9,7 @@ import logging
 from contextlib import suppress
 from typing import NamedTuple
 
-from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.conditions import with_condition
+from kubeskew.apimachinery.conditions import new_condition, with_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
@@ -161,12 +160,7 @@ class Availability:
     def _with_condition(self, obj: Object, finding: AvailableCondition) -> Object:
         new = copy.deepcopy(obj)
         status = new.setdefault("status", {})
-        condition = {
-            "type": "Available",
-            "status": finding.status,
-            "lastTransitionTime": timestamp(self._services.environment.clock.now()),
-            "reason": finding.reason,
-            "message": finding.message,
-        }
+        now = self._services.environment.clock.now()
+        condition = new_condition("Available", finding.status, finding.reason, finding.message, now)
         status["conditions"] = with_condition(status.get("conditions") or (), condition)
         return new

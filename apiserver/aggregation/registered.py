@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
@@ -80,10 +81,7 @@ def _make(services: list[Object]) -> Registered:
 
 
 def is_available(obj: Object) -> bool:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any(
-        condition.get("type") == "Available" and condition.get("status") == "True" for condition in conditions
-    )
+    return is_condition_true(obj, "Available")
 
 
 class AggregationServices(Protocol):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import find_condition, transition_time, without_condition
 from kubeskew.apimachinery.field import FieldError, invalid, required
 from kubeskew.apimachinery.objects import Object
 
@@ -28,10 +28,6 @@ def condition(kind: str, status: str, reason: str, message: str) -> Object:
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def is_true(obj: Object, kind: str) -> bool:
-    return (find_condition(obj, kind) or {}).get("status") == "True"
-
-
 def is_equivalent(one: Object | None, other: Object | None) -> bool:
     if one is None or other is None:
         return one is other
@@ -46,16 +42,13 @@ def put(obj: Object, new: Object, now: datetime) -> None:
     if old is None:
         listed.append(_at(new, timestamp(now)))
         return
-    moment = (old.get("lastTransitionTime") if old.get("status") == new["status"] else "") or timestamp(now)
-    listed[listed.index(old)] = _at(new, moment)
+    listed[listed.index(old)] = _at(new, transition_time(old, new["status"], now))
 
 
 def drop(obj: Object, kind: str) -> None:
     status = obj.get("status") or {}
     if find_condition(obj, kind) is not None:
-        status["conditions"] = [
-            condition for condition in status["conditions"] if condition.get("type") != kind
-        ]
+        status["conditions"] = without_condition(status["conditions"], kind)
 
 
 def _at(given: Object, moment: str) -> Object:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import find_condition, is_condition_true
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -341,7 +341,7 @@ class DefinitionControllers:
         await self.write_status(definition, change)
 
     async def _establish(self, definition: Definition) -> None:
-        if conditions.is_true(definition.obj, conditions.NAMES_ACCEPTED) and not definition.is_established:
+        if is_condition_true(definition.obj, conditions.NAMES_ACCEPTED) and not definition.is_established:
             await self._put(definition, _ESTABLISHED)
 
     async def _approve(self, definition: Definition) -> None:

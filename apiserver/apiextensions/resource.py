@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Resource, Subresource
 from kubeskew.apimachinery.schema import Schema
@@ -122,11 +123,7 @@ class Definition:
         self.watches: dict[Watch, None] = {}  # of its objects; they end when the definition changes
 
     def is_true(self, condition: str) -> bool:
-        listed = self.status.get("conditions") or []
-        return any(
-            listed_condition.get("type") == condition and listed_condition.get("status") == "True"
-            for listed_condition in listed
-        )
+        return is_condition_true(self.obj, condition)
 
     @property
     def is_established(self) -> bool:

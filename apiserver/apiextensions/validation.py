@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import names
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.field import (
     FieldError,
     Unquoted,
@@ -325,7 +326,7 @@ def validate(obj: Object, features: SchemaFeatures) -> list[FieldError]:
 
 def validate_update(new: Object, old: Object, features: SchemaFeatures) -> list[FieldError]:
     spec, was = new.get("spec") or {}, old.get("spec") or {}
-    established = conditions.is_true(old, conditions.ESTABLISHED)
+    established = is_condition_true(old, conditions.ESTABLISHED)
     schemas = validate_definition(new, old, features)
     errors = _validate_spec(spec, schemas, established=established, old=was)
     errors += [*_immutable(spec, was, established=established), *validate_status(new), *_stored_versions(new)]

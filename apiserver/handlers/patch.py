@@ -4,7 +4,6 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
@@ -30,6 +29,7 @@ from kubeskew.apiserver.registry.requests.patches import (
 )
 from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
 from kubeskew.apiserver.structuralschema.model import structural_of
+from kubeskew.apiserver.structuralschema.validation_errors import sorted_maps
 
 # Makes the new object, in the request's version, of the live one.
 Patcher = Callable[[Object], Object]
@@ -84,11 +84,11 @@ def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, val
         return scope.services.codec.default(found.object, resource)
 
     def plain(live: Object) -> Object:
-        live = _sorted(live) if scope.resource.custom else live
+        live = sorted_maps(live) if scope.resource.custom else live
         whole = scope.services.features.requests.whole_patches
         value, strict = patches.patched(live, body, content_type, validation, whole=whole)
         if scope.resource.custom and content_type == MERGE_PATCH:
-            value = _sorted(value)
+            value = sorted_maps(value)
         raw = None if scope.resource.custom else raw_fields(scope.resource.schema)
         if raw is not None and content_type == JSON_PATCH:
             sort_along(value, body)
@@ -110,13 +110,6 @@ def _patched(
         patches.check_custom_kind(scope, new)
     deduplicate(new, request.warnings)
     return managed(request, scope, live, new, write, options.field_manager)
-
-
-def _sorted(value: Any) -> Any:
-    """Upstream, a custom resource is a map, which Go writes with sorted keys."""
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(element) for element in value] if isinstance(value, list) else value
 
 
 # --- apply -------------------------------------------------------------------------------------------------

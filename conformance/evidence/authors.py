@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import reservation
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.components import drivers_of, version_at
 from kubeskew.conformance.evidence.inside import DevicesInside
-from kubeskew.conformance.evidence.log import BRANCHED, FAULT, KUBELET, ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.log import BRANCHED, FAULT, KUBELET, ComponentChange, Logged, Write, uid_of
 from kubeskew.conformance.evidence.nodes import NodeRecords
 
 _OWN_CLIENT = "kubeskew"
@@ -231,7 +231,7 @@ def _drivers(log: Sequence[Logged], pod_uid: str) -> list[str]:
     names = {
         (write.namespace, name)
         for write in writes
-        if write.resource == "pods" and _uid(write) == pod_uid
+        if write.resource == "pods" and uid_of(write.value) == pod_uid
         for name in claim_names(write.value)
     }
     claims = [
@@ -243,7 +243,7 @@ def _drivers(log: Sequence[Logged], pod_uid: str) -> list[str]:
 def placing(log: Sequence[Logged], uid: str) -> str:
     """Names who bound a pod to its node and who gave its claims their devices; it is empty if nobody did."""
     writes = [entry for entry in log if isinstance(entry, Write)]
-    pod = [write for write in writes if write.resource == "pods" and _uid(write) == uid]
+    pod = [write for write in writes if write.resource == "pods" and uid_of(write.value) == uid]
     bound = _binding(pod)
     if bound is None:
         return ""
@@ -279,7 +279,7 @@ def _tainted(claim: Write, writes: Sequence[Write]) -> str:
                 if taints is not None:
                     last = (last or write) if taints else None
         if last is not None:
-            seconds = datetime.fromisoformat(claim.time) - datetime.fromisoformat(last.time)
+            seconds = parse_timestamp(claim.time) - parse_timestamp(last.time)
             return f", {seconds.total_seconds():.1f} s after {result['device']} was tainted by {_who(last)}"
     return ""
 
@@ -311,10 +311,12 @@ def running(log: Sequence[Logged], records: NodeRecords, namespace: str, name: s
     if not pod:
         return ""
     by_kubelet = [
-        write for write in pod if _uid(write) == _uid(pod[-1]) and _component(write).startswith(KUBELET)
+        write
+        for write in pod
+        if uid_of(write.value) == uid_of(pod[-1].value) and _component(write).startswith(KUBELET)
     ]
-    ran, placed = f"run by {by_kubelet[-1].by}" if by_kubelet else "", placing(log, _uid(pod[-1]))
-    wrong = list(dict.fromkeys(_wrong_inside(log, records, _uid(pod[-1]))))
+    ran, placed = f"run by {by_kubelet[-1].by}" if by_kubelet else "", placing(log, uid_of(pod[-1].value))
+    wrong = list(dict.fromkeys(_wrong_inside(log, records, uid_of(pod[-1].value))))
     return ", ".join(filter(None, (placed, ran) if _NOT_RESERVED in placed else (*wrong, ran, placed)))
 
 
@@ -347,7 +349,3 @@ def deletions(log: Sequence[Logged], kind: str, namespace: str, name: str, since
         elif entry.value["metadata"].get("deletionTimestamp"):
             marked.setdefault(uid, entry)
     return found[-1:] if name else found[-_WARNINGS_SHOWN:]
-
-
-def _uid(write: Write) -> str:
-    return str(write.value["metadata"].get("uid") or "")

@@ -6,10 +6,10 @@ and were cleared, and the crashes that they caused.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import pairwise
 from typing import TypeVar
 
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.gates import FeatureGates, parse_overrides
 from kubeskew.apimachinery.known_names import DRIVER, UNVERSIONED, kind_of
 from kubeskew.apimachinery.versions import Version
@@ -66,9 +66,9 @@ def version_at(changes: Iterable[ComponentChange], component: str, time: str) ->
 
     A node's clock may be behind the log's: times before the first start are of the first version.
     """
-    moment = datetime.fromisoformat(time)
+    moment = parse_timestamp(time)
     starts = [each for each in changes if (each.component, each.what) == (component, STARTED)]
-    before = [each for each in starts if datetime.fromisoformat(each.time) <= moment]
+    before = [each for each in starts if parse_timestamp(each.time) <= moment]
     return next((each.version for each in (*before[-1:], *starts[:1])), "")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence import aspects
 from kubeskew.conformance.evidence.aspects import Aspects
-from kubeskew.conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.log import Logged, Write, uid_of
 from kubeskew.conformance.evidence.nodes import NodeRecords, PreparedClaim
 
 _CLAIMS = "resourceclaims.resource.k8s.io"
@@ -49,7 +49,7 @@ class ClusterSnapshot:
 
     def writes(self, resource: str, uids: set[str]) -> Iterator[Write]:
         for entry in self.log:
-            if isinstance(entry, Write) and entry.resource == resource and _uid(entry.value) in uids:
+            if isinstance(entry, Write) and entry.resource == resource and uid_of(entry.value) in uids:
                 yield entry
 
     def revision_at(self, time: str) -> int:
@@ -122,7 +122,7 @@ def _as_it_ran(noted: PodSnapshot, seen: ClusterSnapshot) -> PodSnapshot:
     first = {
         event.container: event
         for event in reversed(seen.records.containers)
-        if event.pod_uid == _uid(noted.pod)
+        if event.pod_uid == uid_of(noted.pod)
         and event.what == "started"
         and event not in noted.records.containers
     }
@@ -141,7 +141,7 @@ def ending(noted: PodSnapshot, seen: ClusterSnapshot) -> str:
 
 
 def _since(noted: PodSnapshot, seen: ClusterSnapshot, resource: str, obj: ObjectView) -> list[Write]:
-    return [write for write in seen.writes(resource, {_uid(obj)}) if write.revision > noted.revision]
+    return [write for write in seen.writes(resource, {uid_of(obj)}) if write.revision > noted.revision]
 
 
 def _compared(before: ObjectView, now: ObjectView, history: Sequence[Write], of: Any) -> Iterator[Change]:
@@ -168,9 +168,9 @@ def _claims(noted: PodSnapshot, seen: ClusterSnapshot) -> dict[str, ObjectView]:
         if not isinstance(entry, Write) or entry.revision > noted.revision:
             continue
         if entry.resource == _CLAIMS and entry.namespace == namespace and entry.name in names:
-            found.pop(_uid(entry.value), None)
+            found.pop(uid_of(entry.value), None)
             if entry.verb != "delete":
-                found[_uid(entry.value)] = entry.value
+                found[uid_of(entry.value)] = entry.value
     return found
 
 
@@ -194,9 +194,9 @@ def _node_changes(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change]
     name, used = noted.node_name, aspects.used_resources(noted.pod)
     now = seen.nodes.get(name)
     history = _since(noted, seen, "nodes", noted.node)
-    if now is None or _uid(now) != _uid(noted.node):
+    if now is None or uid_of(now) != uid_of(noted.node):
         gone = next((write for write in history if write.verb == "delete"), None)
-        yield Change(f"node {name}", _uid(noted.node), _uid(now) if now else None, gone)
+        yield Change(f"node {name}", uid_of(noted.node), uid_of(now) if now else None, gone)
         return
     yield from _compared(noted.node, now, history, aspects.readiness)
     resources = _compared(noted.node, now, history, lambda node: aspects.resources(node, used))
@@ -237,7 +237,7 @@ def _calls(noted: PodSnapshot, seen: ClusterSnapshot, uids: set[str]) -> Iterato
 def _containers(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | Incident]:
     devices: dict[str, Sequence[str]] = {}
     for event in seen.records.containers:
-        if event.pod_uid != _uid(noted.pod):
+        if event.pod_uid != uid_of(noted.pod):
             continue
         known = devices.get(event.container)
         if event not in noted.records.containers:
@@ -251,7 +251,3 @@ def _containers(noted: PodSnapshot, seen: ClusterSnapshot) -> Iterator[Change | 
 
 def _phase(pod: ObjectView) -> str:
     return str((pod.get("status") or {}).get("phase") or "")
-
-
-def _uid(obj: ObjectView) -> str:
-    return str(obj["metadata"].get("uid") or "")

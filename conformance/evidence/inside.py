@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.conformance.evidence.log import KUBELET, Write
+from kubeskew.conformance.evidence.log import KUBELET, Write, uid_of
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords
 from kubeskew.kubelet.drivers.claims import variable
 
@@ -173,7 +174,7 @@ class _Answers:
         self.drivers.add(call.driver)
         if call.unprepares or call.error:
             return
-        self._of_claims[call.node, call.driver, call.uid].append(_Answer(_moment(call.time), call))
+        self._of_claims[call.node, call.driver, call.uid].append(_Answer(parse_timestamp(call.time), call))
 
     def moments(self, node: str, since: datetime, until: datetime) -> list[datetime]:
         """Times at which drivers of a node answered, and the end of the span."""
@@ -201,7 +202,7 @@ class DevicesInside:
         )  # UIDs of claims reserved for a pod, by its UID
 
     def see(self, write: Write) -> None:
-        uid = str(write.value["metadata"].get("uid") or "")
+        uid = uid_of(write.value)
         if write.resource == "pods":
             _note(self._pods[uid], write, write.value, named_by_status)
         elif write.resource == CLAIMS:
@@ -229,7 +230,7 @@ class DevicesInside:
         """Classic drivers name no devices, so that their answers are not judged."""
         if call.unprepares or call.error or not all(device["device"] for device in call.devices):
             return
-        now = _moment(call.time)
+        now = parse_timestamp(call.time)
         prepared = sorted(
             (request, device["pool"], device["device"])
             for device in call.devices
@@ -256,7 +257,7 @@ class DevicesInside:
     def _of_start(self, event: ContainerEvent, answers: _Answers) -> Iterator[Disagreement]:
         """A container is judged by its pod as it was then, and by each order in which the answers may have
         come."""
-        now = _moment(event.time)
+        now = parse_timestamp(event.time)
         since, until = now - self._skew, self._until(now)
         pods = _within(self._pods.get(event.pod_uid, ()), since, until)
         moments = answers.moments(event.node, since, until) if self._skew else [until]
@@ -302,7 +303,7 @@ class DevicesInside:
         have been taken away by the time that another clock shows: a claim that all drivers have answered for
         goes before later ones.
         """
-        now = _moment(event.time)
+        now = parse_timestamp(event.time)
         until = self._until(now)
         uids = _within(self._claims.get(claim, ()), now - self._lag - self._skew, until)
         uids = [uid for uid in uids if uid in self._used[event.pod_uid]] or uids
@@ -330,7 +331,7 @@ class DevicesInside:
             call, ids = answer.call, sorted(_cdi_ids(answer.call, request))
             if not contents.keys() >= {*ids}:
                 continue
-            statuses = self._status(call.uid, answer.time, self._until(_moment(event.time)))
+            statuses = self._status(call.uid, answer.time, self._until(parse_timestamp(event.time)))
             given = [device_names(status, call.driver, request) for status in statuses]
             held = sorted(device for cdi_id in ids for device in _devices_in(contents[cdi_id], call.driver))
             if given and None not in given and held not in given:
@@ -348,7 +349,7 @@ class DevicesInside:
 def _note(past: Past[T], write: Write, value: T, matters: Callable[[T], Any]) -> None:
     """Appends a value only if `matters` of it differs from the last one."""
     if not past or matters(past[-1][1]) != matters(value):
-        past.append((_moment(write.time), value))
+        past.append((parse_timestamp(write.time), value))
 
 
 def _within(past: Iterable[tuple[datetime, T]], since: datetime, until: datetime) -> list[T]:
@@ -361,10 +362,6 @@ def _within(past: Iterable[tuple[datetime, T]], since: datetime, until: datetime
         elif time <= until:
             found.append(value)
     return [*before, *found]
-
-
-def _moment(time: str) -> datetime:
-    return datetime.fromisoformat(time)
 
 
 def _cdi_ids(call: DriverCall, request: str) -> set[str]:

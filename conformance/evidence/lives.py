@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.aspects import results
-from kubeskew.conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.log import Logged, Write, uid_of
 
 # Pods have lives of their own; the others come with every cluster, or show nothing of the scenario.
 _LEFT_OUT = frozenset(
@@ -89,10 +90,8 @@ def _happened_to_pod(before: ObjectView, write: Write) -> Iterator[str]:
 
 
 def _unschedulable(status: ObjectView) -> str:
-    for condition in status.get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"{condition.get('message', '')}"
-    return ""
+    condition = find_condition({"status": status}, "PodScheduled") or {}
+    return str(condition.get("message", "")) if condition.get("status") == "False" else ""
 
 
 def _containers(status: ObjectView, old_status: ObjectView) -> Iterator[str]:
@@ -132,7 +131,7 @@ def object_lives(log: Iterable[Logged]) -> list[ObjectLife]:
     for entry in log:
         if not isinstance(entry, Write) or _is_left_out(entry):
             continue
-        uid = str(entry.value["metadata"].get("uid") or "")
+        uid = uid_of(entry.value)
         life = lives.setdefault(uid, ObjectLife(entry.resource, entry.namespace, entry.name, uid, entry.time))
         for what in _happened_to_object(last.get(uid), entry):
             life.events.append(LifeEvent(entry.revision, entry.time, what, entry.by))
@@ -197,8 +196,8 @@ def _claim_news(old: ObjectView, new: ObjectView) -> Iterator[str]:
 
 
 def _ready(node: ObjectView) -> str | None:
-    conditions = _status(node).get("conditions") or ()
-    return next((str(each.get("status")) for each in conditions if each.get("type") == "Ready"), None)
+    condition = find_condition(node, "Ready")
+    return None if condition is None else str(condition.get("status"))
 
 
 def _spec(obj: ObjectView) -> Mapping[str, Any]:

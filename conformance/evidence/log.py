@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.objects import ObjectView
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -42,3 +44,8 @@ FAULT = "fault-"  # prefix of entries about faults, during which the component k
 KUBELET = "kubelet/"  # begins the names of kubelets, before that of the node
 
 Logged = Write | ComponentChange
+
+
+def uid_of(obj: ObjectView) -> str:
+    """Empty where a log has an object without a uid."""
+    return str(obj["metadata"].get("uid") or "")

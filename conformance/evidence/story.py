@@ -10,12 +10,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.apimachinery.claim_users import controller_of, reserved_for
+from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.known_names import kind_of
-from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.objects import ObjectView, controller_of
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.changes import changes
-from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged, Write
+from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged, Write, uid_of
 from kubeskew.conformance.evidence.nodes import DriverCall, NodeRecords
 
 _CLAIMS = "resourceclaims.resource.k8s.io"
@@ -34,7 +36,6 @@ _ANY_WRITE = frozenset(
         "podschedulingcontexts.resource.k8s.io",
     }
 )
-_ENDED = frozenset({"Succeeded", "Failed"})
 _SCHEDULER = "kube-scheduler"
 CLAIMS = "resourceclaims.resource.k8s.io"
 _EVENTS = frozenset({"events", "events.events.k8s.io"})
@@ -81,8 +82,7 @@ def _makes_room(write: Write, before: ObjectView | None) -> bool:
     """Another pod has ended, is gone, or asks for something else."""
     if before is None or not (before.get("spec") or {}).get("nodeName"):
         return False
-    was = (before.get("status") or {}).get("phase")
-    ended = (write.value.get("status") or {}).get("phase") in _ENDED and was not in _ENDED
+    ended = is_terminal(write.value) and not is_terminal(before)
     return write.verb == "delete" or ended or write.value.get("spec") != before.get("spec")
 
 
@@ -144,7 +144,7 @@ class _Tale:
             if _place(entry) == (self.resource, self.namespace, self.name):
                 yield from self._written(entry, before)
             elif entry.resource == CLAIMS and entry.namespace == self.namespace and entry.name in self.claims:
-                self.claim_uids.add(_uid(entry.value))
+                self.claim_uids.add(uid_of(entry.value))
                 yield from self._written(entry, before)
             elif entry.resource in _EVENTS:
                 yield from self._event(entry)
@@ -157,7 +157,7 @@ class _Tale:
                 if self.resource == "pods":
                     self.claims |= claim_names(entry.value)
                 elif self.resource == CLAIMS:
-                    self.claim_uids.add(_uid(entry.value))
+                    self.claim_uids.add(uid_of(entry.value))
 
     def _note_waking(self, write: Write, before: Write | None) -> None:
         """Keeps a write that may have made the scheduler try the pod again; writes after its decision are no
@@ -238,7 +238,7 @@ class _Tale:
     def _owner(self, obj: ObjectView) -> Write | None:
         reference = controller_of(obj) or {}
         for write in reversed(self.last.values()):
-            if reference and _uid(write.value) == reference.get("uid"):
+            if reference and uid_of(write.value) == reference.get("uid"):
                 return write
         return None
 
@@ -367,10 +367,5 @@ def _place(write: Write) -> tuple[str, str, str]:
     return write.resource, write.namespace, write.name
 
 
-def _uid(obj: ObjectView) -> str:
-    return str(obj["metadata"].get("uid") or "")
-
-
 def _condition(obj: ObjectView, kind: str) -> Mapping[str, Any]:
-    found = (obj.get("status") or {}).get("conditions") or []
-    return next((each for each in found if each.get("type") == kind), {})
+    return find_condition(obj, kind) or {}

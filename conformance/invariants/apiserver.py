@@ -14,19 +14,13 @@ from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.golang.known_fields import known_fields
 from kubeskew.apimachinery.known_names import kind_of
-from kubeskew.apimachinery.objects import Object, ObjectView
+from kubeskew.apimachinery.objects import Key, Object, ObjectView, object_key
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apimachinery.versions import SUPPORTED, Version
-from kubeskew.conformance.invariants.cluster import (
-    Change,
-    Cluster,
-    Place,
-    is_terminal,
-    named,
-    place_of,
-    uid_of,
-)
+from kubeskew.conformance.evidence.log import uid_of
+from kubeskew.conformance.invariants.cluster import Change, Cluster, named
 from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
 
 # Steps to a value: names of fields; of an item of a list its name (`name=x`) or its place (`0`).
@@ -273,8 +267,8 @@ class QuotaExact:
         """The measure is of the version and gates of the quota controller; without it sums are not
         checked."""
         self._measure = measure
-        self._charges: dict[Place, str] = {}  # by quota: the last charge, unless it was counted since
-        self._charged: list[Place] = []  # quotas that were charged, and nothing was created since
+        self._charges: dict[Key, str] = {}  # by quota: the last charge, unless it was counted since
+        self._charged: list[Key] = []  # quotas that were charged, and nothing was created since
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         self._note(change)
@@ -297,7 +291,7 @@ class QuotaExact:
         creations."""
         write = change.write
         if write.resource == QUOTAS and change.now is not None and change.before is not None:
-            place = place_of(change.now)
+            place = object_key(change.now)
             self._charges.pop(place, None)
             if write.by.startswith(_API_SERVER):
                 self._charges[place] = f": {write.by} charged it last, at revision {write.revision}"
@@ -314,14 +308,14 @@ class QuotaExact:
 
         def listing(resource: GroupResource, namespace: str) -> Iterable[Object]:
             key = f"{resource.resource}.{resource.group}" if resource.group else resource.resource
-            return [dict(obj) for obj in cluster.all(key) if place_of(obj)[0] == namespace]
+            return [dict(obj) for obj in cluster.all(key) if object_key(obj)[0] == namespace]
 
         for quota in cluster.all(QUOTAS):
             used = _used(quota)
             for name, quantity in sorted(self._measure(dict(quota), listing).items()):
                 if used.get(name) != quantity:
                     recorded = used[name].canonical() if name in used else "nothing"
-                    charge = self._charges.get(place_of(quota), "")
+                    charge = self._charges.get(object_key(quota), "")
                     yield (
                         f"{named(quota)} says that {recorded} of {name} is used;"
                         f" it is {quantity.canonical()}{charge}"

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.known_names import kind_of
-from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.objects import Key, ObjectView, controller_of, object_key
 from kubeskew.conformance.evidence.log import BRANCHED, FAULT, ComponentChange, Logged, Write
 
 STARTED = "started"
-
-Place = tuple[str, str]  # namespace, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ class Cluster:
     """Holds every object as it was last written, and every component in its last logged state."""
 
     def __init__(self) -> None:
-        self.objects: defaultdict[str, dict[Place, ObjectView]] = defaultdict(dict)
-        self.last_writes: dict[tuple[str, Place], Write] = {}
+        self.objects: defaultdict[str, dict[Key, ObjectView]] = defaultdict(dict)
+        self.last_writes: dict[tuple[str, Key], Write] = {}
         self.components: dict[str, ComponentChange] = {}
         self.starts: list[ComponentChange] = []
         self.revision = 0
@@ -85,26 +84,13 @@ class Cluster:
         return change is not None and change.what == STARTED
 
     def last_write(self, resource: str, obj: ObjectView) -> Write | None:
-        return self.last_writes.get((resource, place_of(obj)))
-
-
-def place_of(obj: ObjectView) -> Place:
-    metadata = obj["metadata"]
-    return (metadata.get("namespace") or "", metadata["name"])
+        return self.last_writes.get((resource, object_key(obj)))
 
 
 def named(obj: Mapping[str, Any]) -> str:
     """The text is `Pod default/web`."""
-    namespace, name = place_of(obj)
+    namespace, name = object_key(obj)
     return f"{obj.get('kind') or 'object'} {namespace}/{name}" if namespace else f"{obj.get('kind')} {name}"
-
-
-def uid_of(obj: ObjectView) -> str:
-    return str(obj["metadata"].get("uid") or "")
-
-
-def is_terminal(pod: ObjectView) -> bool:
-    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
 
 
 def is_deleting(obj: ObjectView) -> bool:
@@ -113,11 +99,9 @@ def is_deleting(obj: ObjectView) -> bool:
 
 def controller(obj: ObjectView) -> Mapping[str, Any]:
     """The mapping is empty if there is no controller."""
-    references = obj["metadata"].get("ownerReferences") or []
-    return next((reference for reference in references if reference.get("controller")), {})
+    return controller_of(obj) or {}
 
 
 def condition(obj: ObjectView, kind: str) -> Mapping[str, Any]:
     """The mapping is empty if there is no condition of this type."""
-    found = (obj.get("status") or {}).get("conditions") or []
-    return next((each for each in found if each.get("type") == kind), {})
+    return find_condition(obj, kind) or {}

@@ -1,8 +1,9 @@
 """Judges components: I11 component-starts, I14 no-crash, I17 authorised-as-meant, I19 one-leader."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.conformance.invariants.cluster import Change, Cluster, named
 from kubeskew.conformance.invariants.invariant import USUAL, Evidence, LivenessInvariant, Tolerance
 
@@ -66,10 +67,10 @@ class OneLeader:
         holder, other = old.get("holderIdentity"), new.get("holderIdentity")
         if not holder or not other or holder == other or not old.get("renewTime"):
             return
-        ends = datetime.fromisoformat(old["renewTime"]) + timedelta(
+        ends = parse_timestamp(old["renewTime"]) + timedelta(
             seconds=int(old.get("leaseDurationSeconds") or 0)
         )
-        if ends > datetime.fromisoformat(change.write.time) + self._skew:
+        if ends > parse_timestamp(change.write.time) + self._skew:
             yield f"{change.text} passed from {holder} to {other} before it ended at {ends.isoformat()}"
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:

@@ -2,26 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.conformance.evidence.log import Write
-from kubeskew.conformance.invariants.cluster import (
-    Change,
-    Cluster,
-    Place,
-    condition,
-    controller,
-    is_deleting,
-    is_terminal,
-    named,
-    place_of,
-    uid_of,
-)
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.conditions import is_condition_true
+from kubeskew.apimachinery.objects import Key, ObjectView, object_key
+from kubeskew.apimachinery.pod_resources import is_terminal
+from kubeskew.conformance.evidence.log import Write, uid_of
+from kubeskew.conformance.invariants.cluster import Change, Cluster, controller, is_deleting, named
 from kubeskew.conformance.invariants.devices import CLAIMS
 from kubeskew.conformance.invariants.invariant import Evidence, SafetyInvariant
 
@@ -95,7 +86,9 @@ class ReplicaBounds:
         pods, most = _active(owner, cluster), max([_replicas(owner), *asked])
         if len(pods) > most:
             now = change.write.time
-            times = sorted([pod["metadata"].get("creationTimestamp") or now for pod in pods], key=_moment)
+            times = sorted(
+                [pod["metadata"].get("creationTimestamp") or now for pod in pods], key=parse_timestamp
+            )
             wanted = times[most - 1] if most else now
             since = f"the last that was wanted was made {_seconds(wanted, now)} s before"
             many = f"is pod {len(pods)} of {named(owner)}, which asks for {_replicas(owner)}"
@@ -105,7 +98,7 @@ class ReplicaBounds:
         if not at_rest or not cluster.running("controller-manager"):
             return
         for owner in [*cluster.all(REPLICA_SETS), *cluster.all(STATEFUL_SETS)]:
-            if is_deleting(owner) or condition(owner, "ReplicaFailure").get("status") == "True":
+            if is_deleting(owner) or is_condition_true(owner, "ReplicaFailure"):
                 continue
             pods = _active(owner, cluster)
             if owner.get("kind") == "StatefulSet" and (
@@ -121,17 +114,13 @@ def _replicas(owner: ObjectView) -> int:
     return 1 if replicas is None else int(replicas)
 
 
-def _moment(time: str) -> datetime:
-    return datetime.fromisoformat(time)
-
-
 def _seconds(earlier: str, later: str) -> int:
-    return max(0, int((_moment(later) - _moment(earlier)).total_seconds()))
+    return max(0, int((parse_timestamp(later) - parse_timestamp(earlier)).total_seconds()))
 
 
 def _active(owner: ObjectView, cluster: Cluster) -> list[ObjectView]:
     """Active pods of an owner are in its namespace and name it with its UID."""
-    uid, (namespace, name) = uid_of(owner), place_of(owner)
+    uid, (namespace, name) = uid_of(owner), object_key(owner)
     return [
         pod
         for pod in cluster.all("pods")
@@ -146,14 +135,14 @@ def _active(owner: ObjectView, cluster: Cluster) -> list[ObjectView]:
 def _ordered_wait(owner: ObjectView, pods: list[ObjectView]) -> bool:
     """An ordered set waits for a pod that is not ready, or for a volume claim."""
     parallel = (owner.get("spec") or {}).get("podManagementPolicy") == "Parallel"
-    return not parallel and any(condition(pod, "Ready").get("status") != "True" for pod in pods)
+    return not parallel and any(not is_condition_true(pod, "Ready") for pod in pods)
 
 
 def _for_finished(change: Change, job: ObjectView | None, cluster: Cluster) -> Iterator[str]:
     if job is None or uid_of(job) != controller(change.write.value).get("uid"):
         return
     for kind in _ENDS:
-        if condition(job, kind).get("status") == "True":
+        if is_condition_true(job, kind):
             yield f"{change.text} was made for {named(job)}, which is {kind} already"
             return
     parallelism = (job.get("spec") or {}).get("parallelism")
@@ -252,7 +241,7 @@ def _released_uncounted(change: Change, cluster: Cluster) -> Iterator[str]:
     succeeded = (pod.get("status") or {}).get("phase") == "Succeeded"
     if job is None or uid_of(job) != reference.get("uid") or not succeeded or is_deleting(job):
         return
-    if any(condition(job, kind).get("status") == "True" for kind in _ENDS):
+    if any(is_condition_true(job, kind) for kind in _ENDS):
         return
     indexed = (job.get("spec") or {}).get("completionMode") == "Indexed"
     uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
@@ -272,7 +261,7 @@ def _cron_job_of(job: ObjectView, cluster: Cluster) -> ObjectView | None:
 
 def _is_counted(job: ObjectView, cron_job: ObjectView) -> bool:
     """A job that has ended or is being deleted need not be among the active ones of its cron job."""
-    ended = any(condition(job, kind).get("status") == "True" for kind in ("Complete", "Failed"))
+    ended = any(is_condition_true(job, kind) for kind in ("Complete", "Failed"))
     active = (cron_job.get("status") or {}).get("active") or []
     return ended or is_deleting(job) or uid_of(job) in [reference.get("uid") for reference in active]
 
@@ -303,12 +292,12 @@ class ControllersSettle:
     name = "controllers-settle"
 
     def __init__(self) -> None:
-        self._writes: defaultdict[tuple[str, Place], int] = defaultdict(int)
-        self._states: defaultdict[tuple[str, Place], dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
+        self._writes: defaultdict[tuple[str, Key], int] = defaultdict(int)
+        self._states: defaultdict[tuple[str, Key], dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
         # What was written since an object's states were forgotten, until that may matter: states are dear.
-        self._values: defaultdict[tuple[str, Place], list[Any]] = defaultdict(list)
+        self._values: defaultdict[tuple[str, Key], list[Any]] = defaultdict(list)
         self._changes = 0  # objects that were made or deleted
-        self._seen_at: dict[tuple[str, Place], int] = {}  # of these, when an object was last written
+        self._seen_at: dict[tuple[str, Key], int] = {}  # of these, when an object was last written
 
     def see(self, change: Change, cluster: Cluster) -> Iterator[str]:
         write = change.write
@@ -332,7 +321,7 @@ class ControllersSettle:
         elif self._writes[key] == _WRITES:
             yield f"{change.text} was written {_WRITES} times, with no input from outside"
 
-    def _has_come_back(self, key: tuple[str, Place]) -> bool:
+    def _has_come_back(self, key: tuple[str, Key]) -> bool:
         """States count only if others came between them."""
         if key not in self._states and len(self._values[key]) <= _RETURNS + 1:
             return False  # with that few writes no state can have come back as often

@@ -4,16 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.conformance.evidence.aspects import claim_names
-from kubeskew.conformance.invariants.cluster import (
-    Change,
-    Cluster,
-    controller,
-    is_deleting,
-    is_terminal,
-    named,
-    uid_of,
-)
+from kubeskew.conformance.evidence.log import uid_of
+from kubeskew.conformance.invariants.cluster import Change, Cluster, controller, is_deleting, named
 from kubeskew.conformance.invariants.controllers import JOB_TRACKING
 from kubeskew.conformance.invariants.devices import CLAIMS
 from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant

@@ -10,21 +10,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.claim_users import is_pod_group, reserved_for
-from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.objects import Key, ObjectView
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.quantity import ZERO, Quantity
 from kubeskew.conformance.evidence.aspects import claim_names, results
 from kubeskew.conformance.evidence.components import drivers_of, version_at
 from kubeskew.conformance.evidence.inside import DevicesInside
+from kubeskew.conformance.evidence.log import uid_of
 from kubeskew.conformance.evidence.nodes import DriverCall
-from kubeskew.conformance.invariants.cluster import (
-    Change,
-    Cluster,
-    Place,
-    controller,
-    is_terminal,
-    named,
-    uid_of,
-)
+from kubeskew.conformance.invariants.cluster import Change, Cluster, controller, named
 from kubeskew.conformance.invariants.invariant import USUAL, Evidence, Tolerance
 
 Pool = tuple[str, str]  # driver, name
@@ -39,13 +34,13 @@ class PodLives:
     def __init__(self) -> None:
         self._came: dict[str, datetime] = {}
         self._lasted: dict[str, float] = {}
-        self._left: dict[Place, datetime] = {}  # by the last one's name
+        self._left: dict[Key, datetime] = {}  # by the last one's name
 
     def see(self, change: Change) -> None:
         write = change.write
         if write.resource != "pods":
             return
-        time, uid = datetime.fromisoformat(write.time), uid_of(write.value)
+        time, uid = parse_timestamp(write.time), uid_of(write.value)
         came = self._came.setdefault(uid, time)
         if change.now is None:
             self._lasted[uid] = (time - came).total_seconds()
@@ -63,7 +58,7 @@ class PodLives:
         left = self._left.get((metadata.get("namespace") or "", metadata["name"]))
         if left is None:
             return ""
-        seconds = (datetime.fromisoformat(time) - left).total_seconds()
+        seconds = (parse_timestamp(time) - left).total_seconds()
         return f"; a former Pod of its name went {seconds:.1f} s before"
 
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
-from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.clock import SeededEntropy, parse_timestamp
 from kubeskew.apimachinery.known_names import kind_of
 from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.cluster.autoscaling.simulator import feasible, source_of_cluster
 from kubeskew.cluster.failures import ClusterError
@@ -22,7 +23,7 @@ from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
 from kubeskew.conformance.evidence.node_files import node_records
 from kubeskew.conformance.invariants.catalogue import invariants, measuring
-from kubeskew.conformance.invariants.cluster import STARTED, Cluster, is_terminal
+from kubeskew.conformance.invariants.cluster import STARTED, Cluster
 from kubeskew.conformance.invariants.controllers import is_heartbeat
 from kubeskew.conformance.invariants.invariant import (
     USUAL,
@@ -61,7 +62,7 @@ def refused(text: str, starting: Sequence[Span], ended: Mapping[str, Sequence[Sp
         refusal = _FORBIDDEN.search(line)
         if refusal is None or refusal[1] in found:
             continue
-        time = datetime.fromisoformat(line.partition(" ")[0])
+        time = parse_timestamp(line.partition(" ")[0])
         unrelated = _UNRELATED.search(line)
         excused = (*starting, *(ended.get(unrelated[1], ()) if unrelated else ()))
         if not any(begin < time < end for begin, end in excused):
@@ -78,11 +79,11 @@ def starts_of_servers(log: Sequence[Logged]) -> list[Span]:
     found: list[Span] = []
     for entry in log:
         if _is_server_start(entry):
-            time = datetime.fromisoformat(entry.time)
+            time = parse_timestamp(entry.time)
             found.append((time - _SETTLING, time + _SETTLING))
         elif found and _is_default_role(entry):
             begin, end = found[-1]
-            found[-1] = begin, max(end, datetime.fromisoformat(entry.time) + _SETTLING)
+            found[-1] = begin, max(end, parse_timestamp(entry.time) + _SETTLING)
     return found
 
 
@@ -92,7 +93,7 @@ def ends_on_nodes(log: Sequence[Logged]) -> dict[str, list[Span]]:
     found: dict[str, list[Span]] = {}
     for entry in log:
         if isinstance(entry, Write) and entry.verb == "delete" and entry.resource in _OF_NODES:
-            spec, time = entry.value.get("spec") or {}, datetime.fromisoformat(entry.time)
+            spec, time = entry.value.get("spec") or {}, parse_timestamp(entry.time)
             node = spec.get("nodeName") or entry.value.get("nodeName")  # up to 1.30 slices have no spec
             if node:
                 span = (time - USUAL.cache_lag, time + USUAL.cache_lag)  # clocks may differ
@@ -155,7 +156,7 @@ def last_change(log: Iterable[Logged]) -> str:
 def is_at_rest(log: Iterable[Logged], now: datetime, seconds: float) -> bool:
     """Heartbeats do not count; nothing else was written for these seconds."""
     last = last_change(log)
-    return not last or now - datetime.fromisoformat(last) >= timedelta(seconds=seconds)
+    return not last or now - parse_timestamp(last) >= timedelta(seconds=seconds)
 
 
 async def judge(

@@ -5,17 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import ObjectView
-from kubeskew.apimachinery.selectors.nodes import affinity_matches, tolerates
-from kubeskew.conformance.invariants.cluster import (
-    Change,
-    Cluster,
-    condition,
-    is_deleting,
-    is_terminal,
-    named,
-    uid_of,
-)
+from kubeskew.apimachinery.pod_resources import is_terminal
+from kubeskew.apimachinery.selectors.nodes import affinity_matches, is_tolerated, untolerated
+from kubeskew.conformance.evidence.log import uid_of
+from kubeskew.conformance.invariants.cluster import Change, Cluster, condition, is_deleting, named
 from kubeskew.conformance.invariants.invariant import (
     USUAL,
     Evidence,
@@ -121,7 +116,7 @@ class PreemptionContract(LivenessInvariant):
         if change.write.resource != "pods":
             return
         if change.now is None and not (pod.get("spec") or {}).get("nodeName"):
-            self._went.append((_moment(change.write.time), _priority(pod), named(pod)))
+            self._went.append((parse_timestamp(change.write.time), _priority(pod), named(pod)))
         node = (pod.get("status") or {}).get("nominatedNodeName")
         if node:
             self._nominated[uid_of(pod)] = node, _priority(pod), named(pod)
@@ -139,7 +134,8 @@ class PreemptionContract(LivenessInvariant):
         """Gives the seconds since the last pod of a higher priority was removed that was on no node."""
         for moment, its_priority, text in reversed(self._went):
             if its_priority > priority:
-                return f"; {text}, which did, went {(_moment(time) - moment).total_seconds():.1f} s before"
+                seconds = (parse_timestamp(time) - moment).total_seconds()
+                return f"; {text}, which did, went {seconds:.1f} s before"
         return ""
 
     def at_end(self, cluster: Cluster, evidence: Evidence, *, at_rest: bool) -> Iterator[str]:
@@ -176,7 +172,7 @@ class DeclaredEffect:
         write = change.write
         if write.resource == "nodes":
             if _rules(change.before) != _rules(change.now):
-                self._nodes[write.name].append((_moment(write.time), change.now))
+                self._nodes[write.name].append((parse_timestamp(write.time), change.now))
             return
         if write.resource != "pods" or change.now is None or not write.by.startswith("kube-scheduler"):
             return
@@ -184,7 +180,7 @@ class DeclaredEffect:
         name = (pod.get("spec") or {}).get("nodeName")
         if not name or ((change.before or {}).get("spec") or {}).get("nodeName"):
             return
-        reasons = [_repels(pod, node) for node in self._lately(name, _moment(write.time))]
+        reasons = [_repels(pod, node) for node in self._lately(name, parse_timestamp(write.time))]
         if reasons and all(reasons):
             yield f"{change.text} was bound to node {name}, which {reasons[-1]}"
 
@@ -204,7 +200,7 @@ class DeclaredEffect:
             if node is None or is_deleting(pod) or is_terminal(pod):
                 continue
             for taint in (node.get("spec") or {}).get("taints") or []:
-                if taint.get("effect") == "NoExecute" and not _tolerated(pod, taint):
+                if taint.get("effect") == "NoExecute" and not is_tolerated(taint, _tolerations(pod)):
                     what = f"does not tolerate its taint {taint['key']}:NoExecute"
                     yield f"{named(pod)} runs on {named(node)} and {what}"
 
@@ -220,17 +216,13 @@ def _repels(pod: ObjectView, node: ObjectView | None) -> str:
     """Gives the reason that a pod must not go to a node; it is empty if it may."""
     if node is None:
         return "did not exist"
-    for taint in (node.get("spec") or {}).get("taints") or []:
-        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not _tolerated(pod, taint):
-            return f"has the taint {taint['key']}:{taint['effect']}, which it does not tolerate"
+    taint = untolerated((node.get("spec") or {}).get("taints") or [], _tolerations(pod))
+    if taint is not None:
+        return f"has the taint {taint['key']}:{taint['effect']}, which it does not tolerate"
     if not affinity_matches(dict(pod), dict(node)):
         return "its node selector or affinity does not match"
     return ""
 
 
-def _tolerated(pod: ObjectView, taint: ObjectView) -> bool:
-    return any(tolerates(each, taint) for each in (pod.get("spec") or {}).get("tolerations") or [])
-
-
-def _moment(time: str) -> datetime:
-    return datetime.fromisoformat(time)
+def _tolerations(pod: ObjectView) -> Sequence[ObjectView]:
+    return (pod.get("spec") or {}).get("tolerations") or []

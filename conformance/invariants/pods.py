@@ -7,24 +7,16 @@ of both.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.clock import micro_timestamp, parse_timestamp, timestamp
-from kubeskew.apimachinery.objects import ObjectView
+from kubeskew.apimachinery.objects import ObjectView, object_key
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.conformance.evidence.aspects import results
+from kubeskew.conformance.evidence.log import uid_of
 from kubeskew.conformance.evidence.nodes import ContainerEvent, DriverCall, NodeRecords
-from kubeskew.conformance.invariants.cluster import (
-    Change,
-    Cluster,
-    condition,
-    controller,
-    is_deleting,
-    is_terminal,
-    named,
-    place_of,
-    uid_of,
-)
+from kubeskew.conformance.invariants.cluster import Change, Cluster, condition, controller, is_deleting, named
 from kubeskew.conformance.invariants.devices import CLAIMS, PodLives
 from kubeskew.conformance.invariants.invariant import USUAL, Evidence, Tolerance
 
@@ -53,7 +45,7 @@ class PreparedWhileUsed:
         self._uses: defaultdict[str, dict[_Use, None]] = defaultdict(dict)  # by pod's uid
 
     def see(self, claim: ObjectView) -> None:
-        namespace, name = place_of(claim)
+        namespace, name = object_key(claim)
         for consumer in reserved_for(claim):
             for result in results(claim):
                 use = _Use(f"{namespace}/{name}", uid_of(claim), str(result.get("driver")))
@@ -93,7 +85,7 @@ class PreparedWhileUsed:
         """The clock of another machine may have shown this time."""
         if not self._skew:
             return time
-        return micro_timestamp(datetime.fromisoformat(time) + direction * self._skew)
+        return micro_timestamp(parse_timestamp(time) + direction * self._skew)
 
 
 @dataclass(slots=True)
@@ -196,7 +188,7 @@ class RunningUndisturbed:
 
     def _is_before(self, time: str, since: str) -> bool:
         """The clocks of a node and of an API server may differ."""
-        return datetime.fromisoformat(time) + self._skew < datetime.fromisoformat(since)
+        return parse_timestamp(time) + self._skew < parse_timestamp(since)
 
 
 def _stopped(life: _Life, event: ContainerEvent) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.assertion_trees import mismatches
 from kubeskew.conformance.bindings import bind, evaluate
@@ -24,7 +25,14 @@ from kubeskew.conformance.evidence.log import KUBELET, Logged
 from kubeskew.conformance.evidence.nodes import PreparedClaim
 from kubeskew.conformance.grammar import WAIT_KEYS
 from kubeskew.conformance.operations.objects import describe, documents
-from kubeskew.conformance.operations.waits import POLL_SECONDS, Selection, find, label_mapping, until
+from kubeskew.conformance.operations.waits import (
+    POLL_SECONDS,
+    Selection,
+    find,
+    label_mapping,
+    timeout_of,
+    until,
+)
 from kubeskew.conformance.scenario import Operation
 from kubeskew.conformance.validation import is_of_bindings
 
@@ -75,7 +83,7 @@ async def _until_found(
             return ""
         return _found(expected["kind"], matching, closest, [], count)
 
-    left = await until(ctx, _selection(ctx, expected), lacking, _seconds(ctx, operation, kind))
+    left = await until(ctx, _selection(ctx, expected), lacking, timeout_of(ctx, operation, kind))
     if left:
         kind_name = str(expected.get("kind"))
         what = f"a {kind_name} as asserted" if wanted else f"no {kind_name} of this kind"
@@ -161,7 +169,7 @@ async def wait(ctx: CellContext, operation: Operation) -> None:
         shown = found
         return _waiting_for(condition, found, body["kind"])
 
-    if left := await until(ctx, selection, lacking, _seconds(ctx, operation, "assert")):
+    if left := await until(ctx, selection, lacking, timeout_of(ctx, operation, "assert")):
         log, name = await ctx.control.log(), "" if shown else body.get("name", "")
         left += background(log, body["kind"], ctx.namespace, name, ctx.step.revisions[0], shown)
         raise StepError(_wanted(condition, body), left)
@@ -191,8 +199,7 @@ def _waiting_for(condition: Any, found: list[Object], kind: str) -> str:
         return _lacking_at(condition["jsonPath"], found)
     name, value = condition["condition"]["name"], str(condition["condition"].get("value", "true"))
     for obj in found:
-        conditions = (obj.get("status") or {}).get("conditions") or []
-        found_one = next((each for each in conditions if each["type"] == name), {"status": "absent"})
+        found_one = find_condition(obj, name) or {"status": "absent"}
         if found_one["status"].lower() != value.lower():
             why = ": ".join(filter(None, (found_one.get("reason"), found_one.get("message"))))
             return f"{describe(obj)}: {name} is {found_one['status']}" + (f" ({why})" if why else "")
@@ -212,11 +219,6 @@ def _lacking_at(wanted: Mapping[str, Any], found: list[Object]) -> str:
 def _text(value: Any) -> str:
     """JSON paths print lists, objects and booleans as JSON."""
     return json.dumps(value) if isinstance(value, bool | dict | list) else str(value)
-
-
-def _seconds(ctx: CellContext, operation: Operation, kind: str) -> float:
-    text = bind(operation.body.get("timeout"), ctx.bindings)
-    return seconds(text, operation.where) if text else ctx.timeout(kind)
 
 
 async def undisturbed(ctx: CellContext, operation: Operation) -> None:

@@ -24,7 +24,7 @@ from kubeskew.conformance.context import CellContext, Made, bind_outputs
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.evidence.authors import last_written
 from kubeskew.conformance.grammar import IGNORES_READ_ERRORS
-from kubeskew.conformance.operations.waits import POLL_SECONDS, Selection, find, until
+from kubeskew.conformance.operations.waits import POLL_SECONDS, Selection, find, timeout_of, until
 from kubeskew.conformance.results import OperationResult
 from kubeskew.conformance.scenario import Operation
 
@@ -256,7 +256,7 @@ async def _delete(ctx: CellContext, operation: Operation, target: Object, *, wai
         remaining = [obj for obj in found if obj["metadata"]["uid"] in uids]
         return ", ".join(map(describe, remaining))
 
-    if names := await until(ctx, selection, left, _timeout(ctx, operation, "delete")):
+    if names := await until(ctx, selection, left, timeout_of(ctx, operation, "delete")):
         log = await ctx.control.log()
         held = ", ".join(f"{describe(obj)}{_held(obj)}{last_written(obj, log)}" for obj in remaining)
         raise StepError(f"{target['kind']} to be gone", f"still there: {held or names}")
@@ -310,11 +310,6 @@ def describe(obj: Mapping[str, Any]) -> str:
     name = metadata.get("name") or metadata.get("generateName", "")
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{obj.get('kind', 'object')} {place}{name}"
-
-
-def _timeout(ctx: CellContext, operation: Operation, kind: str) -> float:
-    text = bind(operation.body.get("timeout"), ctx.bindings)
-    return seconds(text, operation.where) if text else ctx.timeout(kind)
 
 
 async def request(ctx: CellContext, operation: Operation) -> None:

@@ -13,9 +13,12 @@ from typing import Any
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, object_key
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.chainsaw import seconds
 from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import ScenarioError, UnservedKindError
+from kubeskew.conformance.scenario import Operation
 
 POLL_SECONDS = 0.05
 _UNWATCHED_SECONDS = 1.0  # until what cannot be watched is read again, such as metrics
@@ -94,7 +97,7 @@ async def _followed(
 ) -> str:
     scope = (ref, _namespace(ref, selection), selection.label_selector, selection.field_selector)
     listed = await ctx.client.list(*scope)
-    objects = {_key(obj): obj for obj in listed["items"]}
+    objects = {object_key(obj): obj for obj in listed["items"]}
     left = lacking([*objects.values()])
     version = listed["metadata"].get("resourceVersion")
     if not version:
@@ -105,9 +108,9 @@ async def _followed(
         while left and (event := await anext(events, None)):
             kind, obj = event
             if kind == "DELETED":
-                objects.pop(_key(obj), None)
+                objects.pop(object_key(obj), None)
             elif kind in _EVENTS:
-                objects[_key(obj)] = obj
+                objects[object_key(obj)] = obj
             left = lacking([objects[key] for key in sorted(objects)])
     return left
 
@@ -151,6 +154,7 @@ def _namespace(ref: Ref, selection: Selection) -> str:
     return selection.namespace if ref.namespaced and selection.namespace != EVERYWHERE else ""
 
 
-def _key(obj: Object) -> tuple[str, str]:
-    metadata = obj["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
+def timeout_of(ctx: CellContext, operation: Operation, kind: str) -> float:
+    """The operation's own timeout comes before that of its kind."""
+    text = bind(operation.body.get("timeout"), ctx.bindings)
+    return seconds(text, operation.where) if text else ctx.timeout(kind)

@@ -16,6 +16,7 @@ from itertools import chain
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import UnreadableError
 from kubeskew.cluster.kubelet_files import kubelet_files_now
@@ -161,7 +162,7 @@ def _pods(entries: Iterable[Entry], server: StorageServer) -> dict[str, list[Obj
             except UnreadableError:
                 continue
             node = pod["spec"].get("nodeName")
-            if node and pod_spec.phase_of(pod) not in pod_spec.TERMINAL_PHASES:
+            if node and not is_terminal(pod):
                 found.setdefault(node, []).append(pod)
     return found
 

@@ -19,7 +19,7 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
-from kubeskew.apimachinery.conditions import with_condition
+from kubeskew.apimachinery.conditions import new_condition, with_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Format, Quantity
@@ -58,16 +58,6 @@ _TOO_FEW = ("TooFewReplicas", "the desired replica count is less than the minimu
 Why = tuple[str, str]  # reason and message of a condition
 Event = tuple[str, str]  # reason and message of a warning
 _RESYNC_SECONDS = 15.0
-
-
-def new_condition(kind: str, status: bool | str, reason: str, message: str, now: datetime) -> Object:
-    return {
-        "type": kind,
-        "status": str(status),
-        "lastTransitionTime": timestamp(now),
-        "reason": reason,
-        "message": message,
-    }
 
 
 def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pod_resources import is_sidecar, needed_at_once
+from kubeskew.apimachinery.pod_resources import is_sidecar, is_terminal, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.controllers.autoscaling.metrics_client import MetricError, PodMetric
 from kubeskew.controllers.framework import pods as about_pods
@@ -172,7 +172,7 @@ def grouped(pods: Iterable[Object], metrics: Mapping[str, PodMetric], resource: 
     groups = Groups()
     for pod in pods:
         name: str = pod["metadata"]["name"]
-        if about_pods.is_terminating(pod) or about_pods.is_terminal(pod):
+        if about_pods.is_terminating(pod) or is_terminal(pod):
             groups.ignored.append(name)
         elif about_pods.phase(pod) == "Pending":
             groups.unready.append(name)

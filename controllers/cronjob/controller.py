@@ -3,9 +3,8 @@
 import copy
 from collections.abc import Sequence
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
-from kubeskew.apimachinery.objects import Object, is_resync
+from kubeskew.apimachinery.objects import Object, controller_of, is_resync
 from kubeskew.controllers.cronjob.features import CronJobFeatures
 from kubeskew.controllers.cronjob.run import Run
 from kubeskew.controllers.framework import owner_references

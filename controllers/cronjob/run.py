@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from kubeskew.apimachinery import cron
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.cron import CronError, Schedule
 from kubeskew.apimachinery.errors import StatusError, is_reason
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import SyncError
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
@@ -166,11 +166,11 @@ class Run:
             self._emit("Warning", "UnexpectedJob", text)
         elif known and conditions.is_finished(job):
             self._drop(metadata["uid"])
-            how = conditions.COMPLETE if conditions.holds(job, conditions.COMPLETE) else conditions.FAILED
+            how = conditions.COMPLETE if is_condition_true(job, conditions.COMPLETE) else conditions.FAILED
             text = f"Saw completed job: {metadata['name']}, condition: {how}"
             self._emit("Normal", "SawCompletedJob", text)
         ended = (job.get("status") or {}).get("completionTime")
-        if conditions.holds(job, conditions.COMPLETE) and ended:
+        if is_condition_true(job, conditions.COMPLETE) and ended:
             last = self.status.get("lastSuccessfulTime")
             if last is None or parse_timestamp(ended) > parse_timestamp(last):
                 self.status["lastSuccessfulTime"] = ended
@@ -320,7 +320,7 @@ class Run:
             (conditions.COMPLETE, spec.get("successfulJobsHistoryLimit")),
             (conditions.FAILED, spec.get("failedJobsHistoryLimit")),
         ):
-            found = sorted((job for job in self._jobs if conditions.holds(job, kind)), key=_start)
+            found = sorted((job for job in self._jobs if is_condition_true(job, kind)), key=_start)
             for job in found[: max(0, len(found) - int(limit))] if limit is not None else ():
                 await self._delete(job)
 

@@ -14,8 +14,9 @@ from datetime import datetime
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
 from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.selectors.labels import LabelSelector
-from kubeskew.apimachinery.selectors.nodes import affinity_matches, tolerates
+from kubeskew.apimachinery.selectors.nodes import affinity_matches, is_tolerated
 from kubeskew.controllers.daemonset.features import DaemonSetFeatures
 from kubeskew.controllers.framework import history, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
@@ -107,7 +108,7 @@ def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
     refused = {
         taint.get("effect")
         for taint in node["spec"].get("taints") or ()
-        if not any(tolerates(toleration, taint) for toleration in tolerations)
+        if not is_tolerated(taint, tolerations)
     }
     if refused & {"NoSchedule", "NoExecute"}:
         return False, "NoExecute" not in refused
@@ -366,7 +367,7 @@ class DaemonSetController(PodOwnerController):
         """Pods that have ended and are being deleted are left out."""
         found: OnNodes = {}
         for pod in await self.claim_pods(daemon_set):
-            if pods.is_terminal(pod) and pods.is_terminating(pod):
+            if is_terminal(pod) and pods.is_terminating(pod):
                 continue
             found.setdefault(target_node(pod), []).append(pod)
         return found

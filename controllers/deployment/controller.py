@@ -10,28 +10,22 @@ k8s.io/kubernetes/pkg/controller/deployment/{sync,rolling,recreate}.go, 1.36.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, parse_timestamp, timestamp
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import find_condition, without_condition
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object, is_resync
+from kubeskew.apimachinery.objects import Object, controller_of, is_controlled_by, is_resync
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.deployment import replica_sets
 from kubeskew.controllers.deployment.features import DeploymentFeatures
 from kubeskew.controllers.deployment.replica_sets import max_unavailable, replicas, reported, total
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
-from kubeskew.controllers.framework.owner_references import (
-    ControllerRefManager,
-    Dependents,
-    OwnerMatch,
-    is_controlled_by,
-)
+from kubeskew.controllers.framework.owner_references import ControllerRefManager, Dependents, OwnerMatch
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
-from kubeskew.controllers.framework.pods import is_terminal
 
 NO_LIMIT = 2**31 - 1
 NEW_AVAILABLE = "NewReplicaSetAvailable"
@@ -39,7 +33,7 @@ TIMED_OUT = "ProgressDeadlineExceeded"
 PAUSED = "DeploymentPaused"
 
 
-def new_condition(kind: str, status: str, reason: str, message: str, now: datetime) -> Object:
+def new_deployment_condition(kind: str, status: str, reason: str, message: str, now: datetime) -> Object:
     moment = timestamp(now)
     return {
         "type": kind,
@@ -62,10 +56,6 @@ def with_updated_condition(conditions: Sequence[Object], new: Object) -> list[Ob
             return list(conditions)
         new = {**new, "lastTransitionTime": present["lastTransitionTime"]}
     return [*without_condition(conditions, new["type"]), new]
-
-
-def without_condition(conditions: Sequence[Object], kind: str) -> list[Object]:
-    return [present for present in conditions if present["type"] != kind]
 
 
 def has_deadline(deployment: Object) -> bool:
@@ -96,7 +86,7 @@ def calculate(
     else:
         verdict = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     status["conditions"] = with_updated_condition(
-        present.get("conditions") or [], new_condition("Available", *verdict, now)
+        present.get("conditions") or [], new_deployment_condition("Available", *verdict, now)
     )
     return status
 
@@ -171,10 +161,12 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
     if is_complete(deployment, status):
         message = f"{who} has successfully progressed."
         return with_updated_condition(
-            conditions, new_condition("Progressing", "True", NEW_AVAILABLE, message, now)
+            conditions, new_deployment_condition("Progressing", "True", NEW_AVAILABLE, message, now)
         )
     if is_progressing(deployment, status):
-        made = new_condition("Progressing", "True", "ReplicaSetUpdated", f"{who} is progressing.", now)
+        made = new_deployment_condition(
+            "Progressing", "True", "ReplicaSetUpdated", f"{who} is progressing.", now
+        )
         if current is not None and current["status"] == "True":
             made["lastTransitionTime"] = current["lastTransitionTime"]
         # Replaced even if only the time changes: the deadline counts from it.
@@ -182,7 +174,7 @@ def _progressing(deployment: Object, status: Object, new: Object | None, now: da
     if is_timed_out(deployment, status, now):
         message = f"{who} has timed out progressing."
         return with_updated_condition(
-            conditions, new_condition("Progressing", "False", TIMED_OUT, message, now)
+            conditions, new_deployment_condition("Progressing", "False", TIMED_OUT, message, now)
         )
     return conditions
 
@@ -211,9 +203,11 @@ def paused_condition(deployment: Object, now: datetime) -> Object | None:
         return None
     paused = bool(deployment["spec"].get("paused"))
     if paused and reason != PAUSED:
-        return new_condition("Progressing", "Unknown", PAUSED, "Deployment is paused", now)
+        return new_deployment_condition("Progressing", "Unknown", PAUSED, "Deployment is paused", now)
     if not paused and reason == PAUSED:
-        return new_condition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
+        return new_deployment_condition(
+            "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now
+        )
     return None
 
 
@@ -469,7 +463,7 @@ class Rollout:
             await self._note(0, condition)
 
     def _progressing(self, verdict: str, reason: str, message: str) -> Object:
-        return new_condition("Progressing", verdict, reason, message, self._clock.now())
+        return new_deployment_condition("Progressing", verdict, reason, message, self._clock.now())
 
     async def _note(self, number: int, condition: Object | None) -> None:
         deployment = self.deployment
@@ -513,8 +507,7 @@ def _name(one: Object) -> str:
 
 
 def _has_progressing(deployment: Object) -> bool:
-    present = (deployment.get("status") or {}).get("conditions") or ()
-    return any(found["type"] == "Progressing" for found in present)
+    return find_condition(deployment, "Progressing") is not None
 
 
 def _comparable(found: Object) -> Object:

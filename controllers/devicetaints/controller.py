@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from kubeskew.apimachinery.claim_users import is_pod_group, pod_group_of, reservation, reserved_for
+from kubeskew.apimachinery.claim_users import is_pod_group, reservation, reserved_for
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
 from kubeskew.apimachinery.errors import StatusError
@@ -99,7 +99,7 @@ class DeviceTaintEvictionController(Controller):
         self._subscribe()
 
     def _subscribe(self) -> None:
-        self._pods.add_index("pod group", _group_keys)
+        self._pods.add_index("pod group", claims.group_keys)
         self._claims.add_index("pool", lambda claim: [_text(pool) for pool in _pools(claim)])
         self._slices.add_index("pool", lambda one: [_text(pool_of(one))])
         self._claims.add_handler(self._handle_users, self._claim_updated, self._handle_users)
@@ -338,8 +338,3 @@ def _pools(claim: Object) -> list[Pool]:
 
 def _text(pool: Pool) -> str:
     return f"{pool.driver}/{pool.name}"
-
-
-def _group_keys(pod: Object) -> list[str]:
-    group = pod_group_of(pod)
-    return [f"{pod['metadata']['namespace']}/{group}"] if group else []

@@ -21,6 +21,7 @@ from kubeskew.apimachinery.client.refs import taint_rules_ref
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.selectors.nodes import tolerates
 from kubeskew.controllers.devicetaints.features import DeviceTaintFeatures
 from kubeskew.controllers.framework.base import ControllerContext
 from kubeskew.controllers.framework.device_pools import Pool, selects
@@ -62,18 +63,6 @@ def tainted(devices: Mapping[str, Object]) -> dict[str, list[Object]]:
 
 def _no_execute(device: Object) -> Iterator[Object]:
     return (taint for taint in device.get("taints") or () if taint.get("effect") == NO_EXECUTE)
-
-
-def tolerates(toleration: Object, taint: Object) -> bool:
-    """Source: k8s.io/dynamic-resource-allocation/resourceclaim (ToleratesTaint)."""
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    operator = toleration.get("operator") or "Equal"
-    if operator == "Equal":
-        return bool((toleration.get("value") or "") == (taint.get("value") or ""))
-    return bool(operator == "Exists")
 
 
 def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import (
     DEPLOYMENTS,
@@ -23,10 +22,10 @@ from kubeskew.apimachinery.client.refs import (
 )
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
-from kubeskew.apimachinery.conditions import find_condition, with_condition
+from kubeskew.apimachinery.conditions import find_condition, with_condition, without_condition
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object, controller_of
+from kubeskew.apimachinery.selectors.labels import selector_or_nothing
 from kubeskew.controllers.disruption.features import DisruptionFeatures
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
@@ -346,19 +345,11 @@ class DisruptionController(Controller):
             return
         gone = {"type": "DisruptionTarget", "status": "False"}
         gone["lastTransitionTime"] = timestamp(self.clock.now())
-        others = [
-            condition for condition in pod["status"]["conditions"] if condition["type"] != "DisruptionTarget"
-        ]
+        others = without_condition(pod["status"]["conditions"], "DisruptionTarget")
         changed = {**pod, "status": {**pod["status"], "conditions": [*others, gone]}}
         await self.client.update(PODS, changed, "status")
 
 
 def _selects(budget: Object, pod: Object) -> bool:
     """An empty selector selects all pods, no selector none."""
-    selector = budget["spec"].get("selector")
-    if selector is None:
-        return False
-    try:
-        return bool(LabelSelector.from_object(selector).matches(pod["metadata"].get("labels")))
-    except ValueError:
-        return False
+    return selector_or_nothing(budget["spec"].get("selector")).matches(pod["metadata"].get("labels"))

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pod_resources import is_sidecar
+from kubeskew.apimachinery.pod_resources import is_sidecar, is_terminal
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
@@ -117,7 +117,7 @@ def backends(
     publish_all = bool(service["spec"].get("publishNotReadyAddresses"))
     found = []
     for pod in selected:
-        if not pod.get("status", {}).get("podIP") or pods.is_terminal(pod):
+        if not pod.get("status", {}).get("podIP") or is_terminal(pod):
             continue
         serving, terminating = pods.is_ready(pod), pods.is_terminating(pod)
         found.append(

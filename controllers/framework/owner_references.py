@@ -1,5 +1,4 @@
-"""Owner references: the controller of an object, the objects of an owner, and adoption and release of
-dependents.
+"""Owner references: the objects of an owner, and adoption and release of dependents.
 
 Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go, and of the indexes of dependents in
 controller_utils.go, 1.31 … 1.36.
@@ -8,13 +7,12 @@ controller_utils.go, 1.31 … 1.36.
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.controllers.framework.base import SyncError
 
 _ORPHANS = "without a controller"
@@ -65,11 +63,6 @@ class Dependents:
 
 def _orphan_namespaces(obj: Object) -> list[str]:
     return [] if controller_of(obj) is not None else [obj["metadata"]["namespace"]]
-
-
-def is_controlled_by(obj: Object, owner: Object) -> bool:
-    reference = controller_of(obj)
-    return reference is not None and reference["uid"] == owner["metadata"]["uid"]
 
 
 def new_controller_reference(owner: Object, ref: Ref) -> Object:

@@ -16,12 +16,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object, is_resync
+from kubeskew.apimachinery.objects import Object, controller_of, is_resync
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError, key_of

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import find_condition, is_condition_true
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pod_resources import is_sidecar
+from kubeskew.apimachinery.pod_resources import is_sidecar, is_terminal
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -19,10 +19,6 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 def phase(pod: Object) -> str:
     return pod.get("status", {}).get("phase") or ""
-
-
-def is_terminal(pod: Object) -> bool:
-    return phase(pod) in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: Object) -> bool:
@@ -34,8 +30,7 @@ def is_active(pod: Object) -> bool:
 
 
 def is_ready(pod: Object) -> bool:
-    found = find_condition(pod, "Ready")
-    return found is not None and found["status"] == "True"
+    return is_condition_true(pod, "Ready")
 
 
 def ready_since(pod: Object) -> datetime | None:

@@ -6,7 +6,7 @@ Source: pkg/controller/job/job_controller.go, staging/src/k8s.io/api/batch/v1/ty
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.objects import Object
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
@@ -26,12 +26,7 @@ def new(kind: str, reason: str, message: str, now: datetime) -> Object:
 
 
 def is_finished(job: Object) -> bool:
-    return holds(job, COMPLETE) or holds(job, FAILED)
-
-
-def holds(job: Object, kind: str) -> bool:
-    found = find_condition(job, kind)
-    return found is not None and found["status"] == "True"
+    return is_condition_true(job, COMPLETE) or is_condition_true(job, FAILED)
 
 
 def final(interim: Object, now: datetime) -> Object:

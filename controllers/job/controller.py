@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import JOBS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import pods

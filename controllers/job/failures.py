@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from kubeskew.apimachinery.client.workqueue import backoff_seconds
 from kubeskew.apimachinery.clock import later, parse_timestamp
 from kubeskew.apimachinery.conditions import find_condition
 from kubeskew.apimachinery.objects import Object
@@ -184,7 +185,7 @@ class Backoff(NamedTuple):
         """In seconds."""
         if not self.failures or self.last is None:
             return 0.0
-        wait: float = min(FIRST_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), MAX_BACKOFF_SECONDS)
+        wait = backoff_seconds(FIRST_BACKOFF_SECONDS, self.failures - 1, MAX_BACKOFF_SECONDS)
         return max(0.0, wait - (now - self.last).total_seconds())
 
 

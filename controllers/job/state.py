@@ -14,9 +14,10 @@ from datetime import datetime
 from kubeskew.apimachinery.client.refs import JOBS, PODS, Ref
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
-from kubeskew.apimachinery.conditions import find_condition
+from kubeskew.apimachinery.conditions import find_condition, is_condition_true
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.job import conditions, failures, templates
@@ -59,7 +60,7 @@ class State:
         self.uncounted = {name: list(uncounted.get(name) or ()) for name in ("succeeded", "failed")}
         self.active = [pod for pod in found if pods.is_active(pod)]
         self.ready = sum(pods.is_ready(pod) for pod in self.active)
-        self.terminating = sum(pods.is_terminating(pod) and not pods.is_terminal(pod) for pod in found)
+        self.terminating = sum(pods.is_terminating(pod) and not is_terminal(pod) for pod in found)
         self.is_indexed = self.spec.get("completionMode") == "Indexed"
         self.completions: int | None = self.spec.get("completions")
         new_succeeded = self._fresh("succeeded", lambda pod: pods.phase(pod) == "Succeeded")
@@ -152,7 +153,7 @@ class State:
         taken = self.succeeded_indexes | (self.failed_indexes or set())
         taken |= {index for pod in self.active if (index := templates.index_of(pod)) is not None}
         if failures.replaces_failed_only(self.job):
-            ending = (pod for pod in self.pods if pods.is_terminating(pod) and not pods.is_terminal(pod))
+            ending = (pod for pod in self.pods if pods.is_terminating(pod) and not is_terminal(pod))
             taken |= {index for pod in ending if (index := templates.index_of(pod)) is not None}
         return templates.pending(taken, completions, count)
 
@@ -161,7 +162,7 @@ class State:
     def _finish(self) -> Object | None:
         """None if the job goes on."""
         for kind in (conditions.SUCCESS_CRITERIA_MET, conditions.FAILURE_TARGET):
-            if conditions.holds(self.job, kind):
+            if is_condition_true(self.job, kind):
                 return find_condition(self.job, kind)
         if message := failures.fail_message(self.job, self.pods):
             return conditions.new(conditions.FAILURE_TARGET, "PodFailurePolicy", message, self.now)
@@ -377,7 +378,7 @@ class Tracker:
         ):
             return False, finish
         present = state.status.get("conditions") or []
-        if not any(condition["type"] == finish["type"] for condition in present):
+        if find_condition({"status": state.status}, finish["type"]) is None:
             state.status["conditions"] = [*present, finish]
             announced = True
         return announced, conditions.final(finish, state.now)

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.client.refs import NAMESPACES, PODS
+from kubeskew.apimachinery.client.workqueue import backoff_seconds
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
@@ -97,7 +98,7 @@ class NamespaceController(Controller):
             self._rounds.pop(key, None)
             return
         rounds = self._rounds[key] = self._rounds.get(key, 0) + 1
-        self.queue.add_after(key, min(_LOOK_AGAIN_SECONDS * 2 ** min(rounds, 10), _MAX_LOOK_AGAIN_SECONDS))
+        self.queue.add_after(key, backoff_seconds(_LOOK_AGAIN_SECONDS, rounds, _MAX_LOOK_AGAIN_SECONDS))
 
     async def _live(self, name: str) -> Object | None:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.selectors.nodes import tolerates
@@ -47,9 +48,7 @@ def conditions(node: Object) -> list[Object]:
 
 
 def is_ready(node: Object) -> bool:
-    return any(
-        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions(node)
-    )
+    return is_condition_true(node, "Ready")
 
 
 def _keys(node: Object) -> set[str]:

@@ -19,7 +19,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kubeskew.apimachinery.client.refs import POOL_STATUS_REQUESTS, dra_refs, taint_rules_ref
-from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.conditions import new_condition
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
@@ -354,13 +355,7 @@ class PoolStatusController(Controller):
         ]
         flawed = sum("validationError" in pool for pool in pools)
         message = f"Calculated status for {len(pools)} pools" + (f" ({flawed} incomplete)" if flawed else "")
-        condition = {
-            "type": "Complete",
-            "status": "True",
-            "lastTransitionTime": timestamp(self.clock.now()),
-            "reason": "CalculationComplete",
-            "message": message,
-        }
+        condition = new_condition("Complete", "True", "CalculationComplete", message, self.clock.now())
         status: Object = {"poolCount": len(views), "conditions": [condition]}
         return {**status, "pools": pools} if pools else status
 

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS
-from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.conditions import new_condition, without_condition
+from kubeskew.apimachinery.objects import Object, controller_of, is_controlled_by
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
-from kubeskew.controllers.framework.owner_references import OwnerMatch, is_controlled_by
+from kubeskew.controllers.framework.owner_references import OwnerMatch
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
 from kubeskew.controllers.framework.pod_controller import PodOwnerController
 from kubeskew.controllers.replicaset.features import ReplicaSetFeatures
@@ -102,7 +102,7 @@ class ReplicaSetController(PodOwnerController):
         selects = self.selects(replica_set)
         return sum(
             pods.is_terminating(pod)
-            and not pods.is_terminal(pod)
+            and not is_terminal(pod)
             and is_controlled_by(pod, replica_set)
             and selects(pod)
             for pod in found
@@ -149,21 +149,14 @@ class ReplicaSetController(PodOwnerController):
         return status
 
     def _conditions(self, present: list[Object], difference: int, failure: Exception | None) -> list[Object]:
-        others = [found for found in present if found["type"] != "ReplicaFailure"]
+        others = without_condition(present, "ReplicaFailure")
         if failure is None:
             return others
         if len(others) < len(present):
             return present
-        return [
-            *others,
-            {
-                "type": "ReplicaFailure",
-                "status": "True",
-                "lastTransitionTime": timestamp(self.clock.now()),
-                "reason": "FailedCreate" if difference < 0 else "FailedDelete",
-                "message": str(failure),
-            },
-        ]
+        reason = "FailedCreate" if difference < 0 else "FailedDelete"
+        now = self.clock.now()
+        return [*others, new_condition("ReplicaFailure", "True", reason, str(failure), now)]
 
     async def _write_status(self, replica_set: Object, status: Object) -> None:
         generation = replica_set["metadata"].get("generation")

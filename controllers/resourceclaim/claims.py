@@ -5,8 +5,9 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim/claim.go, 1.36.
 
 from typing import Any
 
-from kubeskew.apimachinery.claim_users import POD_GROUPS, controller_of, is_for_pod
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.claim_users import POD_GROUPS, is_for_pod, pod_group_of
+from kubeskew.apimachinery.objects import Object, controller_of
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import SyncError
 from kubeskew.controllers.resourceclaim.features import ResourceClaimFeatures
@@ -132,7 +133,7 @@ def owning_group(claim: Object) -> str:
 
 def is_done(pod: Object) -> bool:
     """No container runs, or ever will."""
-    return pods.is_terminal(pod) or (pods.is_terminating(pod) and not pod["spec"].get("nodeName"))
+    return is_terminal(pod) or (pods.is_terminating(pod) and not pod["spec"].get("nodeName"))
 
 
 def is_pod_reference(consumer: Object) -> bool:
@@ -146,6 +147,12 @@ def asks_admin_access(template: Object) -> bool:
         (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")
         for request in requests
     )
+
+
+def group_keys(pod: Object) -> list[str]:
+    """Indexes pods by the group with which they are scheduled."""
+    group = pod_group_of(pod)
+    return [f"{pod['metadata']['namespace']}/{group}"] if group else []
 
 
 def owner_keys(claim: Object) -> list[str]:

@@ -6,10 +6,11 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, NamedTuple
 
-from kubeskew.apimachinery.claim_users import pod_group_of, reserved_for
+from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.client.refs import PODS, dra_refs
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.resourceclaim import claims
@@ -72,7 +73,7 @@ class ResourceClaimController(Controller):
         users = self.reserved_for(self.client, self._features, self._pods, self._groups, self._deleted)
         self._releaser = self.releaser(context, self._refs.claims, self._features, self._pods, users)
         self._pods.add_index("resourceclaim", self._keys_of_claims)
-        self._pods.add_index("pod group", _group_keys)
+        self._pods.add_index("pod group", claims.group_keys)
         self._claims.add_index("consumer", _consumer_uids)
         self._pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_deleted)
         self._claims.add_handler(
@@ -176,7 +177,7 @@ class ResourceClaimController(Controller):
         pod = self._pods.get(*key)
         if pod is None or pods.is_terminating(pod):
             return
-        if pods.is_terminal(pod) and not self._features.reserves_for_done:
+        if is_terminal(pod) and not self._features.reserves_for_done:
             return
         await self._provide_all(Owner(PODS, pod), self._provide)
         if pod["spec"].get("nodeName") and self._features.serves_bound:
@@ -217,8 +218,3 @@ class ResourceClaimController(Controller):
 
 def _consumer_uids(claim: Object) -> list[str]:
     return [consumer["uid"] for consumer in reserved_for(claim)]
-
-
-def _group_keys(pod: Object) -> list[str]:
-    group = pod_group_of(pod)
-    return [f"{pod['metadata']['namespace']}/{group}"] if group else []

@@ -14,6 +14,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from kubeskew.apimachinery.golang.raw_extensions import RawObject
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.process.runtime import Panic
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.controllers.framework import history, pods
@@ -159,7 +160,7 @@ class Rollout:
 
     async def _provide(self, pod: Object) -> bool:
         kept = self._features.keeps_succeeded and pods.phase(pod) == "Succeeded"
-        if pods.is_terminal(pod) and is_created(pod) and not kept:
+        if is_terminal(pod) and is_created(pod) and not kept:
             if not pods.is_terminating(pod):
                 self._report_ended(pod)
                 await self._control.delete(self._set, pod)

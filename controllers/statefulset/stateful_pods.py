@@ -13,7 +13,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, is_controlled_by
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import SyncError, key_of
 from kubeskew.controllers.framework.history import REVISION_LABEL
@@ -176,11 +176,10 @@ def wanted_owners(stateful_set: Object, pod: Object) -> tuple[bool, bool]:
 def owners_match(claim: Object, stateful_set: Object, pod: Object) -> bool:
     if _has_other_controller(claim, stateful_set, pod):
         return True
-    references = claim["metadata"].get("ownerReferences") or []
     by_set, by_pod = wanted_owners(stateful_set, pod)
-    if by_set != _is_owned(references, stateful_set):
+    if by_set != is_controlled_by(claim, stateful_set):
         return False
-    return by_pod == _is_owned(references, pod)
+    return by_pod == is_controlled_by(claim, pod)
 
 
 def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
@@ -216,11 +215,6 @@ def _has_other_controller(claim: Object, stateful_set: Object, pod: Object) -> b
 
 def _is_of(reference: Object, owner: Object, ref: Ref) -> bool:
     return bool(reference["kind"] == ref.kind and reference["name"] == owner["metadata"]["name"])
-
-
-def _is_owned(references: list[Object], owner: Object) -> bool:
-    uid = owner["metadata"].get("uid")
-    return any(reference["uid"] == uid and reference.get("controller") for reference in references)
 
 
 class StatefulPods:

@@ -23,7 +23,7 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, Ref
 from kubeskew.apimachinery.client.rest import APPLY_PATCH, CONNECTION_ERRORS, MERGE_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, parse_timestamp, timestamp
-from kubeskew.apimachinery.conditions import find_condition, with_condition
+from kubeskew.apimachinery.conditions import find_condition, is_condition_true, new_condition, with_condition
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, SyncError
@@ -45,13 +45,9 @@ _GRACE_SECONDS = 60.0  # the garbage collector may not know a new resource yet
 _PASSING = frozenset({"InternalError", "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests"})
 
 
-def is_true(migration: Object, kind: str) -> bool:
-    return (find_condition(migration, kind) or {}).get("status") == "True"
-
-
 def is_over(migration: Object) -> bool:
     """Migrations that have succeeded or failed are not processed again."""
-    return is_true(migration, SUCCEEDED) or is_true(migration, FAILED)
+    return is_condition_true(migration, SUCCEEDED) or is_condition_true(migration, FAILED)
 
 
 def with_true(
@@ -105,9 +101,9 @@ class MigrationRunner:
             wanted = migration["spec"]["resource"]
             if f"{wanted['resource']}.{wanted.get('group') or ''}" != resource:
                 continue
-            if is_true(migration, RUNNING) and is_over(migration):
+            if is_condition_true(migration, RUNNING) and is_over(migration):
                 await self._end(migration, resource)
-            elif is_true(migration, RUNNING):
+            elif is_condition_true(migration, RUNNING):
                 running = True
             elif not is_over(migration):
                 waiting.append(migration)
@@ -128,18 +124,14 @@ class MigrationRunner:
         await self._client.update(self._features.ref, begun, "status")
 
     async def _end(self, migration: Object, resource: str) -> None:
-        if is_true(migration, SUCCEEDED):
+        if is_condition_true(migration, SUCCEEDED):
             await self._set_condition(resource, "False", "MigrationSucceeded", "The migration has succeeded")
         else:
             await self._set_condition(resource, "False", "MigrationFailed", "The migration has failed")
-        ended = {
-            "type": RUNNING,
-            "status": "False",
-            "lastTransitionTime": timestamp(self._clock.now()),
-            "reason": "MigrationCompleted",
-            "message": "Migration completed",
-            "observedGeneration": migration["metadata"].get("generation") or 0,
-        }
+        ended = new_condition(
+            RUNNING, "False", "MigrationCompleted", "Migration completed", self._clock.now()
+        )
+        ended["observedGeneration"] = migration["metadata"].get("generation") or 0
         conditions = with_condition(migration["status"]["conditions"], ended)
         await self._client.update(self._features.ref, with_status(migration, conditions=conditions), "status")
 
@@ -162,14 +154,8 @@ class MigrationRunner:
 
     async def _patch(self, definition: Object, status: str, reason: str, message: str) -> None:
         generation = definition["metadata"]["generation"]
-        condition = {
-            "type": MIGRATING,
-            "status": status,
-            "lastTransitionTime": timestamp(self._clock.now()),
-            "reason": reason,
-            "message": message,
-            "observedGeneration": generation,
-        }
+        condition = new_condition(MIGRATING, status, reason, message, self._clock.now())
+        condition["observedGeneration"] = generation
         changed: Object = {}
         if status == "False":
             seen = find_condition(definition, MIGRATING) or {}

@@ -5,7 +5,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/volume/ephemeral, 1.36.
 
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, is_controlled_by
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 
@@ -49,7 +49,7 @@ class EphemeralVolumeController(Controller):
         namespace, name = pod["metadata"]["namespace"], claim_name(pod, volume)
         known = self._claims.get(namespace, name)
         if known is not None:
-            if owner_references.is_controlled_by(known, pod):
+            if is_controlled_by(known, pod):
                 return
             text = f"PVC {namespace}/{name} was not created for pod {namespace}/{pod['metadata']['name']}"
             raise SyncError(f"{text} (pod is not owner)")

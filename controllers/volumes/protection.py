@@ -17,7 +17,7 @@ from kubeskew.apimachinery.client.refs import (
 )
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
-from kubeskew.controllers.framework import pods
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
@@ -74,7 +74,7 @@ class ClaimProtectionController(_Protection):
         self._pods.add_handler(None, self._pod_updated, self._pod_gone)
 
     def _pod_updated(self, old: Object, new: Object) -> None:
-        if pods.is_terminal(new) or old["metadata"]["uid"] != new["metadata"]["uid"]:
+        if is_terminal(new) or old["metadata"]["uid"] != new["metadata"]["uid"]:
             self._pod_gone(new)
 
     def _pod_gone(self, pod: Object) -> None:
@@ -189,7 +189,7 @@ class AttributesClassProtectionController(_Protection):
 def _group_of(pod: Object) -> list[str]:
     """Ended pods do not count."""
     name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
-    if name is None or pods.is_terminal(pod):
+    if name is None or is_terminal(pod):
         return []
     return [f"{pod['metadata']['namespace']}/{name}"]
 
@@ -212,7 +212,7 @@ class PodGroupProtectionController(_Protection):
         self._pods.add_handler(None, self._pod_updated, self._pod_gone)
 
     def _pod_updated(self, old: Object, new: Object) -> None:
-        if pods.is_terminal(new) or old["metadata"]["uid"] != new["metadata"]["uid"]:
+        if is_terminal(new) or old["metadata"]["uid"] != new["metadata"]["uid"]:
             self._pod_gone(old)
 
     def _pod_gone(self, pod: Object) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import transition_time
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apimachinery.quantity import Quantity
@@ -137,14 +138,12 @@ def _conditions(present: Mapping[str, Any], not_ready: str, now: datetime) -> li
     ready = ("False", "KubeletNotReady", not_ready) if not_ready else _READY
     found = []
     for kind, (status, reason, message) in {**_PRESSURES, "Ready": ready}.items():
-        known = before.get(kind) or {}
-        unchanged = known.get("status") == status and known.get("lastTransitionTime")
         found.append(
             {
                 "type": kind,
                 "status": status,
                 "lastHeartbeatTime": timestamp(now),
-                "lastTransitionTime": known["lastTransitionTime"] if unchanged else timestamp(now),
+                "lastTransitionTime": transition_time(before.get(kind), status, now),
                 "reason": reason,
                 "message": message,
             }

@@ -15,6 +15,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import LEASES, NODES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient, FailureLog
 from kubeskew.apimachinery.clock import Clock, Entropy, micro_timestamp
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import DevicePlugins
@@ -329,9 +330,5 @@ class NodeStatusReporter:
         self._recorder.event(event_subject(self._config.name), "Normal", reason, message)
 
     def _report_transition(self, before: Object) -> None:
-        was_ready = any(
-            condition["type"] == "Ready" and condition["status"] == "True"
-            for condition in before.get("conditions") or []
-        )
-        if not was_ready:
+        if not is_condition_true({"status": before}, "Ready"):
             self._emit_event("NodeReady")

@@ -17,6 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from kubeskew.apimachinery.go_formats import SECOND, duration_text
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.kubelet import pod_spec
@@ -213,7 +214,7 @@ class ContainerStarter:
             self._announced[spec["name"]] = ended.id
             message = f"Back-off restarting failed container {spec['name']} in pod {pod_spec.full_name(pod)}"
             self._emit_event(pod, spec, "Warning", "BackOff", message)
-        text = f"back-off {go_duration(backoff.seconds(key))} restarting failed {where}"
+        text = f"back-off {duration_text(int(backoff.seconds(key)) * SECOND)} restarting failed {where}"
         return WaitingReason("CrashLoopBackOff", text)
 
     async def _start(
@@ -334,12 +335,6 @@ def pull_of(image: str) -> tuple[str, int]:
     """(time as Go prints it, bytes) of a pull are always the same for an image."""
     digest = hashlib.sha256(image.encode()).digest()
     return f"{200 + digest[0] * 3}ms", int.from_bytes(digest[1:5]) % 100_000_000 + 2_000_000
-
-
-def go_duration(seconds: float) -> str:
-    """Formats whole seconds as Go prints a duration: `10s`, `1m20s`, `5m0s`."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 class PodKiller:

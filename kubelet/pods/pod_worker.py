@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_terminal
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubeskew.kubelet.allocation import FitCheck, Resizer
@@ -65,7 +66,7 @@ class PodWorker:
         self._gone = False  # the object is deleted
         self._rejected = False
         self._forgotten = False  # nobody ends its deletion
-        self._done = pod_spec.phase_of(pod) in pod_spec.TERMINAL_PHASES
+        self._done = is_terminal(pod)
         self._killed = False  # terminating has begun
         self._settled = False  # containers stopped, devices back, the end reported
         self._finished = False  # the object's deletion is under way
@@ -188,7 +189,7 @@ class PodWorker:
             self._meter.follow(self.pod, sandbox, now)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now)
-            if status["phase"] in pod_spec.TERMINAL_PHASES:
+            if status["phase"] in TERMINAL_PHASES:
                 # Reported only after everything has stopped: containers may still use the pod's devices.
                 self._killed = True
                 return 0

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import find_condition, transition_time
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pod_resources import is_sidecar
+from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_sidecar
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation import PendingResize
 from kubeskew.kubelet.containers.program import PREFIX
@@ -168,9 +169,8 @@ def pod_conditions(
     if features.ready_to_start_condition:
         found.insert(0, _condition("PodReadyToStartContainers", status=str(sandbox_ready)))
     for condition in found:
-        before = present.get(condition["type"]) or {}
-        unchanged = before.get("status") == condition["status"] and before.get("lastTransitionTime")
-        condition["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
+        before = present.get(condition["type"])
+        condition["lastTransitionTime"] = transition_time(before, condition["status"], now)
         generation = pod["metadata"].get("generation")
         if features.observed_generation and generation:
             condition["observedGeneration"] = generation
@@ -180,8 +180,7 @@ def pod_conditions(
 def pending_condition(
     pod: Object, pending: PendingResize, features: KubeletFeatures, now: datetime
 ) -> Object:
-    present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
-    before = present.get("PodResizePending") or {}
+    before = find_condition(pod, "PodResizePending") or {}
     found = _condition("PodResizePending", status="True", reason=pending.reason, message=pending.message)
     unchanged = before.get("reason") == pending.reason and before.get("lastTransitionTime")
     found["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
@@ -298,7 +297,7 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, features: Kubel
     phase = "Failed" if view.reason else pod_phase(pod, inits, regular, ended=view.ended)
     if view.ended:
         regular = [_settled(status) for status in regular] if _ran(regular) else regular
-        phase = phase if phase in pod_spec.TERMINAL_PHASES else "Failed"
+        phase = phase if phase in TERMINAL_PHASES else "Failed"
     sandbox_ready = sandbox is not None and sandbox.ready and not view.ended
     status: Object = {
         "phase": phase,

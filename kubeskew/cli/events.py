@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kubeskew.apimachinery.catalogue.data import resource_rows, store_of
-from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.clock import Clock, parse_timestamp
 from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.apiserver.storage.interfaces import CompactedError, FutureRevisionError
 from kubeskew.apiserver.storage.sql_log import LogReader
@@ -128,12 +128,12 @@ class EventFilter:
 
     def is_before(self, row: Mapping[str, Any]) -> bool:
         if isinstance(self.since, datetime):
-            return datetime.fromisoformat(row["time"]) < self.since
+            return parse_timestamp(row["time"]) < self.since
         return False  # the reader of the log already begins after a revision
 
     def is_behind(self, row: Mapping[str, Any]) -> bool:
         if isinstance(self.until, datetime):
-            return datetime.fromisoformat(row["time"]) > self.until
+            return parse_timestamp(row["time"]) > self.until
         return self.until is not None and row["revision"] > self.until
 
 

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.cel.devices import Selector, compile_selector
 from kubeskew.apimachinery.cel.errors import CELError, CompileError
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.selectors.nodes import tolerates
+from kubeskew.apimachinery.selectors.nodes import is_tolerated
 from kubeskew.scheduler.allocator.allocated_state import (
     AllocatedState,
     Amounts,
@@ -109,7 +109,7 @@ class RequestPlan:
 
     def untolerated(self, device: Device) -> ObjectView | None:
         for taint in device.taints:
-            if not any(tolerates(toleration, taint) for toleration in self.tolerations):
+            if not is_tolerated(taint, self.tolerations):
                 return taint
         return None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.apimachinery.claim_users import controller_of
+from kubeskew.apimachinery.objects import controller_of
 from kubeskew.scheduler.autoscaling.snapshot import HOSTNAME, ClusterSnapshot, NodeTemplate
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo, amounts

@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apimachinery.selectors.labels import LabelSelector
 from kubeskew.scheduler.autoscaling.estimator import is_daemon_set_pod
 from kubeskew.scheduler.autoscaling.snapshot import TO_BE_DELETED, ClusterSnapshot

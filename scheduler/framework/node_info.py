@@ -1,20 +1,13 @@
-"""A node with the pods on it, updated pod by pod so that reading it costs nothing, and the taints that keep a
-pod away from a node.
+"""A node with the pods on it, updated pod by pod so that reading it costs nothing."""
 
-Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
-"""
-
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
-from kubeskew.apimachinery.objects import Object, ObjectView
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import HostPort
-from kubeskew.apimachinery.selectors.nodes import tolerates
 from kubeskew.scheduler.framework import pod_info
 from kubeskew.scheduler.framework.pod_info import Amounts, PodInfo
-
-HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 class NodeInfo:
@@ -101,15 +94,3 @@ class NodeInfo:
             self.claims[key] = self.claims.get(key, 0) + sign
             if not self.claims[key]:
                 del self.claims[key]
-
-
-def untolerated(
-    taints: Iterable[ObjectView], tolerations: Iterable[ObjectView], effects: Iterable[str] = HARD_EFFECTS
-) -> ObjectView | None:
-    """The first taint counts that has one of the effects and that no toleration covers."""
-    covering = list(tolerations)
-    wanted = set(effects)
-    for taint in taints:
-        if taint.get("effect") in wanted and not any(tolerates(toleration, taint) for toleration in covering):
-            return taint
-    return None

@@ -13,7 +13,7 @@ from typing import Any
 from kubeskew.apimachinery.objects import Object, ObjectView
 from kubeskew.apimachinery.pod_resources import HostPort, host_ports, is_sidecar, needed_at_once
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.selectors.labels import NOTHING, LabelSelector, SelectorError
+from kubeskew.apimachinery.selectors.labels import LabelSelector, selector_or_nothing
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -45,7 +45,8 @@ class AffinityTerm:
         names = frozenset(term.get("namespaces") or ())
         if not names and term.get("namespaceSelector") is None:
             names = frozenset((namespace,))
-        selector, namespaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
+        selector = selector_or_nothing(term.get("labelSelector"))
+        namespaces = selector_or_nothing(term.get("namespaceSelector"))
         return cls(names, selector, term["topologyKey"], namespaces, weight)
 
     @property
@@ -60,13 +61,6 @@ class AffinityTerm:
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
-
-
-def _selector(selector: ObjectView | None) -> LabelSelector:
-    try:
-        return LabelSelector.from_object(selector)
-    except SelectorError:
-        return NOTHING
 
 
 def _required(namespace: str, part: ObjectView | None) -> tuple[AffinityTerm, ...]:

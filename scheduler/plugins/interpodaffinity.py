@@ -12,6 +12,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import NAMESPACES
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.selectors.labels import NOTHING
 from kubeskew.scheduler.features import AffinityHintFeatures
 from kubeskew.scheduler.framework.events import (
@@ -62,7 +63,7 @@ def _after_pod(resolve: Resolve, labels_of: NamespaceLabels, features: AffinityH
         if not features.overlooks_selected_namespaces:
             near, far = resolve(near), resolve(far)
         before = PodInfo(old) if old is not None else None
-        after = PodInfo(new) if new is not None and not _is_over(new) else None
+        after = PodInfo(new) if new is not None and not is_terminal(new) else None
 
         def is_wanted(other: PodInfo | None) -> bool:
             return other is not None and match_all(near, other.namespace, other.labels)
@@ -94,10 +95,6 @@ def _about(
 ) -> bool:
     """There must be a term at all, and `some` (any or all) of them must match the pod."""
     return bool(terms) and some(term.matches(namespace, labels, of_namespace) for term in terms)
-
-
-def _is_over(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _after_node(pod: Object, old: Object | None, new: Object | None) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.nodes import tolerates
+from kubeskew.apimachinery.selectors.nodes import is_tolerated
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod
 from kubeskew.scheduler.framework.interfaces import CycleState
 from kubeskew.scheduler.framework.node_info import NodeInfo
@@ -43,7 +43,7 @@ class NodeUnschedulable:
 def fits(pod: PodInfo, node: NodeInfo) -> bool:
     if not node.unschedulable:
         return True
-    return any(tolerates(toleration, _TAINT) for toleration in pod.spec.get("tolerations") or ())
+    return is_tolerated(_TAINT, pod.spec.get("tolerations") or ())
 
 
 def _may_run(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint

@@ -11,13 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
-from kubeskew.apimachinery.objects import Object, ObjectView
+from kubeskew.apimachinery.objects import Object, ObjectView, controller_of
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.selectors import nodes
-from kubeskew.apimachinery.selectors.labels import NOTHING, LabelSelector, Requirement, SelectorError
+from kubeskew.apimachinery.selectors.labels import (
+    LabelSelector,
+    Requirement,
+    selector_or_nothing,
+)
+from kubeskew.apimachinery.selectors.nodes import untolerated
 from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, has_node
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState, PreFilterResult
-from kubeskew.scheduler.framework.node_info import NodeInfo, untolerated
+from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from kubeskew.scheduler.handle import Handle
@@ -107,10 +113,7 @@ class Constraints:
         return [self._made(entry, selector) for entry in defaults]
 
     def _own(self, pod: PodInfo, constraint: ObjectView) -> Constraint:
-        try:
-            selector = LabelSelector.from_object(constraint.get("labelSelector"))
-        except SelectorError:
-            selector = NOTHING
+        selector = selector_or_nothing(constraint.get("labelSelector"))
         if self._features.match_label_keys and constraint.get("matchLabelKeys"):
             same = {key: pod.labels[key] for key in constraint["matchLabelKeys"] if key in pod.labels}
             if same and selector.selectable:
@@ -138,14 +141,7 @@ class Constraints:
             selector = (service.get("spec") or {}).get("selector")
             if selector and all(pod.labels.get(key) == value for key, value in selector.items()):
                 same |= selector
-        owner = next(
-            (
-                reference
-                for reference in pod.pod["metadata"].get("ownerReferences") or ()
-                if reference.get("controller")
-            ),
-            None,
-        )
+        owner = controller_of(pod.pod)
         informer = self._controllers.get(owner["kind"]) if owner is not None else None
         found = informer.get(pod.namespace, owner["name"]) if informer is not None and owner else None
         more: tuple[Requirement, ...] = ()
@@ -364,7 +360,7 @@ class PodTopologySpread:
                 constraint.selector.matches(labels) for constraint in constraints
             )
 
-        gone = new is not None and (new.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        gone = new is not None and is_terminal(new)
         return is_selected(old) != is_selected(None if gone else new)
 
     def _after_own_change(self, pod: Object, old: Object | None, new: Object | None) -> bool:

@@ -5,11 +5,11 @@ from collections.abc import Hashable, Sequence
 import orjson
 
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.selectors.nodes import tolerates
+from kubeskew.apimachinery.selectors.nodes import is_tolerated, untolerated
 from kubeskew.scheduler.features import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, CycleState
-from kubeskew.scheduler.framework.node_info import NodeInfo, untolerated
+from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
 
@@ -55,8 +55,7 @@ class TaintToleration:
         return sum(
             1
             for taint in node.taints
-            if taint.get("effect") == "PreferNoSchedule"
-            and not any(tolerates(toleration, taint) for toleration in tolerations)
+            if taint.get("effect") == "PreferNoSchedule" and not is_tolerated(taint, tolerations)
         )
 
     def normalize(self, scores: dict[str, int]) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Any
 
+from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.conformance.evidence.changes import changes
 from kubeskew.conformance.evidence.log import FAULT, ComponentChange, Logged, Write
@@ -87,11 +87,11 @@ def _rows(log: Sequence[Logged], found: int) -> list[Row]:
     """Heartbeats are left out; the last row up to the revision `found` is marked."""
     if not log:
         return []
-    began = datetime.fromisoformat(log[0].time)
+    began = parse_timestamp(log[0].time)
     objects: dict[tuple[str, str, str], ObjectView] = {}
     rows: list[Row] = []
     for entry in log:
-        seconds = (datetime.fromisoformat(entry.time) - began).total_seconds()
+        seconds = (parse_timestamp(entry.time) - began).total_seconds()
         if isinstance(entry, ComponentChange):
             if entry.what in _ABOUT_THE_PLAN:
                 continue

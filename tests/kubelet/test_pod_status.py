@@ -9,7 +9,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.containers.sandbox import Container
 from kubeskew.kubelet.features import KubeletFeatures
 from kubeskew.kubelet.pod_spec import qos_class
-from kubeskew.kubelet.pods.kuberuntime import go_duration, should_restart
+from kubeskew.kubelet.pods.kuberuntime import should_restart
 from kubeskew.kubelet.pods.services import CrashBackoff
 from kubeskew.kubelet.status.pod_status import pod_phase
 from kubeskew.kubelet.status.status_manager import status_patch
@@ -100,12 +100,6 @@ def test_back_off_doubles_up_to_its_limit_and_expires():
     clock.at += timedelta(minutes=11)
 
     assert backoff.waits_until("k", clock.at) is None
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
-def test_durations_are_written_as_go_does(seconds, text):
-    """Messages carry durations in Go's form."""
-    assert go_duration(seconds) == text
 
 
 @pytest.mark.parametrize(

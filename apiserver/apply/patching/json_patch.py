@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.golang import decode_errors
-from kubeskew.apiserver.apply.patching.values import PatchError, clone, load, malformed, rejected, same, size
+from kubeskew.apiserver.apply.patching.values import PatchError, clone, load, malformed, rejected, size
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.decoding.pruning import duplicates
+from kubeskew.apiserver.structuralschema.values import equal
 
 _JSON = "application/json"
 _OPERATION = ("op", "path", "from", "value")
@@ -363,7 +364,7 @@ def _test(doc: Any, operation: Operation, *, whole: bool) -> Any:
         value = _within(f"error in test for path: '{path}'", _get, *found)
     else:
         value = doc
-    if not same(value, wanted):
+    if not equal(value, wanted):
         raise _StepError(f"testing value {path} failed: {_TEST_FAILED}")
     return doc
 

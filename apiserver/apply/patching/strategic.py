@@ -31,11 +31,11 @@ from kubeskew.apiserver.apply.patching.values import (
     load,
     malformed,
     rejected,
-    same,
     show,
     show_as_text,
     type_name,
 )
+from kubeskew.apiserver.structuralschema.values import equal
 
 _BITS: Final = {"int32": 32, "int64": 64}
 _GO_KINDS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
@@ -416,7 +416,7 @@ def _check_order(patch: Items, order: Items, key: str) -> None:
         left, right = kept[position], wanted
         if key:
             left, right = _key_of(left, key), _key_of(right, key)
-        position += same(left, right)
+        position += equal(left, right)
     if position < len(kept):
         raise failed(
             f"The order in patch list:\n{show(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{show(order)}\n"

@@ -44,19 +44,8 @@ def size(value: Any) -> int:
         raise RecursionError(str(error)) from None
 
 
-def same(left: Any, right: Any) -> bool:
-    """Numbers are equal only if both are whole or both are not."""
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
-
-
 def identity(value: Any) -> Any:
-    """Values that are `same` have equal identities, which can be hashed."""
+    """Values that are `equal` (structuralschema/values.py) have equal identities, which can be hashed."""
     return (type(value), value) if not isinstance(value, dict | list) else (type(value), show(value))
 
 

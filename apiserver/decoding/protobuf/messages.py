@@ -24,10 +24,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from kubeskew.apimachinery.catalogue.data import copied_definitions, preview_numbers
+from kubeskew.apimachinery.clock import micro_timestamp, timestamp
 from kubeskew.apimachinery.go_formats import duration_text
 from kubeskew.apimachinery.golang.raw_extensions import RAW, with_text
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quantity import Quantity, wrap
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.decoding.go_json import load_repeated
 
@@ -95,7 +96,7 @@ def _check(number: int, wire_type: int, message: str) -> None:
     if wire_type == GROUP_END:
         raise WireError(f"proto: {message}: wiretype end group for non-group")
     if not 0 < number < 1 << 31:
-        raise WireError(f"proto: {message}: illegal tag {signed(number, 32)} (wire type {wire_type})")
+        raise WireError(f"proto: {message}: illegal tag {wrap(number, 32)} (wire type {wire_type})")
 
 
 def _payload(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
@@ -149,12 +150,6 @@ def varints(data: bytes) -> Iterator[int]:
     while at < len(data):
         value, at = read_varint(data, at)
         yield value
-
-
-def signed(value: int, bits: int = 64) -> int:
-    """Go reads an unsigned number into an `intN` like this: the lowest bits, in two's complement."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def double(data: bytes) -> float:
@@ -239,7 +234,7 @@ def codec(schema: Schema) -> Codec:
             return _TEXTS.get(schema.format, _STRING)
         case Kind.INTEGER:
             bits = 32 if schema.format == "int32" else 64
-            return Codec(VARINT, lambda number: signed(number, bits), int)
+            return Codec(VARINT, lambda number: wrap(number, bits), int)
         case Kind.BOOLEAN:
             return Codec(VARINT, bool, bool)
         case Kind.NUMBER:
@@ -272,25 +267,21 @@ def _field(data: bytes, number: int, default: Any, wire_type: int = VARINT) -> A
 def time(data: bytes) -> str | None:
     """The text is RFC 3339 in seconds; None for Go's zero time, which is an empty message."""
     moment = _moment(data, nanoseconds=False)
-    return None if moment is None else _rfc3339(moment, "seconds")
+    return None if moment is None else timestamp(moment)
 
 
 def micro_time(data: bytes) -> str | None:
     """The text is RFC 3339 in microseconds; None for Go's zero time."""
     moment = _moment(data, nanoseconds=True)
-    return None if moment is None else _rfc3339(moment, "microseconds")
-
-
-def _rfc3339(moment: datetime, precision: str) -> str:
-    return moment.isoformat(timespec=precision).removesuffix("+00:00") + "Z"
+    return None if moment is None else micro_timestamp(moment)
 
 
 def _moment(data: bytes, *, nanoseconds: bool) -> datetime | None:
     if not data:
         return None
-    nanos = signed(_field(data, 2, 0), 32) if nanoseconds else 0
+    nanos = wrap(_field(data, 2, 0), 32) if nanoseconds else 0
     try:
-        moment = _EPOCH + timedelta(seconds=signed(_field(data, 1, 0)), microseconds=nanos // 1000)
+        moment = _EPOCH + timedelta(seconds=wrap(_field(data, 1, 0)), microseconds=nanos // 1000)
     except OverflowError:
         raise WireError("Time.MarshalJSON: year outside of range [0,9999]") from None
     return None if moment == _ZERO_TIME else moment
@@ -298,7 +289,7 @@ def _moment(data: bytes, *, nanoseconds: bool) -> datetime | None:
 
 def duration(data: bytes) -> str:
     """Writes a metav1.Duration as Go does: `1h2m3.5s`, `100ms`, `0s`."""
-    return duration_text(signed(_field(data, 1, 0)))
+    return duration_text(wrap(_field(data, 1, 0)))
 
 
 def quantity(data: bytes) -> str:
@@ -315,9 +306,9 @@ def quantity(data: bytes) -> str:
 
 def int_or_string(data: bytes) -> int | str:
     """Its type is in field 1 (0 is a number, 1 a string), the values in a field each."""
-    kind = signed(_field(data, 1, 0))
+    kind = wrap(_field(data, 1, 0))
     if kind == 0:
-        return signed(_field(data, 2, 0), 32)
+        return wrap(_field(data, 2, 0), 32)
     if kind == 1:
         return text(_field(data, 3, b"", BYTES))
     raise WireError("impossible IntOrString.Type")

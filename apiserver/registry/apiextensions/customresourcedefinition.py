@@ -8,6 +8,7 @@ import copy
 from collections.abc import Iterator
 from typing import ClassVar
 
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import structuralschema
@@ -96,7 +97,7 @@ class DefinitionStrategy(HandwrittenValidation):
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
         finalizers = obj["metadata"].setdefault("finalizers", [])
-        if conditions.is_true(obj, conditions.TERMINATING):
+        if is_condition_true(obj, conditions.TERMINATING):
             return
         if conditions.FINALIZER not in finalizers:
             finalizers.append(conditions.FINALIZER)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import new_condition
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, struct
@@ -107,13 +107,8 @@ class APIServiceStrategy(BuiltIn):
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
         if (obj.get("spec") or {}).get("service") is None:
-            condition = {
-                "type": "Available",
-                "status": "True",
-                "lastTransitionTime": timestamp(ctx.now),
-                "reason": "Local",
-                "message": "Local APIServices are always available",
-            }
+            message = "Local APIServices are always available"
+            condition = new_condition("Available", "True", "Local", message, ctx.now)
             obj["status"] = {"conditions": [condition]}
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:

@@ -5,7 +5,7 @@ Source: pkg/registry/apps/controllerrevision/strategy.go and pkg/apis/apps/valid
 """
 
 from kubeskew.apimachinery.field import FieldError, invalid, required
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext
 from kubeskew.apiserver.registry.shared import workloads
@@ -39,8 +39,7 @@ class ControllerRevisionStrategy(BuiltIn):
 
 
 def controller_revision_cells(subject: Subject) -> Cells:
-    owners = subject.items("metadata", "ownerReferences")
-    owner = next((owner for owner in owners if owner.get("controller")), None)
+    owner = controller_of(subject.obj)
     controller = NONE
     if owner is not None:
         group = owner.get("apiVersion", "").rpartition("/")[0]

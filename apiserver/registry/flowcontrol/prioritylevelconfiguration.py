@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.conditions import new_condition
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -178,13 +178,11 @@ def set_dangling_condition(obj: Object, ctx: StrategyContext) -> None:
     name = ((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name") or ""
     found = ctx.get_entry(f"prioritylevelconfigurations.{_GROUP}", "", name) is not None
     named = f'This FlowSchema references the PriorityLevelConfiguration object named "{name}"'
-    condition = {
-        "type": "Dangling",
-        "status": "False" if found else "True",
-        "lastTransitionTime": timestamp(ctx.now),
-        "reason": "Found" if found else "NotFound",
-        "message": f"{named} and it exists" if found else f"{named} but there is no such object",
-    }
+    if found:
+        verdict = ("False", "Found", f"{named} and it exists")
+    else:
+        verdict = ("True", "NotFound", f"{named} but there is no such object")
+    condition = new_condition("Dangling", *verdict, ctx.now)
     obj["status"] = {"conditions": [condition]}
 
 

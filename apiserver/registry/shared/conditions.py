@@ -1,4 +1,4 @@
-"""Conditions (metav1.Condition) follow these rules.
+"""Conditions (metav1.Condition) follow these rules; and the types of those that are true.
 
 Source: k8s.io/apimachinery pkg/apis/meta/v1/validation, 1.36.
 """
@@ -28,6 +28,11 @@ _REASON_TEXT = (
 _EXAMPLES = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
 _MAX_REASON = 1024
 _MAX_MESSAGE = 32 * 1024
+
+
+def true_conditions(status: Object) -> set[str]:
+    conditions = status.get("conditions") or ()
+    return {condition.get("type") or "" for condition in conditions if condition.get("status") == "True"}
 
 
 def condition_errors(conditions: list[Object], path: str, *, texts: bool = False) -> Iterator[FieldError]:

@@ -47,7 +47,7 @@ def migration_status_errors(new: Object, old: Object, *, runs_to_its_end: bool) 
     found, path = after.get("conditions") or [], "status.conditions"
     dated = [{"lastTransitionTime": each.get("lastUpdateTime"), **each} for each in found]
     yield from common.condition_errors(dated, path)
-    now, then = _true(found), _true(before.get("conditions") or [])
+    now, then = common.true_conditions(after), common.true_conditions(before)
     if {"Succeeded", "Failed"} <= now:
         yield invalid(path, found, "Both success and failed conditions cannot be true at the same time")
     for kind, word in (("Succeeded", "success"), ("Failed", "failed")):
@@ -69,10 +69,6 @@ def _revision(new: str, old: str) -> Iterator[FieldError]:
         yield invalid(path, number, NOT_NEGATIVE)
     if old and new != old:
         yield invalid(path, new, "cannot be updated")
-
-
-def _true(conditions: list[Object]) -> set[str]:
-    return {condition.get("type") or "" for condition in conditions if condition.get("status") == "True"}
 
 
 class MigrationStatus(HandwrittenValidation, StatusStrategy):

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.conditions import find_condition, is_condition_true
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
 from kubeskew.apimachinery.selectors.labels import LabelSelector, SelectorError
@@ -91,13 +92,10 @@ class Subject:
         return ago(self.at(*path), self.now, default)
 
     def condition(self, kind: str) -> Object | None:
-        return next(
-            (condition for condition in self.items("status", "conditions") if condition.get("type") == kind),
-            None,
-        )
+        return find_condition(self.obj, kind)
 
     def is_true(self, kind: str) -> bool:
-        return (self.condition(kind) or {}).get("status") == "True"
+        return is_condition_true(self.obj, kind)
 
     @property
     def deleted(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from kubeskew.apimachinery.claim_users import reserved_for
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.objects import ObjectView
 from kubeskew.cli.ui.log_recorder import Key, Recording
 from kubeskew.conformance.evidence.aspects import results
@@ -77,14 +78,11 @@ def picture(objects: Iterable[ObjectView]) -> dict[str, Any]:
 
 def _node(node: ObjectView) -> Place:
     status = node.get("status") or {}
-    ready = next(
-        (each["status"] for each in status.get("conditions") or () if each["type"] == "Ready"), "Unknown"
-    )
     extended = {name: count for name, count in (status.get("allocatable") or {}).items() if "/" in name}
     return {
         "name": node["metadata"]["name"],
         "version": (status.get("nodeInfo") or {}).get("kubeletVersion", ""),
-        "ready": ready == "True",
+        "ready": is_condition_true(node, "Ready"),
         "extendedResources": extended,
         "devices": [],
         "pods": [],

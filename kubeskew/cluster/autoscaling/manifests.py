@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kubeskew.apimachinery.catalogue.table import catalogue_for
-from kubeskew.apimachinery.client.informer import Key, object_key
 from kubeskew.apimachinery.client.refs import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -28,7 +27,7 @@ from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Key, Object, object_key
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import PREVIEWS, Version
 from kubeskew.apiserver.decoding.decoder import Parsed, decode_value

@@ -27,7 +27,8 @@ from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClo
 from kubeskew.apimachinery.environment import Environment
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, object_key
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.autoscaling.manifests import Manifests, daemon_pods
 from kubeskew.cluster.failures import ClusterError
@@ -155,11 +156,7 @@ async def scale_up(source: Source, templates: Sequence[NodeTemplate], most: int,
     """Raises SimulationError, ClusterError."""
     async with _snapshot(source) as (service, client):
         daemon_sets = await _all(client, DAEMON_SETS)
-        pods = [
-            PodInfo(pod)
-            for pod in sorted(service.pods(), key=lambda pod: _place(pod))
-            if _is_pending(pod, service)
-        ]
+        pods = [PodInfo(pod) for pod in sorted(service.pods(), key=object_key) if _is_pending(pod, service)]
         with_pods = [
             replace(template, pods=[*daemon_pods(template.fresh_node("node"), daemon_sets)])
             for template in templates
@@ -168,16 +165,11 @@ async def scale_up(source: Source, templates: Sequence[NodeTemplate], most: int,
         return ScaleUp(_cluster_snapshot(service), with_pods, report, most).run(pods)
 
 
-def _place(pod: Object) -> tuple[str, str]:
-    return pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
-
-
 def _is_pending(pod: Object, service: SchedulerService) -> bool:
     if pod["spec"].get("nodeName") or pod["metadata"].get("deletionTimestamp"):
         return False
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     scheduler = pod["spec"].get("schedulerName") or "default-scheduler"
-    return not ended and scheduler in service.scheduler.profiles
+    return not is_terminal(pod) and scheduler in service.scheduler.profiles
 
 
 async def feasible(source: Source) -> dict[str, str]:
@@ -194,7 +186,7 @@ async def rejections(source: Source, namespace: str, name: str) -> dict[tuple[st
     before it sees any. Raises SimulationError, ClusterError.
     """
     async with _snapshot(source) as (service, _):
-        pod = next((pod for pod in service.pods() if _place(pod) == (namespace, name)), None)
+        pod = next((pod for pod in service.pods() if object_key(pod) == (namespace, name)), None)
         if pod is None or not _is_pending(pod, service):
             return {}
         snapshot = _cluster_snapshot(service)
@@ -212,7 +204,7 @@ async def scale_down(source: Source, node: str) -> Removal:
     """Raises UnknownNodeError, SimulationError, ClusterError."""
     async with _snapshot(source) as (service, client):
         budgets = await _all(client, POD_DISRUPTION_BUDGETS)
-        owners = {(ref.kind, *_place(owner)) for ref in _OWNERS for owner in await _all(client, ref)}
+        owners = {(ref.kind, *object_key(owner)) for ref in _OWNERS for owner in await _all(client, ref)}
 
         def has_owner(kind: str, namespace: str, name: str) -> bool:
             return (kind, namespace, name) in owners

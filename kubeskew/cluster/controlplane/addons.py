@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from kubeskew.apimachinery.conditions import is_condition_true
 from kubeskew.apimachinery.known_names import METRICS_SERVER
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.config import CONTROL_PLANE
@@ -132,10 +133,10 @@ async def wait_metrics_api(probes: Probes, state: State) -> None:
         return
 
     async def missing() -> str:
-        conditions = ((await probes.json(server.url(_API_SERVICE)) or {}).get("status") or {}).get(
-            "conditions"
-        )
-        available = any(each["type"] == "Available" and each["status"] == "True" for each in conditions or ())
-        return "" if available else f"v1beta1.metrics.k8s.io is not available: {json.dumps(conditions)}"
+        service = await probes.json(server.url(_API_SERVICE)) or {}
+        if is_condition_true(service, "Available"):
+            return ""
+        conditions = (service.get("status") or {}).get("conditions")
+        return f"v1beta1.metrics.k8s.io is not available: {json.dumps(conditions)}"
 
     await wait_until("the metrics API", missing)

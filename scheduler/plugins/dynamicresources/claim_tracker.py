@@ -5,8 +5,7 @@ yet. A simulation gets a copy, whose changes can be undone.
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Protocol
 
-from kubeskew.apimachinery.claim_users import controller_of
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.scheduler.allocator.allocated_state import AllocatedDevices, AllocatedState
 from kubeskew.scheduler.allocator.claims import (
     AllocatedDevice,

@@ -8,8 +8,8 @@ k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.3
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.claim_users import controller_of, is_for_pod
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.claim_users import is_for_pod
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.scheduler.allocator.claims import (
     ClaimNotUsable,
     allocation,

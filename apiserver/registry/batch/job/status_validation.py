@@ -10,6 +10,7 @@ from kubeskew.apimachinery.field import OMITTED, FieldError, child, duplicate, i
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.job.validation import IndexesError, index_intervals, index_overlap
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.shared.conditions import true_conditions
 from kubeskew.apiserver.workload_features import WorkloadFeatures
 
 _AT = "status"
@@ -20,8 +21,7 @@ _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 class _Job:
     def __init__(self, job: Object) -> None:
         self.spec, self.status = job["spec"], job.get("status") or {}
-        conditions = self.status.get("conditions") or ()
-        self.true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+        self.true = true_conditions(self.status)
 
     @property
     def finished(self) -> bool:

@@ -12,6 +12,7 @@ from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus, WithGeneration
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext
 from kubeskew.apiserver.registry.shared import workloads
+from kubeskew.apiserver.registry.shared.conditions import true_conditions
 from kubeskew.apiserver.registry.shared.pod_options import template_options
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import template
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import host_name_warnings, template_warnings
@@ -143,10 +144,7 @@ class JobStrategy(WithGeneration):
 def _allowed(old: Object, ctx: StrategyContext) -> validation.JobChanges:
     """Suspended jobs without pods may change placement and resources."""
     suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
-    conditions = status.get("conditions") or ()
-    said = any(
-        condition.get("type") == "Suspended" and condition.get("status") == "True" for condition in conditions
-    )
+    said = "Suspended" in true_conditions(status)
     features, not_started = ctx.features.workloads, status.get("startTime") is None
     at_rest = not status.get("active") and (said or (not_started and not features.placing_needs_condition))
     placing = suspended and (at_rest if features.suspended_placing else not_started)

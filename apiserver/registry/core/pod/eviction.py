@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.conditions import with_condition
+from kubeskew.apimachinery.conditions import find_condition, is_condition_true, with_condition
 from kubeskew.apimachinery.errors import (
     GroupKind,
     GroupResource,
@@ -15,8 +15,9 @@ from kubeskew.apimachinery.errors import (
     not_found,
 )
 from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apimachinery.selectors.labels import LabelSelector
+from kubeskew.apimachinery.selectors.labels import selector_or_nothing
 from kubeskew.apiserver.admission import CREATE
 from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.http import parameters
@@ -105,10 +106,7 @@ def _selects(budget: Object, labels: dict[str, str], *, empty_selects_none: bool
     selector = (budget.get("spec") or {}).get("selector")
     if empty_selects_none and not any((selector or {}).values()):
         return False
-    try:
-        return selector is not None and LabelSelector.from_object(selector).matches(labels)
-    except ValueError:
-        return False
+    return selector_or_nothing(selector).matches(labels)
 
 
 def _decremented(budget: Object, pod_name: str, now: str, *, refusals_by_counts: bool) -> Object:
@@ -135,9 +133,7 @@ def _why_none(name: str, status: Object, *, refusals_by_counts: bool) -> str:
     """`refusals_by_counts`: the numbers of pods are the reason in any case."""
     wanted, present = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
     refusal = f"The disruption budget {name} does not allow evicting pods currently"
-    found: Object = next(
-        (each for each in status.get("conditions") or () if each["type"] == "DisruptionAllowed"), {}
-    )
+    found = find_condition({"status": status}, "DisruptionAllowed") or {}
     message = found.get("message") if found.get("status") == "False" else ""
     if not refusals_by_counts and message and found.get("reason") == "SyncFailed":
         return f"{refusal} because it failed sync: {message}"
@@ -238,7 +234,8 @@ class Eviction:
             return False
         (budget,) = found
         name = budget["metadata"]["name"]
-        if not _is_ready(pod) and _lets_unhealthy_go(budget, self._scope.services.features.pods):
+        features = self._scope.services.features.pods
+        if not is_condition_true(pod, "Ready") and _lets_unhealthy_go(budget, features):
             self._budget = name
             return True
         await budgets.take(name, pod, dry_run=self._dry_run)
@@ -303,17 +300,11 @@ def _set_target(pod: Object, now: str, *, tracked: bool) -> bool:
 
 
 def _has_ended(pod: Object) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
-    return phase in ("Succeeded", "Failed") or bool(pod["metadata"].get("deletionTimestamp"))
+    return is_terminal(pod) or bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _needs_no_budget(pod: Object) -> bool:
     return _has_ended(pod) or (pod.get("status") or {}).get("phase") == "Pending"
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _lets_unhealthy_go(budget: Object, features: PodFeatures) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.pod_resources import is_sidecar
+from kubeskew.apimachinery.pod_resources import TERMINAL_PHASES, is_sidecar, is_terminal
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.core.pod import status_validation, validation
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, each, fill_null, struct
@@ -41,7 +41,6 @@ from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, ago, 
 _QOS_RESOURCES = ("cpu", "memory")
 _INITIALIZING = "PodInitializing"
 
-_OVER = ("Succeeded", "Failed")
 
 _ROW_CONDITIONS = {
     "Succeeded": ("Succeeded", "The pod has completed successfully."),
@@ -348,8 +347,8 @@ class PodStrategy(BuiltIn):
 
     def graceful_period(self, obj: Object, options: Object) -> int:
         """The options' grace comes before the pod's; a pod without a node or one that has ended gets none."""
-        spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
-        if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
+        spec = obj["spec"]
+        if not spec.get("nodeName") or is_terminal(obj):
             return 0
         asked = options.get("gracePeriodSeconds")
         period = spec.get("terminationGracePeriodSeconds") or 0 if asked is None else asked
@@ -434,7 +433,7 @@ def _last_reason(subject: Subject, reason: str) -> str:
         return reason
     if subject.at("status", "reason") == "NodeLost":
         return "Unknown"
-    return reason if subject.at("status", "phase") in _OVER else "Terminating"
+    return reason if subject.at("status", "phase") in TERMINAL_PHASES else "Terminating"
 
 
 def _walk_init_containers(subject: Subject, view: _View, restartable: set[str], lasting: _Restarts) -> bool:

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubeskew.apimachinery.claim_users import controller_of, reserved_for
+from kubeskew.apimachinery.claim_users import reserved_for
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, allocation, display
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker

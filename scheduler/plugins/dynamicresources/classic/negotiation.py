@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.apimachinery.claim_users import controller_of
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError, is_reason
-from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.objects import Object, controller_of
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.pod_info import PodInfo
