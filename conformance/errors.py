@@ -2,7 +2,14 @@
 
 
 class ScenarioError(Exception):
-    """The scenario file is wrong: the text has the place, the mistake, and what would be right."""
+    """The scenario file is wrong: the text has the place, the mistake, and what would be right.
+
+    `key` is the key that is wrong in the mapping at the place.
+    """
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class UnfitValueError(ScenarioError):

@@ -4,7 +4,8 @@ Other keys are refused when the file is read, so that no misspelt key is ignored
 YAML are the scenario's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import yaml
 
 from kubeskew.apimachinery.faults.syntax import KEYS as FAULT_KEYS
 from kubeskew.apimachinery.known_names import did_you_mean
-from kubeskew.apimachinery.yaml_files import explain, load_checked
+from kubeskew.apimachinery.schema_checks import SchemaError, check
+from kubeskew.apimachinery.yaml_files import child, compose, explain, load_checked, with_line
 from kubeskew.conformance import chainsaw
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.kubelet.drivers.switches import SWITCHES
@@ -26,7 +28,7 @@ def documents(text: str, source: str) -> list[Any]:
     try:
         return [value for value in load_checked(text) if value is not None]
     except yaml.YAMLError as error:
-        raise ScenarioError(f"{source}: {explain(error)}") from error
+        raise ScenarioError(explain(error, source)) from error
 
 
 def read(path: Path) -> list[Any]:
@@ -38,6 +40,34 @@ def read(path: Path) -> list[Any]:
     except UnicodeDecodeError as error:
         raise ScenarioError(f"cannot read {path}: it is not UTF-8") from error
     return documents(text, str(path))
+
+
+@contextmanager
+def lines_of(path: Path, number: int = 0) -> Iterator[None]:
+    """A ScenarioError of the file gets the line of its place. Of several tests, `number` is the one meant."""
+    try:
+        yield
+    except ScenarioError as error:
+        try:
+            nodes = compose(path.read_text())
+        except (OSError, UnicodeDecodeError, yaml.YAMLError):
+            raise error from None
+        error.args = (with_line(str(error), str(path), _parts(nodes, number), error.key),)
+        raise
+
+
+def _parts(nodes: Iterable[yaml.Node], number: int) -> list[yaml.Node]:
+    """Places of one scenario are in its test, in the spec of the header, or in the document itself."""
+    nodes = [*nodes]
+    tests = [node for node in nodes if _kind(node) == "Test"]
+    others = [node for node in nodes if _kind(node) != "Test"]
+    headers = [spec for node in others if _kind(node) == "Scenario" and (spec := child(node, "spec"))]
+    return [*tests[number : number + 1], *headers, *others]
+
+
+def _kind(node: yaml.Node) -> Any:
+    kind = child(node, "kind")
+    return kind.value if kind is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +152,19 @@ FROM_FILES: Mapping[str, str] = {
 }
 PROPAGATION = ("Background", "Foreground", "Orphan")
 FORMATS = ("json", "yaml")
-DURATION = {"type": "string", "pattern": r"^([0-9.]+(ms|s|m|h))+$"}
+DURATION = {
+    "type": "string",
+    "pattern": r"^([0-9]+([.][0-9]+)?(ms|s|m|h))+$",
+    "errorMessage": "expected a duration such as 30s or 1m30s",
+}
 _TEXT, _BOOLEAN, _NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
 _NAMES = {"type": "array", "items": _TEXT}
+_FAULT = {**_TEXT, "errorMessage": "expected the id of a fault"}
+_EXPECTATIONS = {
+    "type": "array",
+    "items": {"$ref": "#/$defs/expectation"},
+    "errorMessage": "expected a list of `match` and `check`",
+}
 _COMPONENT = {"$ref": "#/$defs/component"}
 _VERSION = {"$ref": "#/$defs/version"}
 _ANY: dict[str, Any] = {}
@@ -157,14 +197,24 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "apiVersion": ("Group and version.", _TEXT),
     "atLeast": ("The least number.", _ANY),
     "atMost": ("The greatest number.", _ANY),
-    "await": ("Wait until the fault of this id has fired.", _TEXT),
+    "await": ("Wait until the fault of this id has fired.", _FAULT),
     "branches": (
         "The branches to compare; all if it is left out.",
-        {"type": "array", "items": _TEXT, "minItems": 2},
+        {
+            "type": "array",
+            "items": _TEXT,
+            "minItems": 2,
+            "errorMessage": "expected two branches or more",
+        },
     ),
     "fork.branches": (
         "The branches: two or more, each with its bindings and operations.",
-        {"type": "array", "items": {"$ref": "#/$defs/branch"}, "minItems": 2},
+        {
+            "type": "array",
+            "items": {"$ref": "#/$defs/branch"},
+            "minItems": 2,
+            "errorMessage": "expected a list of two branches or more",
+        },
     ),
     "buckets": ("Buckets of a histogram.", _ANY),
     "args": ("What follows the command; `$NAME` is a variable of its environment.", _NAMES),
@@ -182,11 +232,25 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "template": ("Expressions are evaluated, as always.", {"const": True}),
     "workDir": ("The directory that it runs in; the scenario's if it is left out.", _TEXT),
     "cdiDeviceIDs": ("CDI devices of each.", _ANY),
-    "claim": ("The claim's name.", _TEXT),
-    "clear": ("Take the fault of this id away, or `all`.", _TEXT),
+    "claim": (
+        "The claim's name, or a list of names.",
+        {
+            "type": ["string", "array"],
+            "items": _TEXT,
+            "errorMessage": "expected the name of a claim, or a list of names",
+        },
+    ),
+    "clear": ("Take the fault of this id away, or `all`.", _FAULT),
     "command": ("The command and its arguments.", {"type": ["array", "string"], "items": _ANY}),
     "component": ("The component.", _COMPONENT),
-    "components": ("The components; all if it is left out.", {"type": "array", "items": _COMPONENT}),
+    "metric.component": (
+        "The component, or a list of them.",
+        {"anyOf": [_COMPONENT, {"type": "array", "items": _COMPONENT}]},
+    ),
+    "components": (
+        "The components; all if it is left out.",
+        {"type": "array", "items": _COMPONENT, "errorMessage": "expected a list of components"},
+    ),
     "container": ("The container.", _TEXT),
     "content": ("What the shell runs.", _TEXT),
     "count": ("How many there have to be.", _NUMBER),
@@ -202,8 +266,8 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "duration": ("How long.", DURATION),
     "env": ("Variables of its environment.", {"type": "array", "items": {"$ref": "#/$defs/variable"}}),
     "exitCode": ("The status that it has to end with.", _ANY),
-    "expect": ("Checks of the answer.", {"type": "array", "items": {"$ref": "#/$defs/expectation"}}),
-    "expectFired": ("The fault of this id must have fired.", _TEXT),
+    "expect": ("Checks of the answer.", _EXPECTATIONS),
+    "expectFired": ("The fault of this id must have fired.", _FAULT),
     "fieldManager": ("Who applies it; the server merges it then.", _TEXT),
     "file": ("A file of manifests, or a pattern of several, beside the scenario's.", _TEXT),
     "kubelet.file": ("A file of the kubelet.", _TEXT),
@@ -236,7 +300,10 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "removeFiles": ("Files of the kubelet to remove.", _ANY),
     "resource": ("The object.", {"$ref": "#/$defs/object"}),
     "fault.resource": ("The resource, as plural, plural.group or plural/subresource.", _TEXT),
-    "resources": ("The resources that are meant; all if it is left out.", _NAMES),
+    "resources": (
+        "The resources that are meant; all if it is left out.",
+        {**_NAMES, "errorMessage": "expected a list of resources"},
+    ),
     "scaleDown": ("The node that is to be removed.", _ANY),
     "scaleUp": ("Templates of nodes, and how many there may be.", {"$ref": "#/$defs/scaleUp"}),
     "selector": ("A selector of labels.", _ANY),
@@ -310,14 +377,25 @@ def check_keys(value: Any, known: Iterable[str], where: str) -> Mapping[str, Any
             else:
                 what = f"unknown key {key}"
             hint = did_you_mean(str(key), names)
-            raise ScenarioError(f"{where}: {what}; known are {', '.join(names)}{hint}")
+            raise ScenarioError(f"{where}: {what}; known are {', '.join(names)}{hint}", str(key))
     return value
 
 
 def check_body(kind: str, body: Mapping[str, Any], where: str) -> None:
-    """Raises ScenarioError if the body of an operation lacks a key that it needs, or has an unknown one."""
+    """Raises ScenarioError if the body of an operation lacks a key, or has an unknown one, or a value of
+    another type than `MEANINGS` has for its key."""
     shape = OPERATIONS[kind]
     check_keys(body, shape.keys, where)
     missing = sorted(shape.required - body.keys())
     if missing:
         raise ScenarioError(f"{where}: expected {' and '.join(f'`{key}`' for key in missing)}")
+    for key, value in body.items():
+        try:
+            check(value, meaning(kind, key)[1], {}, key, _is_open)
+        except SchemaError as error:
+            raise ScenarioError(f"{where}.{error}") from error
+
+
+def _is_open(value: Any) -> bool:
+    """Null is an absent key, and the value of an expression is known in the run."""
+    return value is None or chainsaw.expression(value) is not None

@@ -279,12 +279,21 @@ def _check_branch(name: Any, branches: Sequence[str], where: str) -> None:
 
 def load(path: Path) -> Scenario:
     """Raises ScenarioError, also if there are several scenarios."""
-    return parse(grammar.read(path), str(path))
+    with grammar.lines_of(path):
+        return parse(grammar.read(path), str(path))
 
 
 def load_all(path: Path) -> list[Scenario]:
     """A file without a header may have several tests, each a scenario. Raises ScenarioError."""
-    return parse_all(grammar.read(path), str(path))
+    with grammar.lines_of(path):
+        header, tests = _sorted(documents := grammar.read(path), str(path))
+        if header is not None or len(tests) < 2:
+            return [parse(documents, str(path))]
+    scenarios = []
+    for number, test in enumerate(tests):
+        with grammar.lines_of(path, number):
+            scenarios.append(_scenario(header, test, str(path)))
+    return scenarios
 
 
 def parse(documents: list[Any], source: str) -> Scenario:
@@ -292,14 +301,6 @@ def parse(documents: list[Any], source: str) -> Scenario:
     if len(tests) != 1:
         raise ScenarioError(f"{source}: expected one Test, found {len(tests)}")
     return _scenario(header, tests[0], source)
-
-
-def parse_all(documents: list[Any], source: str) -> list[Scenario]:
-    """A file without a header may have several tests of Chainsaw's."""
-    header, tests = _sorted(documents, source)
-    if header is not None or len(tests) < 2:
-        return [parse(documents, source)]
-    return [_scenario(header, test, source) for test in tests]
 
 
 def numbered(scenarios: Iterable[Scenario]) -> list[Scenario]:
@@ -499,11 +500,11 @@ def _operation(value: Any, where: str) -> Operation:
     kind = kinds[0]
     if kind not in OPERATIONS and kind in chainsaw.KEYS and kind in chainsaw.INSTEAD:
         instead = chainsaw.INSTEAD[kind]
-        raise ScenarioError(f"{where}: Chainsaw's operation {kind} is not supported here: {instead}")
+        raise ScenarioError(f"{where}: Chainsaw's operation {kind} is not supported here: {instead}", kind)
     if kind not in OPERATIONS:
         known = ", ".join(OPERATIONS)
         raise ScenarioError(
-            f"{where}: unknown operation {kind}; known are {known}{did_you_mean(kind, OPERATIONS)}"
+            f"{where}: unknown operation {kind}; known are {known}{did_you_mean(kind, OPERATIONS)}", kind
         )
     body, user = value[kind], value.get("as")
     if not isinstance(body, dict):

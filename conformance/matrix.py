@@ -102,7 +102,7 @@ def check_cluster(scenario: Scenario) -> None:
                 spec = checked[repr(cluster)] = _checked_cluster(cluster, where)
             except UserError as error:
                 of_cell = f" (cell {cell.name})" if cell.parameters else ""
-                raise ScenarioError(f"{error}{of_cell}") from error
+                raise ScenarioError(f"{error}{of_cell}", error.key) from error
         _check_operations(cell, spec, cell.bindings())
 
 
@@ -193,7 +193,9 @@ def _check_gates(chosen: Any, where: str) -> None:
     for name, on in chosen.items():
         if not known_gate(str(name)) and name not in _ALL_GATES:
             gates = [gate for version in reversed(SUPPORTED) for gate in FeatureGates(version).known()]
-            raise ScenarioError(f"{where}: no release has a gate {name}{did_you_mean(str(name), gates)}")
+            raise ScenarioError(
+                f"{where}: no release has a gate {name}{did_you_mean(str(name), gates)}", name
+            )
         if on is not None and not isinstance(on, bool):
             raise ScenarioError(f"{where}.{name}: expected true or false, found {on!r}")
 
@@ -309,8 +311,9 @@ def _missing(path: Path) -> NoReturn:
 
 def _of_file(path: Path) -> list[Scenario]:
     found = load_all(path.absolute())  # a simulation has a working directory of its own
-    for scenario in found:
-        check_cluster(scenario)
+    for number, scenario in enumerate(found):
+        with grammar.lines_of(path.absolute(), number):
+            check_cluster(scenario)
     return found
 
 
@@ -318,7 +321,8 @@ def _of_file(path: Path) -> list[Scenario]:
 def _that_comes_along(path: Path) -> Scenario:
     """The file is bundled, so that no process sees it change."""
     scenario = load(path)
-    check_cluster(scenario)
+    with grammar.lines_of(path):
+        check_cluster(scenario)
     return scenario
 
 

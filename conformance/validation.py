@@ -12,15 +12,13 @@ from typing import Any
 from kubeskew.apimachinery.known_names import did_you_mean
 from kubeskew.conformance import chainsaw, grammar
 from kubeskew.conformance.bindings import check_expression, expressions_in, names_of
-from kubeskew.conformance.chainsaw import bound_below, expression, json_path, named_files, parse_key, seconds
+from kubeskew.conformance.chainsaw import bound_below, expression, json_path, named_files, parse_key
 from kubeskew.conformance.errors import ScenarioError
 from kubeskew.conformance.grammar import (
     CONDITION_KEYS,
     ENVIRONMENT_KEYS,
-    FORMATS,
     FROM_FILES,
     JSON_PATH_KEYS,
-    PROPAGATION,
     REFERENCE_KEYS,
     RESULT_NAMES,
     SCALE_UP_KEYS,
@@ -43,16 +41,11 @@ _WRITES = frozenset({"apply", "create", "update", "patch"})
 _ASSERTIONS = frozenset({"assert", "error"})
 _PROGRAMS = frozenset({"script", "command"})
 _MATCHING = frozenset({"podLogs", "exec"})
-_COUNTING = frozenset({"assert", "error", "undisturbed"})
 _ALTERNATIVES = {"simulate": ("scaleUp", "scaleDown"), "audit": ("for", "to")}
 
 
 def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
     """Raises ScenarioError with the place of an impossible value; expressions are left to the run."""
-    for key in ("timeout", "duration"):
-        if key in body and expression(body[key]) is None:
-            seconds(body[key], f"{where}.{key}")
-    _check_choices(body, where)
     if kind in _WRITES | _ASSERTIONS:
         _check_object(kind, body, where)
     elif kind == "delete":
@@ -67,15 +60,6 @@ def check_values(kind: str, body: Mapping[str, Any], where: str) -> None:
     elif kind in _PROGRAMS:
         for index, entry in enumerate(body.get("env") or []):
             check_keys(entry, ENVIRONMENT_KEYS, f"{where}.env[{index}]")
-    if kind in _COUNTING:
-        _check_count(body.get("count"), f"{where}.count")
-
-
-def _check_count(count: Any, where: str) -> None:
-    if count is None or expression(count) is not None:
-        return
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise ScenarioError(f"{where}: expected a number, found {count!r}")
 
 
 def _check_question(body: Mapping[str, Any], keys: tuple[str, str], where: str) -> None:
@@ -84,13 +68,6 @@ def _check_question(body: Mapping[str, Any], keys: tuple[str, str], where: str) 
         raise ScenarioError(f"{where}: expected either `{one}` or `{other}`")
     if "scaleUp" in body:
         check_keys(body["scaleUp"], SCALE_UP_KEYS, f"{where}.scaleUp")
-
-
-def _check_choices(body: Mapping[str, Any], where: str) -> None:
-    for key, known in (("format", FORMATS), ("deletionPropagationPolicy", PROPAGATION)):
-        value = body.get(key)
-        if value is not None and expression(value) is None and value not in known:
-            raise ScenarioError(f"{where}.{key}: expected {' or '.join(known)}, found {value!r}")
 
 
 def _check_either(body: Mapping[str, Any], key: str, where: str) -> None:

@@ -1,7 +1,7 @@
 """The keys of a cluster file by place, with their meaning and the JSON Schema of their values.
 
-`config.py` reads no other keys than these. `docs/cluster-file.md` and `docs/schemas/cluster.schema.json` are
-generated from them (`make schemas`).
+This is the one declaration of them: `config.py` checks a file by it, and `docs/cluster-file.md` and
+`docs/schemas/cluster.schema.json` are generated from it (`make schemas`).
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,20 @@ STORAGE_PATTERN = "^(sqlite$|postgres(ql)?([+]asyncpg)?://)"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`schema` is that of the value, `example` is YAML."""
+    """`schema` is that of the value, `example` is YAML.
+
+    Errors have `expected` in place of a text that is made from the schema.
+    """
 
     meaning: str
     schema: Schema
     example: str
     required: bool = False
+    expected: str = ""
+
+    def described(self) -> Schema:
+        told = {"errorMessage": f"expected {self.expected}"} if self.expected else {}
+        return {"description": self.meaning, **told, **self.schema}
 
 
 Keys = Mapping[str, Key]
@@ -42,7 +50,7 @@ def object_of(keys: Keys, **more: Any) -> Schema:
     required = [name for name, key in keys.items() if key.required]
     return {
         "type": "object",
-        "properties": {name: {"description": key.meaning, **key.schema} for name, key in keys.items()},
+        "properties": {name: key.described() for name, key in keys.items()},
         "additionalProperties": False,
         **({"required": required} if required else {}),
         **more,
@@ -66,6 +74,13 @@ VERSION: Schema = {"$ref": "#/$defs/version"}
 GATES: Schema = {"$ref": "#/$defs/featureGates"}
 BUGS: Schema = {"$ref": "#/$defs/bugs"}
 COMPONENT: Schema = {"$ref": "#/$defs/component"}
+SWITCHES: Schema = {
+    "type": ["object", "null"],
+    "errorMessage": "expected a mapping of names to true or false",
+    "additionalProperties": BOOLEAN,
+}
+# For checks of the shape. Names of gates, bugs and components, and versions, are checked where they are read.
+REFERENCES: Mapping[str, Schema] = {GATES["$ref"]: SWITCHES, BUGS["$ref"]: SWITCHES}
 # The kinds of components that every cluster has.
 KINDS = ("apiserver", "controller-manager", "scheduler", "kubelet")
 
@@ -127,18 +142,25 @@ PLUGIN_KEYS: Keys = {
         },
         "resource: example.com/gpu",
         required=True,
+        expected="a resource such as example.com/gpu",
     ),
     "devices": Key("How many devices; 1 if it is left out.", {"type": "integer", "minimum": 0}, "devices: 2"),
-    "deviceName": Key("What their names begin with.", TEXT, "deviceName: gpu"),
+    "deviceName": Key("What their names begin with.", nullable(TEXT), "deviceName: gpu"),
 }
 
 CONTROLLER_SCHEMA: Schema = {
     "type": ["boolean", "object", "null"],
     "properties": {
         **dict.fromkeys(FLAGS, BOOLEAN),
-        "userLimit": {"type": "integer", "minimum": -1, "not": {"const": 0}},
+        "userLimit": {
+            "type": "integer",
+            "minimum": -1,
+            "not": {"const": 0},
+            "errorMessage": "expected a number above 0, or -1 for any",
+        },
         "semanticParameters": {
             "type": ["boolean", "object"],
+            "errorMessage": "expected true, or a mapping with apiGroup and kind",
             "properties": {"apiGroup": TEXT, "kind": TEXT},
             "required": ["apiGroup", "kind"],
             "additionalProperties": False,
@@ -153,16 +175,17 @@ DRIVER_KEYS: Keys = {
         {**TEXT, "minLength": 1},
         "name: gpu.example.com",
         required=True,
+        expected="the driver's name, as in a DeviceClass",
     ),
-    "devices": Key("How many devices, all alike.", {"type": "integer", "minimum": 0}, "devices: 8"),
-    "deviceName": Key("What their names begin with.", TEXT, "deviceName: gpu"),
+    "devices": Key("How many devices, all alike.", nullable({"type": "integer", "minimum": 0}), "devices: 8"),
+    "deviceName": Key("What their names begin with.", nullable(TEXT), "deviceName: gpu"),
     "attributes": Key(
         "Attributes of each device.", {"type": ["object", "null"]}, "attributes: {model: a, cores: 4}"
     ),
     "capacity": Key("The capacity of each device.", {"type": ["object", "null"]}, "capacity: {memory: 40Gi}"),
     "profile": Key(
         "Devices as a product has them, in place of `devices`.",
-        {"enum": [name for name in PROFILES if name]},
+        {"enum": [*(name for name in PROFILES if name), None]},
         "profile: a100-mig",
     ),
     "resources": Key(
@@ -180,11 +203,13 @@ DRIVER_KEYS: Keys = {
         "all nodes. Its mutation cache lasts twice as long. If it is left out, it looks at once.",
         {"type": "string", "pattern": r"^[0-9]+([.][0-9]+)?(ms|s|m)$"},
         "syncDelay: 30s",
+        expected="a duration such as 500ms or 2s",
     ),
     "controller": Key(
         "A controller that allocates claims, up to 1.31 (classic DRA): true, or its settings.",
         CONTROLLER_SCHEMA,
         "controller: {shareable: true, nodeLocal: false}",
+        expected="true, or a mapping of settings",
     ),
 }
 
@@ -261,7 +286,7 @@ CLUSTER_KEYS: Keys = {
     "runtimeConfig": Key(
         "API versions that are served or not, as the API server's flag has them. "
         "A server gets those that its release knows.",
-        {"type": ["object", "null"], "additionalProperties": BOOLEAN},
+        SWITCHES,
         "runtimeConfig: {resource.k8s.io/v1beta2: true}",
     ),
     "like": Key(
@@ -282,6 +307,7 @@ CLUSTER_KEYS: Keys = {
         "one, named apiserver, if it is left out.",
         {"type": "integer", "minimum": 1, "maximum": MOST_SERVERS},
         "ha: 2",
+        expected=f"the number of API servers, 1 to {MOST_SERVERS}",
     ),
     "storage": Key(
         "Where the log is: `sqlite`, a file in the state directory, unless said otherwise; or an empty "
@@ -304,6 +330,7 @@ CLUSTER_KEYS: Keys = {
             "additionalProperties": object_of(COMPONENT_KEYS),
         },
         'components: {scheduler: {version: "1.34"}}',
+        expected="a mapping of component names",
     ),
     "nodes": Key(
         "The fake nodes; three without devices if it is left out.",

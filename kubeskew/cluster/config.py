@@ -24,26 +24,22 @@ from kubeskew.apimachinery.known_names import (
     kind_of,
 )
 from kubeskew.apimachinery.pod_resources import is_extended_resource
+from kubeskew.apimachinery.schema_checks import SchemaError, check, expected
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.apiserver.storage.urls import SQLITE, is_malformed, without_password
 from kubeskew.cluster.clusterfile import (
     ANY_SERVER,
     CLUSTER_KEYS,
-    COMPONENT_KEYS,
-    DRIVER_KEYS,
-    LIKE,
-    MOST_SERVERS,
-    MOST_VERBOSE,
-    NODE_KEYS,
     PLUGIN_KEYS,
+    REFERENCES,
     STORAGE_PATTERN,
-    Keys,
+    object_of,
 )
 from kubeskew.cluster.failures import UserError
-from kubeskew.kubelet.drivers.profiles import PROFILES
-from kubeskew.kubelet.drivers.settings import differing_delays, offer, parse_settings, plugin_apis, sync_delay
+from kubeskew.kubelet.drivers.settings import differing_delays, offer
 from kubeskew.kubelet.node import config as node_settings
 
+_SHAPE = object_of(CLUSTER_KEYS)
 DEFAULT_NODES = 3
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
@@ -156,7 +152,7 @@ class ClusterSpec:
         if not self.like or any(node.control_plane for node in self.nodes):
             return self
         if self.servers > 1:
-            raise UserError(f"{source}: like {self.like} has one API server: leave out ha, or like")
+            raise UserError(f"{source}: like {self.like} has one API server: leave out ha, or like", "ha")
         taints = ({"key": CONTROL_PLANE, "effect": "NoSchedule"},) if self.nodes else ()
         node = NodeSpec(f"{self.like}-control-plane", taints=taints, control_plane=True)
         return replace(self, nodes=(node, *self.nodes))
@@ -169,35 +165,44 @@ def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
 def load(path: Path) -> ClusterSpec:
     """UserError names the place of the fault."""
     try:
-        documents = yaml_files.load_checked(path.read_text())
+        text = path.read_text()
+        documents = yaml_files.load_checked(text)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except yaml_files.KeyTypeError as error:
-        raise UserError(f"{path}: {error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"cannot read {path}: it is not UTF-8") from error
+    except yaml.YAMLError as error:
+        raise UserError(yaml_files.explain(error, str(path))) from error
     if len(documents) > 1:
         raise UserError(f"{path}: expected one document, found {len(documents)}")
-    return parse(documents[0] if documents else None, str(path))
+    try:
+        return parse(documents[0] if documents else None, str(path))
+    except UserError as error:
+        error.args = (yaml_files.with_line(str(error), str(path), yaml_files.compose(text), error.key),)
+        raise
 
 
 def parse(value: Any, source: str) -> ClusterSpec:
-    """`source` names the cluster file in errors."""
-    cluster = _mapping({} if value is None else value, source, CLUSTER_KEYS)
+    """`source` names the cluster file in errors. They have no line, which `load` adds."""
+    cluster = {} if value is None else value
+    try:
+        check(cluster, _SHAPE, REFERENCES)
+    except SchemaError as error:
+        raise UserError(f"{source}: {error}", error.key) from error
     version = _version(cluster["version"], source) if "version" in cluster else DEFAULT_VERSION
     nodes = cluster.get("nodes")
     spec = ClusterSpec(
         version=version,
-        gates=_gates(cluster.get("featureGates"), version, f"{source}: featureGates"),
-        bugs=_bugs(cluster.get("bugs"), f"{source}: bugs"),
-        runtime_config=_runtime_config(cluster.get("runtimeConfig"), f"{source}: runtimeConfig"),
+        gates=_gates(cluster.get("featureGates") or {}, version, f"{source}: featureGates"),
+        bugs=_bugs(cluster.get("bugs") or {}, f"{source}: bugs"),
+        runtime_config=_runtime_config(cluster.get("runtimeConfig") or {}, f"{source}: runtimeConfig"),
         nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
-        overrides=_overrides(cluster.get("components"), f"{source}: components"),
-        servers=_servers(cluster.get("ha", 1), f"{source}: ha"),
-        verbosity=_verbosity(cluster.get("verbosity", 0), f"{source}: verbosity"),
-        like=_like(cluster.get("like"), f"{source}: like"),
+        overrides=_overrides(cluster.get("components") or {}, f"{source}: components"),
+        servers=cluster.get("ha", 1),
+        verbosity=cluster.get("verbosity", 0),
+        like=cluster.get("like") or "",
         storage=check_storage(cluster.get("storage"), f"{source}: storage"),
-        metrics=_switch(cluster.get("metricsServer"), f"{source}: metricsServer"),
+        metrics=cluster.get("metricsServer"),
     ).with_control_plane(source)
     _check_overrides(spec, f"{source}: components")
     if differing := differing_delays(entry for node in spec.nodes for entry in node.drivers):
@@ -205,18 +210,8 @@ def parse(value: Any, source: str) -> ClusterSpec:
     names = [node.name for node in spec.nodes]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"{source}: two nodes are named {name}")
+            raise UserError(f"{source}: two nodes are named {name}", "nodes")
     return spec
-
-
-def _mapping(value: Any, where: str, known: Keys) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UserError(f"{where}: expected a mapping, found {type(value).__name__}")
-    for key in value:
-        if key not in known:
-            hint = did_you_mean(str(key), known)
-            raise UserError(f"{where}: unknown key {key!r}; known are {', '.join(sorted(known))}{hint}")
-    return value
 
 
 def _version(value: Any, where: str) -> Version:
@@ -226,16 +221,7 @@ def _version(value: Any, where: str) -> Version:
         raise UserError(f"{where}: version: {error}") from error
 
 
-def _booleans(value: Any, where: str) -> dict[str, bool]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(flag, bool) for flag in value.values()):
-        raise UserError(f"{where}: expected a mapping of names to true or false")
-    return value
-
-
-def _runtime_config(value: Any, where: str) -> dict[str, bool]:
-    config = _booleans(value, where)
+def _runtime_config(config: dict[str, bool], where: str) -> dict[str, bool]:
     try:
         check_for_any_release(config)
     except ValueError as error:
@@ -243,35 +229,23 @@ def _runtime_config(value: Any, where: str) -> dict[str, bool]:
     return config
 
 
-def _gates(value: Any, version: Version, where: str) -> dict[str, bool]:
-    gates = _booleans(value, where)
+def _gates(gates: dict[str, bool], version: Version, where: str) -> dict[str, bool]:
     try:
         FeatureGates(version, gates).validate()
     except ValueError as error:
         unknown = [name for name in gates if not known_gate(name)]
         hint = did_you_mean(unknown[0], FeatureGates(version).known()) if unknown else ""
-        raise UserError(f"{where}: {error}{hint}") from error
+        raise UserError(f"{where}: {error}{hint}", unknown[0] if unknown else "") from error
     return gates
 
 
-def _bugs(value: Any, where: str, component: str = "") -> dict[str, bool]:
-    try:
-        return check_bugs(_booleans(value, where), component)
-    except ValueError as error:
-        raise UserError(f"{where}: {error}") from error
-
-
-def _like(value: Any, where: str) -> str:
-    if value is not None and value not in LIKE:
-        hint = did_you_mean(str(value), LIKE)
-        raise UserError(f"{where}: expected {' or '.join(LIKE)}, found {value!r}{hint}")
-    return value or ""
-
-
-def _switch(value: Any, where: str) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise UserError(f"{where}: expected true or false, found {value!r}")
-    return value
+def _bugs(bugs: dict[str, bool], where: str, component: str = "") -> dict[str, bool]:
+    for name, on in bugs.items():
+        try:
+            check_bugs({name: on}, component)
+        except ValueError as error:
+            raise UserError(f"{where}: {error}", name) from error
+    return dict(sorted(bugs.items()))
 
 
 def check_storage(value: Any, where: str) -> str:
@@ -289,12 +263,6 @@ def check_storage(value: Any, where: str) -> str:
     return value
 
 
-def _servers(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SERVERS:
-        raise UserError(f"{where}: expected the number of API servers, 1 to {MOST_SERVERS}, found {value!r}")
-    return value
-
-
 def _check_overrides(spec: ClusterSpec, where: str) -> None:
     """Overrides of components that the cluster does not have are a UserError."""
     devices = [entry["name"] for node in spec.nodes for entry in node.drivers]
@@ -306,7 +274,9 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
     for name in spec.overrides:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise UserError(f"{where}: there is no component {name}; known are {', '.join(known)}{hint}")
+            raise UserError(
+                f"{where}: there is no component {name}; known are {', '.join(known)}{hint}", name
+            )
     servers = [*spec.server_names, ANY_SERVER]
     for name, override in spec.overrides.items():
         if override["server"] and name.startswith("apiserver"):
@@ -314,60 +284,38 @@ def _check_overrides(spec: ClusterSpec, where: str) -> None:
         if override["server"] not in ("", *servers):
             available = f"{', '.join(servers)}{did_you_mean(override['server'], servers)}"
             raise UserError(
-                f"{where}.{name}: there is no API server {override['server']}; known are {available}"
+                f"{where}.{name}: there is no API server {override['server']}; known are {available}",
+                "server",
             )
 
 
-def _verbosity(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_VERBOSE:
-        raise UserError(f"{where}: expected a number from 0 to {MOST_VERBOSE}, found {value!r}")
-    return value
-
-
-def _overrides(value: Any, where: str) -> dict[str, dict[str, Any]]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise UserError(f"{where}: expected a mapping of component names")
+def _overrides(components: dict[str, dict[str, Any]], where: str) -> dict[str, dict[str, Any]]:
     parsed = {}
-    for name, entry in value.items():
-        override = _mapping(entry, f"{where}.{name}", COMPONENT_KEYS)
+    for name, override in components.items():
+        place = f"{where}.{name}"
         parsed[name] = {
-            **(
-                {"version": _version(override["version"], f"{where}.{name}")} if "version" in override else {}
-            ),
-            "gates": _booleans(override.get("featureGates"), f"{where}.{name}.featureGates"),
-            "bugs": _bugs(override.get("bugs"), f"{where}.{name}.bugs", kind_of(name)),
-            "server": str(override.get("server", "")),
+            **({"version": _version(override["version"], place)} if "version" in override else {}),
+            "gates": override.get("featureGates") or {},
+            "bugs": _bugs(override.get("bugs") or {}, f"{place}.bugs", kind_of(name)),
+            "server": override.get("server", ""),
         }
     return parsed
 
 
-def _nodes(value: Any, where: str) -> tuple[NodeSpec, ...]:
-    if not isinstance(value, list):
-        raise UserError(f"{where}: expected a list, found {type(value).__name__}")
+def _nodes(value: list[dict[str, Any]], where: str) -> tuple[NodeSpec, ...]:
     nodes: list[NodeSpec] = []
     for position, item in enumerate(value):
         nodes += _node(item, f"{where}[{position}]", len(nodes))
     return tuple(nodes)
 
 
-def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
-    node = _mapping(value, where, NODE_KEYS)
-    count = node.get("count", 1)
-    if not isinstance(count, int) or count < 0:
-        raise UserError(f"{where}.count: expected a number, found {count!r}")
-    base = node.get("name") or "node"
-    if not isinstance(base, str):
-        raise UserError(f"{where}.name: expected a text, found {base!r}; write it in quotes")
-    for key in ("labels", "capacity"):
-        if not isinstance(node.get(key) or {}, dict):
-            raise UserError(f"{where}.{key}: expected a mapping, found {node[key]!r}")
-    for key in ("drivers", "devicePlugins", "taints"):
-        if not isinstance(node.get(key) or [], list):
-            raise UserError(f"{where}.{key}: expected a list, found {node[key]!r}")
-    drivers = [_driver(item, f"{where}.drivers") for item in node.get("drivers") or []]
-    plugins = [_device_plugin(item, f"{where}.devicePlugins") for item in node.get("devicePlugins") or []]
+def _node(node: dict[str, Any], where: str, so_far: int) -> list[NodeSpec]:
+    base, count = node.get("name") or "node", node.get("count", 1)
+    drivers, plugins = node.get("drivers") or (), node.get("devicePlugins") or ()
+    for at, driver in enumerate(drivers):
+        _check_devices(driver, f"{where}.drivers[{at}]")
+    for at, plugin in enumerate(plugins):
+        _check_resource(plugin["resource"], f"{where}.devicePlugins[{at}].resource")
     try:
         settings = node_settings.parse_settings(
             {key: node[key] for key in node_settings.SETTINGS_KEYS if key in node}, where
@@ -394,31 +342,13 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
     ]
 
 
-def _device_plugin(value: Any, where: str) -> dict[str, Any]:
-    plugin = _mapping(value, where, PLUGIN_KEYS)
-    resource = plugin.get("resource")
-    if not isinstance(resource, str) or not is_extended_resource(resource):
-        raise UserError(
-            f"{where}: a device plugin needs a resource such as example.com/gpu, not {resource!r}"
-        )
-    devices = plugin.get("devices", 1)
-    if not isinstance(devices, int) or isinstance(devices, bool) or devices < 0:
-        raise UserError(f"{where}: {resource}: devices: expected a number, found {devices!r}")
-    return plugin
+def _check_resource(resource: str, where: str) -> None:
+    if not is_extended_resource(resource):
+        raise UserError(f"{where}: {expected(PLUGIN_KEYS['resource'].described())}, found {resource!r}")
 
 
-def _driver(value: Any, where: str) -> dict[str, Any]:
-    driver = _mapping(value, where, DRIVER_KEYS)
-    if not isinstance(driver.get("name"), str) or not driver["name"]:
-        raise UserError(f"{where}: a driver needs a name")
+def _check_devices(driver: Mapping[str, Any], where: str) -> None:
     try:
-        made = offer("node", driver)
-        plugin_apis(driver)
-        sync_delay(driver)
-        parse_settings(driver.get("controller"))
+        offer("node", driver)
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{where}: driver {driver['name']}: {error}") from error
-    if made.profile not in PROFILES:
-        known = ", ".join(name for name in PROFILES if name)
-        raise UserError(f"{where}: unknown device profile {made.profile!r}; known are {known}")
-    return driver

@@ -6,7 +6,14 @@ _NAMED = 5
 
 
 class UserError(Exception):
-    """Wrong usage is shown in one line; the exit status is 2."""
+    """Wrong usage is shown in one line; the exit status is 2.
+
+    `key` is the key that is wrong at the place of a file that the text begins with.
+    """
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class ClusterError(Exception):

@@ -95,9 +95,9 @@ def test_wrong_usage_is_told(
     ("content", "said"),
     [
         (None, "cannot read {}: No such file or directory"),
-        (NOT_TEXT, "{} is not YAML"),
-        (b"nodes: [", "{} is not YAML"),
-        (b"nodez: []", "{}: unknown key 'nodez'"),
+        (NOT_TEXT, "cannot read {}: it is not UTF-8"),
+        (b"nodes: [", "{}:2: not YAML: did not find expected node content"),
+        (b"ha: 1\nnodez: []", "{}:2: unknown key 'nodez'"),
         (b"components: {scheduler: {version: '1.37'}}", "scheduler 1.37 is newer than the API server 1.36"),
     ],
 )

@@ -87,7 +87,7 @@ def test_operations_that_cannot_be_done_are_refused(tmp_path: Path, operation: s
     """A misspelt operation is reported once, with its file, its place and the likely spelling."""
     with pytest.raises(ScenarioError, match=message) as caught:
         check(tmp_path, operation)
-    assert str(caught.value).startswith(f"{tmp_path / 'mine.yaml'}: spec.steps[0].try[0].")
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.yaml'}:14: spec.steps[0].try[0].")
 
 
 @pytest.mark.parametrize(

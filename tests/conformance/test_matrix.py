@@ -150,7 +150,7 @@ def test_a_wrong_file_is_told_once(folder: Path, capsys: pytest.CaptureFixture[s
     told = shown(capsys, 2, "matrix", str(path))
     assert (
         told
-        == f"kubeskew: {path}: cluster: ($v.from): nothing is bound to $v here; bound are $namespace, $n\n"
+        == f"kubeskew: {path}:4: cluster: ($v.from): nothing is bound to $v here; bound are $namespace, $n\n"
     )
 
 

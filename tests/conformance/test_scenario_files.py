@@ -1,5 +1,7 @@
 """Scenario files: what they say, and what is wrong with them."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -11,6 +13,9 @@ from kubeskew.conformance.matrix import bundled, cells_of, find
 from kubeskew.conformance.scenario import RUN_KINDS, namespace_of
 
 TEST = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\n"
+HEADER = (
+    "apiVersion: kubeskew.io/v1alpha1\nkind: Scenario\nspec: %s\n---\n" + TEST + "spec: {steps: [{try: []}]}"
+)
 TWO = "{fork: {branches: [{name: a}, {name: b}]}}"
 FORK = "spec: {steps: [{try: [{fork: {branches: %s}}]}]}"
 FORKED = "spec: {steps: [{try: [" + TWO + "]}, {try: [{compare: %s}]}]}"
@@ -202,12 +207,12 @@ def test_an_unknown_scenario_lists_the_known():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: {on: 1}", 'file: line 2: YAML reads the key on as a boolean; write "on"'),
-        ("No: 1", 'file: line 1: YAML reads the key No as a boolean; write "No"'),
-        ("8080: 1", 'file: line 1: YAML reads the key 8080 as a number; write "8080"'),
-        ("~: 1", 'file: line 1: YAML reads the key ~ as a null; write "~"'),
-        ("a: 1\nb: 2\na: 3", "file: line 3: the key a is there twice in one mapping"),
-        ("a: [", "file: line 2: not YAML: did not find expected node content"),
+        ("a: 1\nb: {on: 1}", 'file:2: YAML reads the key on as a boolean; write "on"'),
+        ("No: 1", 'file:1: YAML reads the key No as a boolean; write "No"'),
+        ("8080: 1", 'file:1: YAML reads the key 8080 as a number; write "8080"'),
+        ("~: 1", 'file:1: YAML reads the key ~ as a null; write "~"'),
+        ("a: 1\nb: 2\na: 3", "file:3: the key a is there twice in one mapping"),
+        ("a: [", "file:2: not YAML: did not find expected node content"),
     ],
 )
 def test_keys_of_yaml_are_texts(text: str, message: str):
@@ -215,6 +220,40 @@ def test_keys_of_yaml_are_texts(text: str, message: str):
     with pytest.raises(ScenarioError) as caught:
         documents(text, "file")
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TEST + "spec:\n  steps:\n  - try: []\n  - try: 1", "{}:7: spec.steps[1]: expected a step"),
+        (TEST + "spec:\n  steps: []", "{}:5: spec.steps: expected a list of steps"),
+        (
+            TEST + "spec:\n  steps:\n  - try:\n    - description: d\n      slep: {duration: 1s}",
+            "{}:8: spec.steps[0].try[0]: unknown operation slep",
+        ),
+        (
+            TEST + "spec:\n  steps:\n  - try:\n    - assert:\n        count: 1\n        resorce: {}",
+            "{}:9: spec.steps[0].try[0].assert: unknown key resorce",
+        ),
+        (HEADER % "\n    cluster:\n      nodes: [{count: x}]", "{}:5: cluster: nodes[0].count: expected"),
+        (HEADER % "\n    parameters: {}\n    cluser: {}", "{}:5: the header's spec: unknown key cluser"),
+        (
+            HEADER % "\n    parameters:\n      v: ['1.34', '1.99']\n    cluster:\n      version: ($v)",
+            "{}:7: cluster: version: version 1.99 is not supported",
+        ),
+        (
+            TEST + "spec: {steps: [{try: []}]}\n---\n" + TEST + "spec: {steps: []}",
+            "{}:9: spec.steps: expected a list of steps",
+        ),
+    ],
+)
+def test_mistakes_of_files_have_lines(text: str, message: str, tmp_path: Path):
+    """An error of a file has the line of the key or item that is wrong."""
+    file = tmp_path / "t.yaml"
+    file.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        find(str(file))
+    assert str(caught.value).startswith(message.format(file))
 
 
 def test_merged_keys_may_be_overridden():
@@ -265,7 +304,7 @@ def test_steps_are_repeated_for_each_item():
             "wait.for: unknown key conditon; .* condition",
         ),
         ("{wait: {apiVersion: v1, kind: Pod, for: {condition: {}}}}", "wait.for.condition: expected `name`"),
-        ("{sleep: {duration: 3}}", "sleep.duration: 3 is not a duration"),
+        ("{sleep: {duration: 3}}", "sleep.duration: expected a duration such as .*, found 3"),
         ("{podLogs: {name: a, matches: '('}}", r"podLogs.matches: '\(' is not a regular expression"),
         ("{script: {content: x, env: [{nam: a}]}}", r"script.env\[0\]: unknown key nam; .* name"),
     ],

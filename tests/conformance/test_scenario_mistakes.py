@@ -52,7 +52,7 @@ def test_a_file_that_is_no_scenario(
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     line = told(capsys, path)
-    assert line.startswith(f"kubeskew: {path}: ")
+    assert line.startswith(f"kubeskew: {path}:")
     assert message in line
 
 
@@ -92,7 +92,7 @@ def test_an_operation_that_cannot_be_meant(
     path = tmp_path / "mine.yaml"
     path.write_text(TEST % operation)
     line = told(capsys, path)
-    assert line.startswith(f"kubeskew: {path}: spec.steps[0].try[0]")
+    assert line.startswith(f"kubeskew: {path}:9: spec.steps[0].try[0]")
     assert message in line
 
 

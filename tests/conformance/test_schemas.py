@@ -1,5 +1,6 @@
 """The JSON Schemas of cluster files and scenarios take and refuse what the readers do."""
 
+import copy
 import importlib.util
 import json
 import re
@@ -11,7 +12,9 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from kubeskew.apimachinery.schema_checks import SchemaError, check
 from kubeskew.apimachinery.yaml_files import load_checked
+from kubeskew.cluster.clusterfile import CLUSTER_KEYS, DRIVER_KEYS, NODE_KEYS, REFERENCES, object_of
 from kubeskew.cluster.config import parse as parse_cluster
 from kubeskew.cluster.failures import UserError
 from kubeskew.conformance.errors import ScenarioError
@@ -43,9 +46,9 @@ CLUSTER, SCENARIO = (
 )
 # What the readers say of a file whose shape is wrong; all else is about names and what they stand for.
 SHAPE = re.compile(
-    r"unknown key|Chainsaw's (key|operation)|unknown operation|expected (a|one|either|`|the n|two|cpu)|"
-    r"is not a duration|is not a Kubernetes version|is not supported: choose|needs a (name|resource)|"
-    r"unknown device profile|there is no known bug|unrecognized feature gate: NoSuchGate$"
+    r"unknown key|Chainsaw's (key|operation)|unknown operation|is not a duration|"
+    r"expected (a|one|either|`|the n|two|cpu|true|kind)|is not a Kubernetes version|is not supported: choose|"
+    r"there is no known bug|unrecognized feature gate: NoSuchGate$"
 )
 # What a schema of one document cannot say.
 BEYOND = re.compile(
@@ -225,6 +228,46 @@ def test_misspelt_keys_of_cluster_files_are_refused():
             assert not CLUSTER.is_valid(changed), changed
             found += 1
     assert found >= 8
+
+
+def places(value: Any) -> Iterator[Any]:
+    """Yields the value with something else in each of its places."""
+    yield from (None, True, 0, -1, 1.5, "", "x", [], ["x"], {}, {"x": 1})
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, member in below:
+        for changed in places(member):
+            copied = copy.copy(value)
+            copied[key] = changed
+            yield copied
+
+
+def shape_refused(value: Any) -> bool:
+    try:
+        check({} if value is None else value, object_of(CLUSTER_KEYS), REFERENCES)
+    except SchemaError:
+        return True
+    return False
+
+
+def test_the_reader_refuses_what_the_schema_refuses():
+    """The check by the table of keys is that of JSON Schema, but for names, versions and patterns."""
+    schema = {**object_of(CLUSTER_KEYS), "type": ["object", "null"], "$defs": {}}
+    schema["$defs"] = {reference.rpartition("/")[2]: loose for reference, loose in REFERENCES.items()}
+    schema["$defs"] |= {"version": {}, "component": {}}
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    whole = {key: yaml.safe_load(value.example)[key] for key, value in CLUSTER_KEYS.items()}
+    node = {key: yaml.safe_load(value.example)[key] for key, value in NODE_KEYS.items()}
+    driver = {key: yaml.safe_load(value.example)[key] for key, value in DRIVER_KEYS.items()}
+    whole["nodes"] = [{**node, "drivers": [driver]}]
+    every = [*places(whole)]
+    different = [
+        changed
+        for changed in every
+        if shape_refused(changed) == validator.is_valid(changed)
+        and not any("pattern" in str(error.kind).lower() for error in validator.iter_errors(changed))
+    ]
+    assert different == []
+    assert len(every) > 400
 
 
 def test_every_key_of_a_cluster_file_is_told():

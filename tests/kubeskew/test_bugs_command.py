@@ -80,7 +80,7 @@ def test_a_workload_narrows_the_list(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [("", "expected objects of the API"), ("- a\n", "expected objects"), ("a: [\n", "is not YAML")],
+    [("", "expected objects of the API"), ("- a\n", "expected objects"), ("a: [\n", ":2: not YAML: ")],
 )
 def test_a_workload_that_is_none_is_refused(tmp_path: Path, content: str, why: str):
     """A file without objects is told in one line."""

@@ -99,15 +99,18 @@ def test_a_node_goes_through_json():
         ("[1]", "file: expected a mapping, found list"),
         ("version: '1.99'", "version 1.99 is not supported: choose one from 1.26 to 1.37"),
         ("version: one", "'one' is not a Kubernetes version"),
-        ("featureGates: {A: 1}", "featureGates: expected a mapping of names to true or false"),
+        ("featureGates: {A: 1}", "featureGates.A: expected true or false, found 1"),
         ("featureGates: {NoSuchGate: true}", "unrecognized feature gate: NoSuchGate"),
         ("nodes: {}", "file: nodes: expected a list, found dict"),
         ("nodes: [{count: x}]", r"nodes\[0\].count: expected a number"),
         ("nodes: [{name: a}, {name: a}]", "two nodes are named a"),
-        ("nodes: [{name: a, drivers: [{devices: 1}]}]", "a driver needs a name"),
+        (
+            "nodes: [{name: a, drivers: [{devices: 1}]}]",
+            r"drivers\[0\]: expected `name`: the driver's name, as in",
+        ),
         (
             "nodes: [{name: a, drivers: [{name: d, syncDelay: 30}]}]",
-            "driver d: syncDelay: expected a duration",
+            r"nodes\[0\].drivers\[0\].syncDelay: expected a duration such as",
         ),
         (
             "nodes: [{drivers: [{name: d, syncDelay: 30s}]}, {drivers: [{name: d, syncDelay: 1m}]}]",
@@ -117,11 +120,17 @@ def test_a_node_goes_through_json():
             "nodes: [{drivers: [{name: d, syncDelay: 30s}]}, {drivers: [{name: d}]}]",
             "file: nodes: driver d: syncDelay differs between nodes",
         ),
-        ("nodes: [{devicePlugins: [{resource: gpu}]}]", "a device plugin needs a resource such as"),
-        ("nodes: [{devicePlugins: [{devices: 2}]}]", "a device plugin needs a resource such as"),
+        (
+            "nodes: [{devicePlugins: [{resource: gpu}]}]",
+            "resource: expected a resource such as example.com/gpu, found 'gpu'",
+        ),
+        (
+            "nodes: [{devicePlugins: [{devices: 2}]}]",
+            r"devicePlugins\[0\]: expected `resource`: a resource such as",
+        ),
         (
             "nodes: [{devicePlugins: [{resource: deviceclass.resource.kubernetes.io/a}]}]",
-            "a device plugin needs a resource such as",
+            r"devicePlugins\[0\].resource: expected a resource such as",
         ),
         ("nodes: [{devicePlugins: [{resource: a.b/c, devices: many}]}]", "devices: expected a number"),
         ("nodes: [{devicePlugins: [{resource: a.b/c, name: d}]}]", "unknown key 'name'"),
@@ -129,6 +138,26 @@ def test_a_node_goes_through_json():
         ("verbosity: high", "verbosity: expected a number from 0 to 10, found 'high'"),
         ("verbosity: true", "verbosity: expected a number from 0 to 10, found True"),
         ("verbosity: 11", "verbosity: expected a number from 0 to 10, found 11"),
+        ("metricsServer: 1", "file: metricsServer: expected true or false, found 1"),
+        ("like: kin", "file: like: expected kind, found 'kin'; did you mean kind"),
+        ("storage: 1", "file: storage: expected a text, found 1; write it in quotes"),
+        ("storage: mysql://me:secret@a/b", "file: storage: expected postgresql://.*, found mysql://me:"),
+        ("components: [scheduler]", "file: components: expected a mapping of component names, found list"),
+        ("components: {scheduler: }", "file: components.scheduler: expected a mapping, found None"),
+        ("nodes: [{taints: [a]}]", r"nodes\[0\].taints\[0\]: expected a mapping, found 'a'"),
+        ("nodes: [{labels: {a: }}]", r"nodes\[0\].labels.a: expected a text or a number or true or false"),
+        (
+            "nodes: [{drivers: [{name: d, pluginAPIs: [v2]}]}]",
+            r"drivers\[0\].pluginAPIs\[0\]: expected v1 or v1alpha2 or v1alpha3 or v1beta1, found 'v2'",
+        ),
+        (
+            "nodes: [{drivers: [{name: d, controller: {userLimit: 0}}]}]",
+            r"controller.userLimit: expected a number above 0, or -1 for any, found 0",
+        ),
+        (
+            "nodes: [{drivers: [{name: d, controller: {semanticParameters: {kind: a}}}]}]",
+            r"controller.semanticParameters: expected `apiGroup`",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str):
@@ -140,8 +169,8 @@ def test_what_is_wrong_is_said(text: str, message: str):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nodes:\n- labels: {on: a}", 'line 2: YAML reads the key on as a boolean; write "on"'),
-        ("ha: 1\nha: 2", "line 2: the key ha is there twice in one mapping"),
+        ("nodes:\n- labels: {on: a}", ':2: YAML reads the key on as a boolean; write "on"'),
+        ("ha: 1\nha: 2", ":2: the key ha is there twice in one mapping"),
         ("ha: 1\n---\nha: 2", "expected one document, found 2"),
         (
             "components: {schedular: {version: '1.35'}}",
@@ -154,7 +183,30 @@ def test_what_is_wrong_is_said(text: str, message: str):
             "scheduler: there is no API server apiserver-3; known are apiserver-1, apiserver-2, any",
         ),
         ("components: {apiserver: {server: any}}", "components.apiserver: server: an API server speaks to"),
-        ("ha: two", "ha: expected the number of API servers, 1 to 9, found 'two'"),
+        ("ha: two", "yaml:1: ha: expected the number of API servers, 1 to 9, found 'two'"),
+        ("nodes:\n- name: a\n  cuont: 2", r"yaml:3: nodes\[0\]: unknown key 'cuont'"),
+        (
+            "nodes:\n- {}\n- name: a\n  drivers:\n  - devices: 1",
+            r"yaml:5: nodes\[1\].drivers\[0\]: expected `name`: the driver",
+        ),
+        (
+            "version: '1.35'\nbugs:\n  k8s-134773: off\n  k8s-1: off",
+            "yaml:4: bugs: there is no known bug k8s-1",
+        ),
+        (
+            "featureGates:\n  DRAExtendedResource: true\n  DRAExtended: true",
+            "yaml:3: featureGates: unrecognized feature gate: DRAExtended",
+        ),
+        (
+            "nodes: []\ncomponents:\n  kubelet/n-1: {}",
+            "yaml:3: components: there is no component kubelet/n-1",
+        ),
+        (
+            "components:\n  kubelet: &k {version: '1.35'}\n  scheduler: {<<: *k, server: x}",
+            "yaml:3: components.scheduler: there is no API server x",
+        ),
+        ("nodes: [{count: 1, labels: 1}]", r"yaml:1: nodes\[0\].labels: expected a mapping, found 1"),
+        ("version: '1.35'\nnodes: [{name: a}, {name: a}]", "yaml:2: two nodes are named a"),
     ],
 )
 def test_what_a_file_cannot_mean_is_refused(tmp_path: Path, text: str, message: str):

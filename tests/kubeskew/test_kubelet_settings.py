@@ -48,7 +48,7 @@ def test_policies_have_the_reserve_that_they_need(text, settings):
     [
         ("{cpuManagerPolicy: statik}", "cpuManagerPolicy: expected none or static, found 'statik'"),
         ("{memoryManagerPolicy: static}", "memoryManagerPolicy: expected None or Static, found 'static'"),
-        ("{kubeReserved: {gpu: 1}}", "kubeReserved: expected a mapping with cpu and memory"),
+        ("{kubeReserved: {gpu: 1}}", "kubeReserved: unknown key 'gpu'; known are cpu, memory"),
         ("{kubeReserved: {cpu: one}}", "kubeReserved.cpu: quantities must match"),
     ],
 )

@@ -162,8 +162,10 @@ def _objects(path: Path) -> Sequence[Mapping[str, Any]]:
         documents = yaml_files.load_checked(path.read_text())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml_files.KeyTypeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"cannot read {path}: it is not UTF-8") from error
+    except yaml.YAMLError as error:
+        raise UserError(yaml_files.explain(error, str(path))) from error
     objects = [document for document in documents if document is not None]
     if not objects or not all(isinstance(each, dict) and "kind" in each for each in objects):
         raise UserError(f"{path}: expected objects of the API, each with a `kind`")
