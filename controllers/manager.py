@@ -48,7 +48,7 @@ from kubeskew.controllers.nodettl import NodeTTLController
 from kubeskew.controllers.podgc import PodGarbageCollector
 from kubeskew.controllers.poolstatus.controller import PoolStatusController
 from kubeskew.controllers.replicaset.controller import ReplicaSetController, ReplicationManager
-from kubeskew.controllers.resourceclaim.designs import claim_controllers
+from kubeskew.controllers.resourceclaim.generations import claim_controllers
 from kubeskew.controllers.resourcequota.controller import ResourceQuotaController
 from kubeskew.controllers.serviceaccount import (
     AccountTokensController,

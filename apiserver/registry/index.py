@@ -36,7 +36,7 @@ GROUP_PACKAGES = {
 
 # Packages with the kinds of a former design, by the package of their group. Nothing else names them: one that
 # is deleted is taken out here.
-FORMER_DESIGNS = {"resource": ("resource.classic", "resource.semantic")}
+EARLIER_GENERATIONS = {"resource": ("resource.classic", "resource.semantic")}
 
 
 def registered(group: str, table: str, *names: str) -> Any:
@@ -54,7 +54,7 @@ def registered(group: str, table: str, *names: str) -> Any:
 
 
 def registered_in(room: str, table: str, name: str) -> Any:
-    for folder in (room, *FORMER_DESIGNS.get(room, ())):
+    for folder in (room, *EARLIER_GENERATIONS.get(room, ())):
         package = import_module(f"{__package__}.{folder}")
         reference: str | None = getattr(package, table, {}).get(name)
         if reference is not None:

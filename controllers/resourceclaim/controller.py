@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
 
 class ResourceClaimController(Controller):
-    """Former designs have other parts."""
+    """Earlier generations of DRA have other parts."""
 
     bound_pods: ClassVar[type[BoundPods]] = BoundPods
     releaser: ClassVar[type[Releaser]] = Releaser

@@ -39,7 +39,7 @@ def test_unknown_controllers_are_named():
 
 
 def test_controllers_have_distinct_names():
-    """Each is found under one name; of several designs of a controller a release has one."""
+    """Each is found under one name; of several generations of a controller a release has one."""
     for version in SUPPORTED:
         gates = FeatureGates(version, {"DynamicResourceAllocation": True})
         names = [controller.name for controller, condition in CONTROLLERS if condition.value(gates)]

@@ -18,7 +18,7 @@ GROUP_PACKAGES = sorted(index.GROUP_PACKAGES.items())
 
 def registered(room: str, table: str) -> dict[str, str]:
     names: dict[str, str] = {}
-    for folder in (room, *index.FORMER_DESIGNS.get(room, ())):
+    for folder in (room, *index.EARLIER_GENERATIONS.get(room, ())):
         names |= getattr(import_module(f"{index.__package__}.{folder}"), table, {})
     return names
 

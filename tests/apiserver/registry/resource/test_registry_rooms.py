@@ -48,7 +48,7 @@ sys.meta_path.insert(0, Gone())
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apiserver import registry
 from kubeskew.apiserver.registry import index, resource
-index.FORMER_DESIGNS.clear()
+index.EARLIER_GENERATIONS.clear()
 del index.GROUP_PACKAGES["cdi.k8s.io"]
 for module in pkgutil.walk_packages(registry.__path__, f"{registry.__name__}.", onerror=lambda name: None):
     if not module.name.startswith(GONE):

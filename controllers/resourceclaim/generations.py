@@ -1,6 +1,6 @@
-"""The resource claim controllers of all designs, with the releases that each is for.
+"""The resource claim controllers of all generations of DRA, with the releases that each is for.
 
-Nothing else names those of former designs: one that is deleted is taken out here.
+Nothing else names those of earlier generations: one that is deleted is taken out here.
 """
 
 from collections.abc import Iterator
