@@ -9,7 +9,8 @@ for what later patch releases changed; of others the facts are.
 import re
 from typing import Any
 
-OLDEST, NEWEST = 26, 37
+from kubeskew.apimachinery.versions import NEWEST_MINOR as NEWEST
+from kubeskew.apimachinery.versions import OLDEST_MINOR as OLDEST
 
 Facts = dict[str, Any]
 Row = dict[str, Any]

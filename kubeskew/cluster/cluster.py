@@ -316,6 +316,7 @@ class Cluster:
         self._ports.keep(process.port)
         process.version = str(target.version)
         process.gates, process.bugs = dict(target.gates), dict(target.bugs)
+        self.directory.save(state)
         await self._start(state, process)
         await wait_ready(self.directory, probes, state, [process], self.progress)
         shown = static_pods.nodes(state)
