@@ -136,13 +136,17 @@ class _Gate(Condition):
         return gates.enabled(self.name)
 
     def reasons(self, gates: FeatureGates) -> tuple[Reason, ...]:
-        return (Reason(GATE, f"gate {self.name} {self._state(gates)}"),)
+        setting = gates.setting_of(self.name)
+        reason = Reason(GATE, f"gate {self.name} {self._state(gates, setting)}")
+        return (reason, *_Bug(setting).reasons(gates)) if setting in known_bugs() else (reason,)
 
-    def _state(self, gates: FeatureGates) -> str:
+    def _state(self, gates: FeatureGates, setting: str) -> str:
         state = "is on" if self.value(gates) else "is off"
         spec = gates.spec(self.name)
-        if self.name in gates.overrides:
-            return f"{state}, set by flag"
+        if setting in known_bugs():
+            return f"{state} with a known bug"
+        if setting:
+            return f"{state}, set by {'flag' if setting == self.name else setting}"
         if spec is None:
             return f"is not in {gates.version}"
         locked = ", locked" if spec.locked else ""
@@ -206,6 +210,8 @@ class _Fix(_Bug):
         return gates.bugs.mended(self.id)
 
     def reasons(self, gates: FeatureGates) -> tuple[Reason, ...]:
+        if gates.version.preview:
+            return (Reason(BUG, f"{gates.version} is a preview, older than the fix of {self.id}"),)
         if self.id in gates.bugs.settings:
             return (Reason(BUG, f"bug {self.id} is switched {'off' if self.value(gates) else 'on'}"),)
         relation = "has" if self.value(gates) else "has not"

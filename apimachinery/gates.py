@@ -171,6 +171,16 @@ class FeatureGates:
         """A gate that this version does not have yet is off."""
         return self._enabled.get(name, False)
 
+    def setting_of(self, name: str) -> str:
+        """The setting that decides a gate: its own name, AllAlpha, AllBeta, a known bug's id; else empty."""
+        if name in self._overrides:
+            return name
+        for special, stage in _SPECIAL.items():
+            if special in self._overrides and name in _of_stage(self._version, stage):
+                return special
+        bug = _ON_WITH.get(name, "")
+        return bug if bug and self.bugs.present(bug) else ""
+
     def flag(self) -> str:
         """The value that `--feature-gates` needs for the same gates."""
         return ",".join(f"{name}={str(value).lower()}" for name, value in self._overrides.items())

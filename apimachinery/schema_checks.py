@@ -88,12 +88,17 @@ def _fits(value: Any, schema: Schema) -> bool:
         return False
     if isinstance(value, str):
         pattern = schema.get("pattern", "") if "errorMessage" in schema else ""
-        return len(value) >= schema.get("minLength", 0) and re.search(pattern, value) is not None
+        return len(value) >= schema.get("minLength", 0) and _matches(pattern, value)
     if _TYPES["number"](value):
-        if not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        if value < schema.get("minimum", value) or value > schema.get("maximum", value):
             return False
         return bool(value != schema.get("not", {}).get("const", _ABSENT))
     return True
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """As in ECMA-262, `$` is the end of the text, not also the place before a last line break."""
+    return re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), text) is not None
 
 
 def _check_keys(value: Mapping[str, Any], schema: Schema, path: str) -> None:

@@ -397,5 +397,5 @@ def check_body(kind: str, body: Mapping[str, Any], where: str) -> None:
 
 
 def _is_open(value: Any) -> bool:
-    """Null is an absent key, and the value of an expression is known in the run."""
-    return value is None or chainsaw.expression(value) is not None
+    """The value of an expression is known in the run."""
+    return chainsaw.expression(value) is not None

@@ -114,7 +114,7 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
             runner.run(main)
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) is not handler:
+            if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
 
 

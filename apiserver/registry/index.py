@@ -34,8 +34,8 @@ GROUP_PACKAGES = {
     "storagemigration.k8s.io": "storagemigration",
 }
 
-# Packages with the kinds of a former design, by the package of their group. Nothing else names them: one that
-# is deleted is taken out here.
+# Packages with the kinds of an earlier generation, by the package of their group. Nothing else names them:
+# one that is deleted is taken out here.
 EARLIER_GENERATIONS = {"resource": ("resource.classic", "resource.semantic")}
 
 

@@ -139,7 +139,7 @@ class StorageServer:
         Both ways of writing are tried: the object, and its status. Raises UnreadableError.
         """
         resource = self._codec.hub(self._read_as(entry))
-        strategy, status = strategies_of(resource)
+        strategy, status = strategies_of(resource, self._environment.version.preview)
         ways = [("", strategy)] + ([("status", status)] if "status" in resource.subresources else [])
         texts = []
         for subresource, each in ways:

@@ -11,7 +11,7 @@ from kubeskew.controllers.resourceclaim.controller import ResourceClaimControlle
 from kubeskew.controllers.resourceclaim.drafted.controller import DraftedClaimController
 from kubeskew.controllers.resourceclaim.semantic.controller import SemanticClaimController
 
-FORMER: tuple[tuple[type[ResourceClaimController], Condition], ...] = (
+EARLIER: tuple[tuple[type[ResourceClaimController], Condition], ...] = (
     (DraftedClaimController, preview("kep3063")),
     (SemanticClaimController, preview("kep4381")),
     (ClassicClaimController, until(31)),
@@ -19,9 +19,9 @@ FORMER: tuple[tuple[type[ResourceClaimController], Condition], ...] = (
 
 
 def claim_controllers() -> Iterator[tuple[type[ResourceClaimController], Condition]]:
-    """One condition holds in each release: that of the first former design that it is of, or today's."""
+    """One condition holds in each release: that of the first earlier generation that it is of, or today's."""
     others: Condition = always(True)
-    for controller, condition in FORMER:
+    for controller, condition in EARLIER:
         yield controller, others & condition
         others = others & ~condition
     yield ResourceClaimController, others

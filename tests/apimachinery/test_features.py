@@ -123,6 +123,18 @@ def test_what_is_set_by_hand_is_a_reason():
     assert fixed(JOB_BUG).reasons(found)[0].text == "bug k8s-132109 is switched on"
 
 
+def test_a_gate_that_other_settings_decide_names_them():
+    """AllAlpha and a known bug that has a gate on are named, and a preview that is older than a fix."""
+    (alpha,) = gate(MANAGED).reasons(gates("1.31", {"AllAlpha": True}))
+    on, why = gate("MaxUnavailableStatefulSet").reasons(gates("1.36", k137409=True))
+    (older,) = fixed(JOB_BUG).reasons(gates("1.29+kep4381", k132109=False))
+
+    assert alpha.text == "gate JobManagedBy is on, set by AllAlpha"
+    assert on.text == "gate MaxUnavailableStatefulSet is on with a known bug"
+    assert (why.kind, why.text) == (BUG, "bug k8s-137409 is switched on")
+    assert older.text == f"1.29+kep4381 is a preview, older than the fix of {JOB_BUG}"
+
+
 class Inner(FeatureTable):
     managed: bool = gate(MANAGED)
 

@@ -18,6 +18,7 @@ SCHEMA: Mapping[str, Any] = {
         "free": {"type": "string", "pattern": "^a"},
         "switches": {"$ref": "#/$defs/switches"},
         "other": {"$ref": "#/$defs/other"},
+        "anything": {},
     },
     "additionalProperties": False,
     "required": ["count"],
@@ -32,6 +33,7 @@ REFERENCES = {"#/$defs/switches": {"type": "object", "additionalProperties": {"t
         {"names": ["a", "b"], "delay": "3s"},
         {"free": "b", "other": 4},
         {"switches": {"a": True}},
+        {"anything": float("nan")},
     ],
 )
 def test_values_that_fit(more: Mapping[str, Any]):
@@ -50,6 +52,7 @@ def test_values_that_fit(more: Mapping[str, Any]):
         ({"count": 1, "mode": "fats"}, "mode: expected fast or slow, found 'fats'; did you mean fast?"),
         ({"count": 1, "names": ["a", 2]}, "names[1]: expected a text, found 2; write it in quotes"),
         ({"count": 1, "delay": "3"}, "delay: expected seconds, found '3'"),
+        ({"count": 1, "delay": "3s\n"}, "delay: expected seconds, found '3s\\n'"),
         ({"count": 1, "switches": {"a.b": 1}}, "switches.a.b: expected true or false, found 1"),
     ],
 )

@@ -76,6 +76,9 @@ def test_a_file_that_is_no_scenario(
         ("assert: {resource: {(x_k8s_list(a)): b}}", "Chainsaw's function x_k8s_list is not supported here"),
         ("assert: {resource: {(namespace + `1`): b}}", "Chainsaw's arithmetic (+) is not supported here"),
         ("assert: {resource: {(cel; a): b}}", "Chainsaw's CEL is not supported here: write JMESPath"),
+        ("sleep: {duration: }", "sleep.duration: expected a duration such as 30s or 1m30s, found None"),
+        ("script: {content: 'true', timeout: }", "script.timeout: expected a duration"),
+        ('sleep: {duration: "1s\\n"}', "sleep.duration: expected a duration"),
         ("delete: {gracePeriodSeconds: 0}", "delete: expected either `ref` or `file`"),
         ("get: {apiVersion: v1, kind: Pod, format: wide}", "format: expected json or yaml, found 'wide'"),
         (

@@ -53,7 +53,7 @@ def test_a_generation_that_is_taken_out_leaves_its_releases_to_others(
     gone: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without its row every release still has exactly one controller of claims."""
-    former: list[tuple[type[ResourceClaimController], Condition]] = [*generations.FORMER]
+    former: list[tuple[type[ResourceClaimController], Condition]] = [*generations.EARLIER]
     del former[gone]
-    monkeypatch.setattr(generations, "FORMER", tuple(former))
+    monkeypatch.setattr(generations, "EARLIER", tuple(former))
     assert {len(generations_of(version)) for version in SUPPORTED} == {1}

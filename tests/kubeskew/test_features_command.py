@@ -49,6 +49,17 @@ def test_two_versions_are_compared():
     assert all(row["1.33"] is None or row["1.33"]["value"] != row["1.34"]["value"] for row in found.values())
 
 
+@pytest.mark.parametrize(
+    ("version", "tables"),
+    [("1.25+kep3063", set()), ("1.29", {"dra.classic"}), ("1.36", {"dra"})],
+)
+def test_tables_are_shown_where_components_read_them(version, tables):
+    """The checkpoint's format is that of the release's own generation of DRA."""
+    found = {name.rpartition(".")[0] for name in rows("--component", "kubelet", "--version", version)}
+
+    assert found & {"dra", "dra.classic"} == tables
+
+
 def test_people_get_a_table():
     """A line for each feature has its value and the reason."""
     arguments = ["--component", "kubelet", "--version", "1.36"]
@@ -92,7 +103,7 @@ def shown(table: type[FeatureTable]) -> set[str]:
 def test_every_table_of_features_is_shown():
     """No component has a table that the command does not know."""
     assert {
-        name for group in TABLES.values() for table in group.values() for name in shown(table)
+        name for group in TABLES.values() for table, _ in group.values() for name in shown(table)
     } == tables()
 
 

@@ -171,6 +171,20 @@ def test_what_a_release_reads_but_refuses_to_change_is_told():
     ]
 
 
+@pytest.mark.parametrize(("version", "refused"), [("1.29+kep4381", True), ("1.30", False)])
+def test_a_preview_refuses_by_its_own_rules(version, refused):
+    """Generated parameters are those of the preview's draft there, of 1.30 those that shipped."""
+    parameters = entry(
+        f"resourceclaimparameters.{GROUP}",
+        f"{GROUP}/v1alpha2",
+        "ResourceClaimParameters",
+        generatedFrom={"kind": "K", "name": "n"},
+        parameters=[{"metadata": {"selector": "versions["}}],
+    )
+    found = [what for what, *_ in audited(parameters, version, DynamicResourceAllocation=True)]
+    assert ("refused" in found) is refused
+
+
 def test_what_the_release_before_refuses_with_the_same_words_is_not_told():
     """A pod without containers is as wrong before the step as behind it."""
     empty = pod(containers=[])

@@ -361,7 +361,7 @@ def strategy_of(kind: GroupResource, version: str = "", preview: str = "") -> ty
     return strategy
 
 
-def strategies_of(resource: Resource, preview: str = "") -> tuple[Strategy, Strategy]:
+def strategies_of(resource: Resource, preview: str) -> tuple[Strategy, Strategy]:
     """The second strategy is that of the status; both are made for the resource alone."""
     if resource.custom:
         module = import_module(_CUSTOM)

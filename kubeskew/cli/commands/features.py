@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from kubeskew.apimachinery.cel.features import LanguageFeatures
-from kubeskew.apimachinery.features import Explained, FeatureTable
+from kubeskew.apimachinery.features import Condition, Explained, FeatureTable, always, preview, since, until
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.process.component import bugs_option
 from kubeskew.apimachinery.quota.features import ClaimUsageFeatures, PodUsageFeatures
@@ -34,42 +34,53 @@ from kubeskew.scheduler.plugins.dynamicresources.classic.features import Classic
 from kubeskew.scheduler.plugins.dynamicresources.generations import Generations
 
 _VALUE_MAX = 40  # characters of a value in a table; -o json has it whole
-_QUOTA = {"quota.pods": PodUsageFeatures, "quota.claims": ClaimUsageFeatures}
+
+
+class Shown(NamedTuple):
+    """A table, and the releases whose components read it."""
+
+    table: type[FeatureTable]
+    where: Condition = always(True)
+
+
+_QUOTA = {"quota.pods": Shown(PodUsageFeatures), "quota.claims": Shown(ClaimUsageFeatures)}
+_CLASSIC_KUBELET = until(30) & ~preview("kep3063")
 # The tables of each kind of component, with what stands before the names of their features.
-TABLES: Mapping[str, Mapping[str, type[FeatureTable]]] = {
-    "apiserver": {"": Features, "cel": LanguageFeatures, **_QUOTA},
+TABLES: Mapping[str, Mapping[str, Shown]] = {
+    "apiserver": {"": Shown(Features), "cel": Shown(LanguageFeatures), **_QUOTA},
     "controller-manager": {
-        "": ControllerFeatures,
-        "resource_claims.classic": ClassicClaimFeatures,
+        "": Shown(ControllerFeatures),
+        "resource_claims.classic": Shown(ClassicClaimFeatures, until(31)),
         **_QUOTA,
     },
     "scheduler": {
-        "": SchedulerFeatures,
-        "allocator": AllocatorFeatures,
-        "generations": Generations,
-        "classic": ClassicFeatures,
+        "": Shown(SchedulerFeatures),
+        "allocator": Shown(AllocatorFeatures, since(31)),
+        "generations": Shown(Generations),
+        "classic": Shown(ClassicFeatures, until(31)),
     },
     "kubelet": {
-        "": KubeletFeatures,
-        "dra": DRAFeatures,
-        "dra.generations": DRAGenerations,
-        "dra.classic": ClassicManagerFeatures,
+        "": Shown(KubeletFeatures),
+        "dra.generations": Shown(DRAGenerations),
+        "dra": Shown(DRAFeatures, since(31)),
+        "dra.classic": Shown(ClassicManagerFeatures, _CLASSIC_KUBELET),
     },
     "driver": {
-        "plugin": PluginLibrary,
-        "slices": SliceLibrary,
-        "served": ServedSlices,
-        "generations": DriverGenerations,
-        "classic": ClassicPluginLibrary,
-        "controller": LibraryFeatures,
+        "plugin": Shown(PluginLibrary),
+        "generations": Shown(DriverGenerations),
+        "slices": Shown(SliceLibrary, since(31)),
+        "served": Shown(ServedSlices, since(31)),
+        "classic": Shown(ClassicPluginLibrary, until(30)),
+        "controller": Shown(LibraryFeatures, until(31)),
     },
 }
 
 
 def explained(component: str, gates: FeatureGates) -> Iterator[Explained]:
     """Yields the features of a component, in the order of its tables."""
-    for prefix, table in TABLES[component].items():
-        yield from table.explain(gates, f"{prefix}." if prefix else "")
+    for prefix, (table, where) in TABLES[component].items():
+        if where.value(gates):
+            yield from table.explain(gates, f"{prefix}." if prefix else "")
 
 
 @click.command()
