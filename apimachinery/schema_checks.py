@@ -97,7 +97,7 @@ def _fits(value: Any, schema: Schema) -> bool:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """As in ECMA-262, `$` is the end of the text, not also the place before a last line break."""
+    """`$` is the end of the text, as in ECMA-262, not also the place before a last line break."""
     return re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), text) is not None
 
 
