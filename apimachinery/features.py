@@ -15,7 +15,7 @@ rule also names the facts that decide it, for `kubeskew features`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
@@ -517,12 +517,12 @@ class FeatureTable:
     def explain(cls, gates: FeatureGates, prefix: str = "") -> Iterator[Explained]:
         """Yields the rows of the table, those of parts in their place, in the order of the fields."""
         built = cls.of(gates)
-        for each in fields(cls):  # type: ignore[arg-type]
-            value, rule = getattr(built, each.name), cls.field_rules[each.name]
+        for name, rule in cls.field_rules.items():
+            value = getattr(built, name)
             if isinstance(value, FeatureTable):
-                yield from value.explain(gates, f"{prefix}{each.name}.")
+                yield from value.explain(gates, f"{prefix}{name}.")
             else:
-                yield Explained(f"{prefix}{each.name}", value, str(rule), rule.reasons(gates))
+                yield Explained(f"{prefix}{name}", value, str(rule), rule.reasons(gates))
 
 
 @lru_cache(maxsize=4096)

@@ -39,7 +39,7 @@ class MemorySockets:
 
     def at(self, path: str) -> "MemoryService | None":
         try:
-            found = os.stat(path)  # noqa: PTH116 - at each connection: no Path objects
+            found = Path(path).stat()
         except OSError:
             return None
         server = self.listening.get((found.st_dev, found.st_ino))
@@ -78,7 +78,7 @@ class MemoryService:
         if len(str(socket).encode()) > _PATH_BYTES_MAX:
             raise OSError(errno.EINVAL, f"listen unix {socket}: invalid argument")
         os.mknod(socket, stat.S_IFSOCK | 0o600)
-        found = os.stat(socket)  # noqa: PTH116 - at each connection: no Path objects
+        found = Path(socket).stat()
         self._files.append((found.st_dev, found.st_ino))
         self._sockets.listening[self._files[-1]] = self
 

@@ -46,6 +46,8 @@ SLOTS = 64
 SUFFIX = "-mark"
 _SLOT = struct.Struct(">QI")
 _Identity = tuple[int, int]  # device and inode
+_NO_FILE: _Identity = 0, 0
+CLOSED = "the store is closed"
 T = TypeVar("T")
 
 BUSY_SECONDS = 10.0  # how long a writer waits for another process's transactions
@@ -123,7 +125,7 @@ class FileGuard:
     def __init__(self, path: str) -> None:
         self._path = "" if path == ":memory:" else path
         self._mark: HighWaterMark | None = None
-        self._files: dict[str, _Identity] = {}
+        self._files: dict[Path, _Identity] = {}  # looked at twice a transaction
         self._missed = ""  # the file that was first found missing
 
     def check_there(self) -> None:
@@ -137,13 +139,14 @@ class FileGuard:
         if not self._path:
             return
         self._mark = HighWaterMark.open(self._path)
-        for name in (self._path, f"{self._path}-wal"):
-            self._files[name] = identity(name)
+        for file in (Path(self._path), Path(f"{self._path}-wal")):
+            self._files[file] = identity(file)
 
     def gone(self) -> bool:
         """True once a file of the database is not the one any more that was opened."""
         if not self._missed:
-            self._missed = next((name for name, known in self._files.items() if identity(name) != known), "")
+            changed = (str(file) for file, known in self._files.items() if identity(file) != known)
+            self._missed = next(changed, "")
         return bool(self._missed)
 
     def check(self) -> None:
@@ -165,12 +168,12 @@ class FileGuard:
             self._mark.close()
 
 
-def identity(name: str) -> _Identity:
+def identity(file: Path) -> _Identity:
     """Device and inode differ from those of another file of the name; zeros if there is none."""
     try:
-        status = os.stat(name)  # noqa: PTH116 - twice a transaction: no Path objects
+        status = file.stat()
     except FileNotFoundError:
-        return 0, 0
+        return _NO_FILE
     return status.st_dev, status.st_ino
 
 
@@ -207,16 +210,20 @@ class Readers:
         self._free = asyncio.Semaphore(most)
         self._idle: list[OneHopConnection] = []
         self._all: list[OneHopConnection] = []
+        self._closed = False
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[OneHopConnection]:
         """Lends a connection for one transaction. Work that a cancelled reader has left on it is finished
-        first.
+        first. Raises StorageError once they are closed, also for a connection that is being opened then.
         """
         async with self._free:
             if not self._idle:
-                self._idle.append(await self._connect())
-                self._all.append(self._idle[-1])
+                self._all.append(await self._connect())
+                self._idle.append(self._all[-1])
+            if self._closed:
+                await self.close()
+                raise StorageError(CLOSED)
             connection = self._idle.pop()
             try:
                 yield connection
@@ -224,6 +231,7 @@ class Readers:
                 self._idle.append(connection)
 
     async def close(self) -> None:
+        self._closed = True
         while self._all:
             await self._all.pop().close()
 
@@ -282,7 +290,7 @@ class SQLiteDatabase:
         self._writer: OneHopConnection | None = None
         self._readers = Readers(self._connect, READERS)
         self._peek: sqlite3.Connection | None = None
-        self._file = identity("")  # the database's file, if it is only read
+        self._file = _NO_FILE  # the database's file, if it is only read
 
     @classmethod
     async def open(cls, url: str, *, read_only: bool = False) -> Self:
@@ -309,7 +317,7 @@ class SQLiteDatabase:
         self._guard.check_there()
         self._writer = await self._connect()
         if self._read_only:
-            self._file = identity(self.path)
+            self._file = identity(Path(self.path))
             await self._writer.hop(lambda raw: upgrade.check(upgrade.SQLiteConnection(raw)))
         else:
             migrate = self._migrate
@@ -354,7 +362,7 @@ class SQLiteDatabase:
     @property
     def there(self) -> bool:
         if self._read_only:
-            return identity(self.path) == self._file
+            return identity(Path(self.path)) == self._file
         return not self._guard.gone()
 
     async def newest(self) -> int | None:
@@ -380,7 +388,7 @@ class SQLiteDatabase:
 
     async def write(self, work: Callable[[Session], T]) -> T:
         if self._writer is None:
-            raise StorageError("the store is closed")
+            raise StorageError(CLOSED)
         self._guard.check()
         result = await self._transact(self._writer, "BEGIN IMMEDIATE", work)
         self._guard.check()  # writes into a file that is gone are lost
@@ -388,7 +396,7 @@ class SQLiteDatabase:
 
     async def read(self, work: Callable[[Session], T]) -> T:
         if self._writer is None:
-            raise StorageError("the store is closed")
+            raise StorageError(CLOSED)
         if not self.shared:  # a database in memory belongs to its connection
             return await self._transact(self._writer, "BEGIN", work)
         try:

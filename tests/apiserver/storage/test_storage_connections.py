@@ -8,7 +8,7 @@ from storage_cases import CLOCK, create, pod, url_in
 
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.sql_log import SQLLog
-from kubeskew.apiserver.storage.sqlite.database import READERS
+from kubeskew.apiserver.storage.sqlite.database import READERS, OneHopConnection, Readers
 
 
 async def test_many_reads_at_once_share_the_readers(tmp_path, monkeypatch):
@@ -43,3 +43,34 @@ async def test_a_reader_that_cannot_be_opened_is_a_storage_error(tmp_path, monke
             await asyncio.gather(*(log.at(event.revision, "pods") for _ in range(READERS + 1)))
     assert len(await log.at(event.revision, "pods")) == 1
     await log.close()
+
+
+async def test_a_connection_that_is_opened_while_the_readers_are_closed_is_closed_too():
+    """A read that was about to begin fails, and leaves no connection to the collector."""
+    begun, go_on, opened = asyncio.Event(), asyncio.Event(), []
+
+    async def connect():
+        begun.set()
+        await go_on.wait()
+        opened.append(
+            await OneHopConnection.open(lambda: sqlite3.connect(":memory:", check_same_thread=False))
+        )
+        return opened[-1]
+
+    readers = Readers(connect, 2)
+
+    async def read():
+        async with readers.one():
+            raise AssertionError("a closed store was read")
+
+    reading = asyncio.create_task(read())
+    await begun.wait()
+    await readers.close()
+    go_on.set()
+
+    with pytest.raises(StorageError, match="closed"):
+        await reading
+    with pytest.raises(ValueError, match="no active connection"):
+        await opened[0].execute("SELECT 1")
+    with pytest.raises(StorageError, match="closed"):
+        await read()
