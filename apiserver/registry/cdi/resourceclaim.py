@@ -32,6 +32,7 @@ from kubeskew.apiserver.registry.generic.builtin import (
 )
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared.formats import distinct_subdomain_errors
 from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
@@ -96,23 +97,12 @@ def _scheduling(scheduling: Object, path: str) -> Iterator[FieldError]:
     if selected:
         where = child(at, "selectedNode")
         yield from (invalid(where, selected, text) for text in names.dns1123_subdomain(selected))
-    yield from _nodes(scheduler.get("potentialNodes") or [], child(at, "potentialNodes"))
+    yield from distinct_subdomain_errors(scheduler.get("potentialNodes") or [], child(at, "potentialNodes"))
     at = child(path, "driver")
-    yield from _nodes(driver.get("unsuitableNodes") or [], child(at, "unsuitableNodes"))
+    yield from distinct_subdomain_errors(driver.get("unsuitableNodes") or [], child(at, "unsuitableNodes"))
     if driver.get("availableOnNodes") is not None:
         where = child(at, "availableOnNodes")
         yield from selectors.node_selector_errors(driver["availableOnNodes"], where, any_value=True)
-
-
-def _nodes(listed: list[str], path: str) -> Iterator[FieldError]:
-    seen: set[str] = set()
-    for position, name in enumerate(listed):
-        at = index(path, position)
-        if name in seen:
-            yield duplicate(at, name)
-        else:
-            yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
-        seen.add(name)
 
 
 def _users(users: list[Object]) -> Iterator[FieldError]:

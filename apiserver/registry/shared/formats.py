@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubeskew.apimachinery import names
-from kubeskew.apimachinery.field import FieldError, invalid, required
+from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid, required
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 _PART = rf"(?:{_NUMBER}|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -70,3 +70,15 @@ def domain_name_errors(path: str, value: str) -> Iterator[FieldError]:
             if texts := names.dns1123_label(label):
                 yield invalid(path, label, ",".join(texts))
                 return
+
+
+def distinct_subdomain_errors(listed: list[str], path: str) -> Iterator[FieldError]:
+    """Each item is a DNS-1123 subdomain, and there once."""
+    seen: set[str] = set()
+    for position, name in enumerate(listed):
+        at = index(path, position)
+        if name in seen:
+            yield duplicate(at, name)
+        else:
+            yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
+        seen.add(name)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubeskew.apimachinery import names
 from kubeskew.apimachinery.cel.errors import CompileError
-from kubeskew.apimachinery.field import ErrorType, FieldError, child, duplicate, index, invalid, required
+from kubeskew.apimachinery.field import ErrorType, FieldError, child, invalid, required
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.shared.formats import distinct_subdomain_errors
 from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 
 MAX_NODES = 128
@@ -46,15 +46,7 @@ def parameters_reference_errors(reference: Object | None, path: str) -> Iterator
 
 
 def node_list_errors(listed: list[str], path: str) -> Iterator[FieldError]:
-    check: Callable[[str], list[str]] = names.dns1123_subdomain
-    seen: set[str] = set()
-    for position, name in enumerate(listed):
-        at = index(path, position)
-        if name in seen:
-            yield duplicate(at, name)
-        else:
-            yield from (invalid(at, name, text) for text in check(name))
-        seen.add(name)
+    yield from distinct_subdomain_errors(listed, path)
     if len(listed) > MAX_NODES:
         yield too_long(path, MAX_NODES)
 
