@@ -312,6 +312,7 @@ DECIDES_VERSIONS = (
     "apimachinery/known_bugs.py",
     "apimachinery/versions.py",
     "kubeskew/cluster/skew.py",
+    "kubeskew/releases/",  # makes the catalogue
 )
 MINOR_OR_PREVIEW = re.compile(r"(?:^|[._])(?:minor|preview)$")
 ASKED = {"gates.enabled", "gates.knows", "gates.spec", "bugs.present", "bugs.mended"}

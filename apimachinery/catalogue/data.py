@@ -2,7 +2,7 @@
 
 A history is a list of `[first, last, value]`; a value that never changed is written without one. A preview
 release's file has its changes to the catalogue of a minor, its base (see
-`hack/catalogue/catalogue_preview.py`).
+`kubeskew/releases/catalogue/preview.py`).
 """
 
 from functools import cache
@@ -29,7 +29,7 @@ class Release(NamedTuple):
 
 @cache
 def load() -> _Document:
-    """The whole document (its shape: `hack/catalogue/catalogue_assembly.py`); read once per process."""
+    """The whole document (its shape: `kubeskew/releases/catalogue/assembly.py`); read once per process."""
     document: _Document = orjson.loads(CATALOGUE.read_bytes())
     return document
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from catalogue_assembly import catalogue
-from catalogue_gates import gate_table, minor
-from catalogue_preview import preview
+
+from kubeskew.releases.catalogue.assembly import catalogue
+from kubeskew.releases.catalogue.gates import gate_table, minor
+from kubeskew.releases.catalogue.preview import preview
 
 _GATE_RELEASES = Path(__file__).parent / "gate-releases.json"
 

@@ -29,8 +29,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from catalogue_resources import runs
-
 from kubeskew.apimachinery.catalogue.types import META, types_of
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.schema import Schema
@@ -38,6 +36,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.openapi.definitions import GVK, Renderer
 from kubeskew.apiserver.openapi.facts import NOTHING
+from kubeskew.releases.catalogue.resources import runs
 
 Document = dict[str, Any]
 

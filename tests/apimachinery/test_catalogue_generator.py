@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from kubeskew.releases.catalogue import resources
+from kubeskew.releases.catalogue.gates import with_releases
+
 HACK = Path(__file__).parents[2] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
@@ -87,11 +90,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     for name, content in (("old", old), ("new", new), ("openapi", OPENAPI)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content), "utf-8")
     monkeypatch.syspath_prepend(str(HACK))
-    import catalogue_resources
     import generate_catalogue
 
-    monkeypatch.setattr(catalogue_resources, "EARLY", [])
-    monkeypatch.setattr(catalogue_resources, "SHARED_STORES", {})
+    monkeypatch.setattr(resources, "EARLY", [])
+    monkeypatch.setattr(resources, "SHARED_STORES", {})
     paths = {name: str(tmp_path / f"{name}.json") for name in ("old", "new", "openapi")}
     arguments = ["catalogue", "--types", paths["old"], paths["new"], "--openapi", paths["openapi"]]
     arguments += ["--facts", str(tmp_path / "facts"), "--gates", str(tmp_path / "facts" / "gates.json")]
@@ -180,8 +182,6 @@ def test_gates_of_releases(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release that its sources cover knows no other gates than these; others know what the facts say."""
     monkeypatch.syspath_prepend(str(HACK))
-    from catalogue_gates import with_releases
-
     rows = {
         "Guessed": {"specs": [[34, "Alpha", 0, 0]], "first": 34, "last": 35},
         "Kept": {"specs": [[30, "Beta", 1, 0], [36, "GA", 1, 1]], "first": 30, "last": 99},

@@ -204,7 +204,7 @@ def test_the_data_is_what_the_tool_makes(path: Path, tmp_path: Path, monkeypatch
 def test_only_the_base_changes_where_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A description changes, adds and takes away fields, and leaves everything else to the base."""
     monkeypatch.syspath_prepend(str(HACK))
-    from catalogue_preview import preview
+    from kubeskew.releases.catalogue.preview import preview
 
     description: dict[str, Any] = yaml.safe_load((HACK / "previews" / "1.25+kep3063.yaml").read_text("utf-8"))
     description["types"] = {"core/v1": {"Node": {"fields": {"extra": {"type": "*int32", "omitempty": True}}}}}

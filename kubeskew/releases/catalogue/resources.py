@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from catalogue_overlay import EXTENSIONS, REGISTRATION
-from catalogue_types import Document, definition_name
+from kubeskew.releases.catalogue.overlay import EXTENSIONS, REGISTRATION
+from kubeskew.releases.catalogue.types import Document, definition_name
 
 Row = dict[str, Any]
 

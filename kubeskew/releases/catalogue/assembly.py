@@ -3,11 +3,11 @@
 `catalogue(...)` gives the document of `apimachinery/data/catalogue.json`:
 
     minors       [oldest, newest]
-    specs        every distinct field, once (see catalogue_types)
+    specs        every distinct field, once (see types.py)
     definitions  {name: {"in": [[first, last]…], "f": {field: spec index | [[first, last, index]…]},
                          "mt": map type or history, "e": {enum value: [[first, last]…]}}}
     kinds        {api version/Kind: definition}
-    resources, storage, columns, groups   (see catalogue_resources)
+    resources, storage, columns, groups   (see resources.py)
 """
 
 import json
@@ -15,9 +15,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from catalogue_overlay import LATER, META
-from catalogue_resources import kind_definition, printer_columns, resource_rows, runs, storage_versions
-from catalogue_types import Document, definition_name, release
+from kubeskew.releases.catalogue.overlay import LATER, META
+from kubeskew.releases.catalogue.resources import (
+    kind_definition,
+    printer_columns,
+    resource_rows,
+    runs,
+    storage_versions,
+)
+from kubeskew.releases.catalogue.types import Document, definition_name, release
 
 # Gates that stand in for a marker's from a minor on: the marker stayed behind when its gate was used no more
 # (pkg/api/pod/util.go, dropDisabledPodStatusFields; pkg/features/kube_features.go on the gate's deprecation).
@@ -208,9 +214,8 @@ def catalogue(
             raise ValueError(f"1.{minor}: no type for {', '.join(missing)}")
         kinds |= roots
         shared = [name for name in definitions if not name.startswith("io.k8s.api.")]
-        for name in reachable(
-            definitions, [*roots.values(), *shared, definition_name("autoscaling/v1", "Scale")]
-        ):
+        names = [*roots.values(), *shared, definition_name("autoscaling/v1", "Scale")]
+        for name in sorted(reachable(definitions, names)):
             present.setdefault(name, []).append(minor)
     assembly = Assembly(releases, facts["gates"]["gates"])
     definitions = {name: assembly.definition(name, present[name]) for name in sorted(present)}

@@ -144,7 +144,7 @@ def with_releases(rows: dict[str, Row], releases: dict[str, list[list[Any]]]) ->
     """Sources of the covered releases replace rows, which stay as they were in all others."""
     covered = {release for spans in releases.values() for release in _states(spans)}
     table: dict[str, Row] = {}
-    for name in rows.keys() | releases.keys():
+    for name in sorted(rows.keys() | releases.keys()):
         row = rows.get(name)
         states = _states(releases.get(name, []))
         states |= {

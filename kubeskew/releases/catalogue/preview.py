@@ -8,8 +8,8 @@ gives the document of `apimachinery/data/previews/RELEASE.json`, which is laid o
     served       API versions that are on by default although they are alpha or beta
     groups       API groups behind those of the base
     definitions  {name: {"f": {field: spec, or null where the base's field goes},
-                         "all": 1 where no field is the base's}}; specs as in catalogue_types
-    kinds, resources, storage, columns   as in catalogue_assembly; resources may have a `store`
+                         "all": 1 where no field is the base's}}; specs as in types.py
+    kinds, resources, storage, columns   as in assembly.py; resources may have a `store`
     copies       {prefix of definitions: prefix of the base's that they are like}; definitions change them
     foreign      {definition: fields that the releases have under the same name with another type}
     numbers      {definition: {JSON name: protobuf number}} of what protobuf_numbers does not know
@@ -17,8 +17,8 @@ gives the document of `apimachinery/data/previews/RELEASE.json`, which is laid o
 
 from typing import Any
 
-from catalogue_resources import kind_definition, resource_row
-from catalogue_types import Document, GoTypes, definition_name, go_fields
+from kubeskew.releases.catalogue.resources import kind_definition, resource_row
+from kubeskew.releases.catalogue.types import Document, GoTypes, definition_name, go_fields
 
 _COLUMN_TYPES = {"Name": "name"}
 

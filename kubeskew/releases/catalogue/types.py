@@ -15,7 +15,7 @@ import json
 import re
 from typing import Any
 
-from catalogue_overlay import (
+from kubeskew.releases.catalogue.overlay import (
     EMPTY_COUNTS,
     INT_OR_STRING,
     META,

@@ -1,0 +1,177 @@
+"""A Kubernetes source tree: its packages, files and commit.
+
+Only files below the given directory are read; links that lead out of it are not followed.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, TypeDeclaration, Value
+
+_STAGING = "staging/src/"
+_MODULE = "k8s.io/kubernetes"
+_NEEDED = (
+    "pkg/apis/core/types.go",
+    "staging/src/k8s.io/api/core/v1/types.go",
+    "api/openapi-spec/swagger.json",
+)
+OLDEST = 31
+
+
+class SourceTree:
+    """Raises TreeError if the directory is no Kubernetes tree, or one older than 1.31."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        missing = [name for name in _NEEDED if not (root / name).is_file()]
+        if missing:
+            raise TreeError(
+                f"{root} is no Kubernetes source tree: it has no {missing[0]}; name the root of a clone of "
+                "kubernetes/kubernetes"
+            )
+        if self.minor and self.minor < OLDEST:
+            raise TreeError(
+                f"{root} is Kubernetes 1.{self.minor}: trees of 1.{OLDEST} and later can be imported"
+            )
+        self._packages: dict[str, Package] = {}
+
+    @cached_property
+    def minor(self) -> int:
+        """The minor that the tree's documents are of; 0 if they do not say."""
+        changelogs = (
+            re.match(r"CHANGELOG-1\.(\d+)\.md$", path.name) for path in self.root.glob("CHANGELOG/*")
+        )
+        named = [int(found[1]) for found in changelogs if found]
+        versions = self.file("pkg/features/kube_features.go") + self.file(
+            "staging/src/k8s.io/component-base/version/base.go"
+        )
+        default = re.search(r'DefaultKubeBinaryVersion\s*=\s*"1\.(\d+)"', versions)
+        return int(default[1]) if default else max(named, default=0)
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit that the tree's git directory says is checked out; empty if there is none."""
+        return _head(self.root)
+
+    def file(self, path: str) -> str:
+        """The text of a file; empty if the tree does not have it."""
+        found = self.root / path
+        return found.read_text("utf-8") if found.is_file() else ""
+
+    def json(self, path: str) -> Any:
+        """A JSON file. Raises TreeError if it is missing or none."""
+        try:
+            return json.loads((self.root / path).read_text("utf-8"))
+        except FileNotFoundError:
+            raise TreeError(
+                f"{self.root / path} is missing: a tree needs it; restore it and import again"
+            ) from None
+        except ValueError as error:
+            raise TreeError(
+                f"{self.root / path}: this is no JSON ({error}); fix it and import again"
+            ) from None
+
+    def yaml(self, path: str) -> Any:
+        """A YAML file. Raises TreeError if it is none; None if the tree does not have it."""
+        text = self.file(path)
+        try:
+            return yaml.load(text, yaml.CSafeLoader) if text else None
+        except yaml.YAMLError as error:
+            line = str(error).replace("\n", " ")
+            raise TreeError(
+                f"{self.root / path}: this is no YAML ({line}); fix it and import again"
+            ) from None
+
+    def package(self, path: str) -> "Package":
+        """A package by its import path, `k8s.io/api/core/v1`; it has no files if the tree lacks it."""
+        if path not in self._packages:
+            self._packages[path] = Package(self.directory(path), path)
+        return self._packages[path]
+
+    def directory(self, package: str) -> Path:
+        """The folder of a package's files: modules of their own are in staging."""
+        if package == _MODULE or package.startswith(_MODULE + "/"):
+            return self.root / package.removeprefix(_MODULE).lstrip("/")
+        return self.root / _STAGING / package
+
+    def packages_below(self, path: str) -> list[str]:
+        """Import paths of the packages below one, in order, without test data."""
+        directory = self.directory(path)
+        found = {file.parent for file in directory.rglob("*.go") if "testdata" not in file.parts}
+        return sorted(
+            f"{path}/{folder.relative_to(directory).as_posix()}".removesuffix("/.") for folder in found
+        )
+
+
+class Package:
+    """The files of one package without tests; each is parsed when it is first asked for."""
+
+    def __init__(self, directory: Path, path: str) -> None:
+        self.directory = directory
+        self.path = path
+        self._files: dict[str, GoFile] = {}
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of its files, in order."""
+        found = sorted(self.directory.glob("*.go")) if self.directory.is_dir() else []
+        return [path.name for path in found if not path.name.endswith("_test.go")]
+
+    def file(self, name: str) -> GoFile | None:
+        if name not in self.names:
+            return None
+        if name not in self._files:
+            self._files[name] = GoFile(self.directory / name, self.path)
+        return self._files[name]
+
+    def files(self, *, generated: bool = False) -> Iterable[GoFile]:
+        """Parses what has not been parsed; without `zz_generated…` and `generated.pb.go` unless asked."""
+        for name in self.names:
+            if generated or not name.startswith(("zz_generated", "generated.")):
+                file = self.file(name)
+                if file is not None:
+                    yield file
+
+    def types(self) -> dict[str, TypeDeclaration]:
+        return {declared.name: declared for file in self.files() for declared in file.types()}
+
+    def constants(self) -> dict[str, Value]:
+        return {value.name: value for file in self.files() for value in file.constants()}
+
+    def functions(self) -> dict[str, Function]:
+        """Functions by name; methods are not among them."""
+        return {
+            function.name: function
+            for file in self.files()
+            for function in file.functions()
+            if not function.receiver
+        }
+
+
+def _head(root: Path) -> str:
+    git = root / ".git"
+    if git.is_file():  # a worktree
+        git = Path(git.read_text("utf-8").partition("gitdir:")[2].strip())
+    head = git / "HEAD"
+    if not head.is_file():
+        return ""
+    reference = head.read_text("utf-8").strip()
+    if not reference.startswith("ref: "):
+        return reference
+    name = reference.removeprefix("ref: ")
+    common = git / "commondir"
+    folders = [git, git / common.read_text("utf-8").strip()] if common.is_file() else [git]
+    for folder in folders:
+        if (folder / name).is_file():
+            return (folder / name).read_text("utf-8").strip()
+        packed = folder / "packed-refs"
+        for line in packed.read_text("utf-8").splitlines() if packed.is_file() else ():
+            if line.endswith(" " + name):
+                return line.split()[0]
+    return ""
