@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import total_ordering
 from typing import TypeVar
 
+from kubeskew.apimachinery.imported_releases import imported_bases, releases_directory
+
 T = TypeVar("T")
 
-_TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.(?P<patch>\d+))?(?:\+(?P<preview>[a-z0-9]+))?$")
+_TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.(?P<patch>\d+))?(?:\+(?P<name>[a-z0-9]+))?$")
 
 OLDEST_MINOR, NEWEST_MINOR = 26, 37
 
@@ -26,11 +28,16 @@ class Version:
 
     Without a patch the newest is meant, so that 1.36 equals 1.36.5. A preview comes after every release of
     its minor and before the next minor. Patches differ in `known_bugs.py` alone.
+
+    A release that was imported from a source tree has a base, whose behaviour it has where code decides, and
+    a name behind its minor (`1.37+mine`) or none (`1.38`). It comes after its minor as previews do.
     """
 
     minor: int
     preview: str = ""
     patch: int | None = None
+    name: str = ""
+    imported_from: "Version | None" = None
 
     @classmethod
     def parse(cls, text: str) -> "Version":
@@ -39,13 +46,9 @@ class Version:
         found = _TEXT.match(text)
         if found is None:
             raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1} or 1.35.2")
-        minor = cls(int(found["minor"]), found["preview"] or "")
+        minor = cls(int(found["minor"]), found["name"] or "")
         if minor not in SUPPORTED:
-            previews = " or ".join(map(str, PREVIEWS))
-            raise ValueError(
-                f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, "
-                f"or {previews}"
-            )
+            return _imported(text, f"1.{minor.minor}" + (f"+{minor.preview}" if minor.preview else ""))
         if found["patch"] is None:
             return minor
         version = cls(minor.minor, minor.preview, int(found["patch"]))
@@ -55,22 +58,35 @@ class Version:
         return minor if minor.preview else version
 
     @property
+    def base(self) -> "Version":
+        """The release whose behaviour it has: that which an imported release is based on, else itself."""
+        return self.imported_from or self
+
+    @property
     def level(self) -> int:
-        """Number of the patch release; 0 for a preview."""
+        """Number of the patch release; 0 for a preview, and for an imported release of another minor than its
+        base."""
         if self.patch is not None:
             return self.patch
+        if self.imported_from is not None:
+            return self.imported_from.level if self.imported_from.minor == self.minor else 0
         return 0 if self.preview else NEWEST_PATCHES.get(self.minor, 0)
 
     @property
     def release(self) -> "Version":
         """The minor or preview without a patch: types, gates and served versions are the same in all
         patches."""
-        return self if self.patch is None else Version(self.minor, self.preview)
+        return self if self.patch is None else replace(self, patch=None)
 
     @property
     def git_version(self) -> str:
         """The gitVersion of `/version`, e.g. `v1.36.4`, `v1.25.0+kep3063`."""
-        return f"v1.{self.minor}.{self.level}" + (f"+{self.preview}" if self.preview else "")
+        return f"v1.{self.minor}.{self.level}{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        name = self.preview or self.name
+        return f"+{name}" if name else ""
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -85,10 +101,10 @@ class Version:
 
     def __str__(self) -> str:
         patch = "" if self.patch is None else f".{self.patch}"
-        return f"1.{self.minor}{patch}" + (f"+{self.preview}" if self.preview else "")
+        return f"1.{self.minor}{patch}{self._suffix}"
 
     def _key(self) -> tuple[int, str, int]:
-        return self.minor, self.preview, self.level
+        return self.minor, self.preview or self.name, self.level
 
 
 DEFAULT_VERSION = Version(36)
@@ -96,7 +112,32 @@ DEFAULT_VERSION = Version(36)
 PREVIEWS = (Version(25, "kep3063"), Version(29, "kep4381"))
 # The newest patch of each minor, oldest first.
 MINORS = tuple(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
-SUPPORTED = tuple(sorted([*PREVIEWS, *MINORS]))
+SUPPORTED = tuple(sorted([*PREVIEWS, *MINORS]))  # what is shipped; `supported()` has imported releases, too
+
+
+def supported() -> tuple[Version, ...]:
+    """All releases that components can be of, shipped and imported, oldest first."""
+    imported = imported_bases()
+    return tuple(sorted([*SUPPORTED, *(_version_of(name, base) for name, base in imported.items())]))
+
+
+def _imported(text: str, name: str) -> Version:
+    """Raises ValueError with the versions to choose from if no imported release has the name."""
+    base = imported_bases().get(name)
+    if base is not None:
+        return _version_of(name, base)
+    previews = " or ".join(map(str, PREVIEWS))
+    imported = "".join(f", {name}" for name in imported_bases())
+    hint = f"; {name} is not among the imported releases of {releases_directory()}" if "+" in name else ""
+    raise ValueError(
+        f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}{imported}, "
+        f"or {previews}{hint}"
+    )
+
+
+def _version_of(name: str, base: str) -> Version:
+    minor, _, label = name.removeprefix("1.").partition("+")
+    return Version(int(minor), name=label, imported_from=Version.parse(base))
 
 
 def entry(table: Mapping[int, T], minor: int) -> T:

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.versions import PREVIEWS, Version
 
 _DATA = Path(__file__).parents[1] / "data"
-CATALOGUE = _DATA / "catalogue.json"
+FILE = "catalogue.json"
+CATALOGUE = _DATA / FILE
 
 _Document = dict[str, Any]
 
@@ -36,7 +38,13 @@ def load() -> _Document:
 
 @cache
 def release(version: Version) -> Release:
-    """All minors share one document; a preview release has one made for it alone."""
+    """All minors share one document; a preview or imported release has one made for it alone.
+
+    That of an imported release is in its directory, and complete.
+    """
+    if version.imported_from is not None:
+        imported = document(str(version), FILE)
+        return Release(imported, version.minor, frozenset())
     if not version.preview:
         return Release(load(), version.minor, frozenset())
     preview = _preview(version)

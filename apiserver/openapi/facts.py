@@ -32,7 +32,7 @@ NOTHING = Facts({}, frozenset(), {}, {}, (), frozenset(), {})
 def facts_of(version: Version) -> Facts:
     """Takes the nearest release that is known."""
     known = [int(release.partition(".")[2]) for release in _load()["origin"]]
-    return _facts(min(max(version.minor, min(known)), max(known)))
+    return _facts(min(max(version.base.minor, min(known)), max(known)))
 
 
 @cache

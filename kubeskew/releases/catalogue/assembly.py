@@ -12,7 +12,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kubeskew.releases.catalogue.overlay import LATER, META
@@ -108,7 +108,7 @@ def reachable(definitions: Mapping[str, Document], roots: Iterable[str]) -> set[
     return seen
 
 
-def _roots(rows: list[Document], minor: int) -> dict[str, str]:
+def _roots(rows: list[Document], minor: int, definitions: Mapping[str, Document]) -> dict[str, str]:
     """`{api version/Kind: definition}` of one release."""
     found = {}
     for row in rows:
@@ -118,7 +118,8 @@ def _roots(rows: list[Document], minor: int) -> dict[str, str]:
         kinds += [
             (sub.get("g", row["g"]), sub.get("v", row["v"]), sub["k"]) for sub in row.get("sub", {}).values()
         ]
-        for group, version, kind in kinds + _MORE_KINDS:
+        more = [each for each in _MORE_KINDS if kind_definition(*each) in definitions]
+        for group, version, kind in kinds + more:
             found[f"{group}/{version}/{kind}".lstrip("/")] = kind_definition(group, version, kind)
     return found
 
@@ -137,7 +138,9 @@ def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, D
     for minor, spec in history.items():
         nearest = min(named, key=lambda other, minor=minor: (other < minor, abs(other - minor)))  # type: ignore[misc]
         wanted = named[minor if minor in named else nearest]
-        known = [name for name in wanted if gates[name]["first"] <= minor <= gates[name]["last"]]
+        known = [
+            name for name in wanted if name in gates and gates[name]["first"] <= minor <= gates[name]["last"]
+        ]
         spec.pop("g", None)
         if known:
             spec["g"] = known
@@ -205,10 +208,30 @@ def catalogue(
     releases = read_releases(types, openapi)
     oldest, newest = min(releases), max(releases)
     rows = resource_rows(facts["discovery"], releases)
+    return assembled(
+        releases,
+        facts["gates"]["gates"],
+        groups=facts["discovery"]["groupOrder"],
+        resources=rows,
+        storage=storage_versions(facts["storage-versions"], rows, newest),
+        columns=printer_columns(facts["printer-columns"], oldest, newest),
+    )
+
+
+def assembled(
+    releases: Mapping[int, Mapping[str, Document]],
+    gates: Mapping[str, Document],
+    *,
+    groups: Sequence[str],
+    resources: list[Document],
+    storage: Document,
+    columns: Document,
+) -> Document:
+    """The document of the releases; sections are as it has them, `gates` as gates.json has them."""
     kinds: dict[str, str] = {}
     present: dict[str, list[int]] = {}
     for minor, definitions in releases.items():
-        roots = _roots(rows, minor)
+        roots = _roots(resources, minor, definitions)
         missing = [kind for kind, name in roots.items() if name not in definitions]
         if missing:
             raise ValueError(f"1.{minor}: no type for {', '.join(missing)}")
@@ -217,14 +240,14 @@ def catalogue(
         names = [*roots.values(), *shared, definition_name("autoscaling/v1", "Scale")]
         for name in sorted(reachable(definitions, names)):
             present.setdefault(name, []).append(minor)
-    assembly = Assembly(releases, facts["gates"]["gates"])
+    assembly = Assembly(releases, gates)
     definitions = {name: assembly.definition(name, present[name]) for name in sorted(present)}
     return {
-        "minors": [oldest, newest],
-        "groups": ["", *facts["discovery"]["groupOrder"]],
-        "resources": rows,
-        "storage": storage_versions(facts["storage-versions"], rows, newest),
-        "columns": printer_columns(facts["printer-columns"], oldest, newest),
+        "minors": [min(releases), max(releases)],
+        "groups": ["", *groups],
+        "resources": resources,
+        "storage": storage,
+        "columns": columns,
         "kinds": dict(sorted(kinds.items())),
         "specs": [json.loads(text) for text in assembly.specs],
         "definitions": definitions,
