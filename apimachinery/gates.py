@@ -1,7 +1,7 @@
 """Feature gates: which exist at a release, their defaults, and how a flag sets them.
 
-The table is `data/gates.json`, made by `hack/catalogue/generate_catalogue.py`. Nothing here is global: a
-component gets its `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
+The table is `data/gates.json`, made by `make catalogue`. Nothing here is global: a component gets its
+`FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

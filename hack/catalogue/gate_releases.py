@@ -1,6 +1,6 @@
-"""Make `hack/catalogue/gate-releases.json`: the feature gates that the components of each release register.
+"""Make `hack/catalogue/facts/gate-releases.json`: the gates that the components of each release register.
 
-    gate_releases.py --output hack/catalogue/gate-releases.json 1.26=DIR 1.27=DIR …
+    gate_releases.py --output hack/catalogue/facts/gate-releases.json 1.26=DIR 1.27=DIR …
 
 Each DIR holds Go files of that release that register gates, in any order and depth: `kube_features.go` and
 `versioned_kube_features.go` of k8s.io/kubernetes/pkg/features, `kube_features.go` of the modules apiserver,

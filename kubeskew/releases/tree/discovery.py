@@ -7,8 +7,10 @@ The core group is in `api__v1.json`, the others are in `aggregated_v2.json`; ups
 from collections.abc import Iterator
 from typing import Any
 
-from kubeskew.releases.tree.go_syntax import TreeError
-from kubeskew.releases.tree.source_tree import SourceTree
+from tree_sitter import Node
+
+from kubeskew.releases.tree.go_syntax import TreeError, nodes_of, text_of
+from kubeskew.releases.tree.source_tree import Package, SourceTree
 
 Document = dict[str, Any]
 
@@ -16,6 +18,10 @@ CORE = "api/discovery/api__v1.json"
 AGGREGATED = "api/discovery/aggregated_v2.json"
 _STANDARD = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _READ_WRITE = ["get", "patch", "update"]
+_INTERNAL = "k8s.io/kubernetes/pkg/apis"
+_EXTERNAL = "k8s.io/api/"
+
+GroupVersionKind = tuple[str, str, str]
 
 
 def discovery(tree: SourceTree) -> Document:
@@ -93,8 +99,75 @@ def _resource(
     return fact | ({"subresources": dict(sorted(subresources.items()))} if subresources else {})
 
 
-def _subresource(gvk: tuple[str, str, str], of: tuple[str, str], verbs: list[str]) -> Document:
+def _subresource(gvk: GroupVersionKind, of: tuple[str, str], verbs: list[str]) -> Document:
     """Group and version are written where they are not the resource's."""
     group, version, kind = gvk
     made: Document = {"kind": kind, "verbs": "gpu" if sorted(verbs) == _READ_WRITE else sorted(verbs)}
     return made if (group, version) == of else {"group": group, "version": version, **made}
+
+
+def known_kinds(tree: SourceTree, served: Document) -> list[GroupVersionKind]:
+    """Kinds that the API server's scheme has and `served`, the facts of discovery, lacks: they are only
+    decoded, from storage or as bodies. Lists and options are not among them.
+    """
+    listed = set()
+    for fact in served["resources"]:
+        listed.add((fact["group"], fact["version"], fact["kind"]))
+        for below in fact.get("subresources", {}).values():
+            listed.add(
+                (below.get("group", fact["group"]), below.get("version", fact["version"]), below["kind"])
+            )
+    known = {gvk for package in _installed(tree) for gvk in _registered(tree.package(package))}
+    return sorted(gvk for gvk in known - listed if not gvk[2].endswith(("List", "Options")))
+
+
+def _installed(tree: SourceTree) -> Iterator[str]:
+    """Yields import paths of the published packages whose types `pkg/apis/GROUP/install` registers."""
+    for package in tree.packages_below(_INTERNAL):
+        if not package.endswith("/install"):
+            continue
+        for file in tree.package(package).files():
+            for path in sorted(file.imports.values()):
+                if path.startswith(f"{_INTERNAL}/"):
+                    yield from _published(tree.package(path))
+
+
+def _published(package: Package) -> Iterator[str]:
+    file = package.file("register.go")
+    if file is not None:
+        yield from (path for path in sorted(file.imports.values()) if path.startswith(_EXTERNAL))
+
+
+def _registered(package: Package) -> Iterator[GroupVersionKind]:
+    """Yields what `AddKnownTypes(SchemeGroupVersion, &Kind{}, …)` names of the package itself."""
+    file = package.file("register.go")
+    if file is None:
+        return
+    group = next((_string(value.node) for value in file.constants() if value.name == "GroupName"), "")
+    versions = [value.node for value in file.variables() if value.name == "SchemeGroupVersion"]
+    version = _version(versions[0]) if versions else ""
+    for function in file.functions():
+        for call in nodes_of(function.node, "call_expression"):
+            called = call.child_by_field_name("function")
+            if called is None or not text_of(called).endswith(".AddKnownTypes"):
+                continue
+            for literal in nodes_of(call, "composite_literal"):
+                kind = literal.child_by_field_name("type")
+                if kind is not None and kind.type == "type_identifier":
+                    yield group, version, text_of(kind)
+
+
+def _version(node: Node | None) -> str:
+    """The version of `schema.GroupVersion{Group: …, Version: …}`."""
+    for element in nodes_of(node, "keyed_element") if node is not None else ():
+        key, value = element.named_children
+        if text_of(key) == "Version":
+            return _string(value)
+    return ""
+
+
+def _string(node: Node | None) -> str:
+    """The first string literal below a node."""
+    for literal in nodes_of(node, "interpreted_string_literal") if node is not None else ():
+        return text_of(literal)[1:-1]
+    return ""

@@ -5,6 +5,7 @@ writes with every API version and gate on.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from kubeskew.releases.tree.go_syntax import TreeError
@@ -32,6 +33,56 @@ def openapi(tree: SourceTree) -> Document:
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise _no_document(tree, V2, error) from None
+
+
+def descriptions(tree: SourceTree) -> Document:
+    """The prose of v2, with which v3 agrees, by what it describes:
+
+    definitions  `{definition: {"doc": text, "fields": {field: text}}}`
+    operations   texts by operation id
+    parameters   texts by the names of shared parameters, else by their own; that of `name` has `{kind}`
+                 where documents name the kind
+    """
+    document = tree.json(V2)
+    try:
+        return {
+            "definitions": dict(_described(document["definitions"])),
+            "operations": dict(sorted(_operations(document))),
+            "parameters": dict(sorted(_parameters(document))),
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _no_document(tree, V2, error) from None
+
+
+def _described(definitions: Document) -> Iterator[tuple[str, Document]]:
+    for name, schema in sorted(definitions.items()):
+        properties = sorted(schema.get("properties", {}).items())
+        fields = {field: shape["description"] for field, shape in properties if shape.get("description")}
+        made: Document = {"doc": schema["description"]} if schema.get("description") else {}
+        if made or fields:
+            yield name, made | ({"fields": fields} if fields else {})
+
+
+def _operations(document: Document) -> Iterator[tuple[str, str]]:
+    for item in document["paths"].values():
+        for method in _METHODS:
+            if item.get(method, {}).get("description"):
+                yield item[method]["operationId"], item[method]["description"]
+
+
+def _parameters(document: Document) -> Iterator[tuple[str, str]]:
+    for name, parameter in document.get("parameters", {}).items():
+        if parameter.get("description"):
+            yield name, parameter["description"]
+    for item in document["paths"].values():
+        operations = [item[method] for method in _METHODS if method in item]
+        kind = next((operation[_GVK]["kind"] for operation in operations if _GVK in operation), "")
+        listed = [operation.get("parameters", ()) for operation in operations]
+        for parameter in chain(item.get("parameters", ()), *listed):
+            if parameter.get("description"):
+                text = parameter["description"]
+                named = parameter["name"] == "name" and kind
+                yield parameter["name"], text.replace(kind, "{kind}") if named else text
 
 
 def _no_document(tree: SourceTree, path: str, error: Exception) -> TreeError:

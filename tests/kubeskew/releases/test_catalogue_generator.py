@@ -1,17 +1,15 @@
-"""The tool that makes the catalogue: types of two releases in, histories out."""
+"""The generator of the catalogue: types of two releases in, histories out."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kubeskew.releases.catalogue import resources
+from kubeskew.releases.catalogue.assembly import catalogue
 from kubeskew.releases.catalogue.gates import with_releases
 
-HACK = Path(__file__).parents[2] / "hack" / "catalogue"
+HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 OBJECT_META = {
@@ -78,31 +76,15 @@ FACTS = {
 
 
 @pytest.fixture(name="document")
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The catalogue of two small releases, made by the command itself."""
+def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The catalogue of two small releases."""
     mode = {"type": "Mode", "omitempty": True}
     old = types("1.36", {"mode": mode, "gone": {"type": "int32"}, "list": {"type": "[]string"}}, ["A"])
     fancy = {"type": "*Free", "omitempty": True, "markers": ["optional", "featureGate=Fancy"]}
     new = types("1.37", {"mode": mode, "fancy": fancy, "list": {"type": "[]string"}}, ["A", "B"])
-    (tmp_path / "facts").mkdir()
-    for name, content in FACTS.items():
-        (tmp_path / "facts" / f"{name}.json").write_text(json.dumps(content), "utf-8")
-    for name, content in (("old", old), ("new", new), ("openapi", OPENAPI)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content), "utf-8")
-    monkeypatch.syspath_prepend(str(HACK))
-    import generate_catalogue
-
     monkeypatch.setattr(resources, "EARLY", [])
     monkeypatch.setattr(resources, "SHARED_STORES", {})
-    paths = {name: str(tmp_path / f"{name}.json") for name in ("old", "new", "openapi")}
-    arguments = ["catalogue", "--types", paths["old"], paths["new"], "--openapi", paths["openapi"]]
-    arguments += ["--facts", str(tmp_path / "facts"), "--gates", str(tmp_path / "facts" / "gates.json")]
-    monkeypatch.setattr(
-        sys, "argv", ["generate_catalogue.py", *arguments, "--output", str(tmp_path / "out.json")]
-    )
-    generate_catalogue.main()
-    found: dict[str, Any] = json.loads((tmp_path / "out.json").read_text("utf-8"))
-    return found
+    return catalogue({36: old, 37: new}, {36: OPENAPI}, FACTS)
 
 
 def test_histories(document: dict[str, Any]) -> None:
@@ -130,17 +112,6 @@ def test_only_what_is_reachable(document: dict[str, Any]) -> None:
     assert "o" not in document["specs"][thing["spec"]]
     assert document["storage"] == {"apps/Thing": [[36, 37, "apps/v1"]]}
     assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
-
-
-def test_help() -> None:
-    """The tool says what it takes."""
-    shown = subprocess.run(
-        [sys.executable, str(HACK / "generate_catalogue.py"), "catalogue", "--help"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-
-    assert "--types" in shown.stdout
-    assert "--openapi" in shown.stdout
 
 
 GATE_SOURCES = """
