@@ -52,7 +52,11 @@ def _bases(directory: Path, _changed: int) -> Mapping[str, str]:
             summary = orjson.loads(path.read_bytes())
         except (OSError, ValueError):
             continue  # `release list` names it
-        if isinstance(summary, dict) and summary.get("format") == FORMAT and not path.parent.name.startswith("."):
+        if (
+            isinstance(summary, dict)
+            and summary.get("format") == FORMAT
+            and not path.parent.name.startswith(".")
+        ):
             found[path.parent.name] = str(summary["base"])
     return found
 

@@ -21,7 +21,8 @@ from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.rbac import rules_of, uncovered
 
-_FILE = Path(__file__).with_name("default_roles.json")
+FILE = "default_roles.json"
+_FILE = Path(__file__).with_name(FILE)
 _GROUP = "rbac.authorization.k8s.io"
 _API_VERSION = f"{_GROUP}/v1"
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
@@ -40,7 +41,7 @@ class DefaultRoles:
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
         imported = gates.version.imported_from is not None
-        self._rows = (document(str(gates.version), _FILE.name) if imported else None) or _table()
+        self._rows = (document(str(gates.version), FILE) if imported else None) or _table()
 
     def cluster_roles(self) -> Iterator[Object]:
         for row in self._held(self._rows["clusterRoles"]):

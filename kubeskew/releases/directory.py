@@ -62,7 +62,9 @@ def check_name(name: str) -> None:
     if not _NAME.match(name):
         raise ReleaseError(f"{name!r} is no name for a release: write 1.37+mine, or 1.38 for a new minor")
     if name in map(str, SUPPORTED):
-        raise ReleaseError(f"{name} is a release that kubeskew has itself: choose another name, such as {name}+mine")
+        raise ReleaseError(
+            f"{name} is a release that kubeskew has itself: choose another name, such as {name}+mine"
+        )
 
 
 class ReleaseDirectory:
@@ -86,14 +88,16 @@ class ReleaseDirectory:
         if found is not None:
             return found
         if name in self.damaged():
-            raise ReleaseError(f"release {name} in {self.path} is damaged or of another format: remove and import it again")
+            raise ReleaseError(
+                f"release {name} in {self.path} is damaged or of another format: remove and import it again"
+            )
         there = ", ".join(release.name for release in self) or "none"
         raise ReleaseError(f"there is no imported release {name} in {self.path}; imported are: {there}")
 
     def write(self, release: ImportedRelease, files: Mapping[str, Any]) -> None:
         """Writes a release in one step. Raises ReleaseError if the name is taken."""
         check_name(release.name)
-        self._check_free(release.name)
+        self.check_free(release.name)
         contents = {name: orjson.dumps(content) for name, content in sorted(files.items())}
         contents[SUMMARY] = orjson.dumps(release.document(), option=orjson.OPT_INDENT_2)
         self._place(release.name, contents)
@@ -129,7 +133,7 @@ class ReleaseDirectory:
             raise ReleaseError(f"{file} is of another format: export it again with this version of kubeskew")
         check_name(release.name)
         Version.parse(release.base)
-        self._check_free(release.name)
+        self.check_free(release.name)
         self._place(release.name, contents)
         return release
 
@@ -145,7 +149,8 @@ class ReleaseDirectory:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _check_free(self, name: str) -> None:
+    def check_free(self, name: str) -> None:
+        """Raises ReleaseError if the name is taken."""
         if (self.path / name).exists():
             raise ReleaseError(
                 f"release {name} is in {self.path} already: choose another name, or remove it first with "

@@ -124,12 +124,14 @@ def _roots(rows: list[Document], minor: int, definitions: Mapping[str, Document]
     return found
 
 
-def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, Document]) -> None:
+def _spread_gates(
+    history: dict[int, Document], path: str, gates: Mapping[str, Document], usual: Mapping[str, list[str]]
+) -> None:
     """A gate that some release names for a field holds in all releases that know the gate."""
-    extra = FIELD_GATES.get(path.removeprefix("io.k8s.api."))
+    extra = usual.get(path.removeprefix("io.k8s.api."))
     named = {minor: spec["g"] for minor, spec in history.items() if "g" in spec}
     if extra:
-        named = {minor: extra.split() for minor in history} | named
+        named = dict.fromkeys(history, extra) | named
     if later := LATER_FIELD_GATES.get(path.removeprefix("io.k8s.api.")):
         since, gate = later
         named = {minor: [gate] if minor >= since else names for minor, names in named.items()}
@@ -147,9 +149,16 @@ def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, D
 
 
 class Assembly:
-    def __init__(self, releases: Mapping[int, Mapping[str, Document]], gates: Mapping[str, Document]) -> None:
+    def __init__(
+        self,
+        releases: Mapping[int, Mapping[str, Document]],
+        gates: Mapping[str, Document],
+        field_gates: Mapping[str, list[str]],
+    ) -> None:
+        """`field_gates` names gates of fields for which a release's source has no marker."""
         self.releases = releases
         self.gates = gates
+        self.field_gates = field_gates
         self.specs: dict[str, int] = {}
 
     def _index(self, spec: Document) -> int:
@@ -186,7 +195,7 @@ class Assembly:
             for minor, version in versions.items()
             if field in version["fields"]
         }
-        _spread_gates(history, f"{name}.{field}", self.gates)
+        _spread_gates(history, f"{name}.{field}", self.gates, self.field_gates)
         found = runs({minor: self._index(spec) for minor, spec in history.items()})
         whole = [run[:2] for run in found] == span and len({run[2] for run in found}) == 1
         return found[0][2] if whole else found
@@ -226,8 +235,12 @@ def assembled(
     resources: list[Document],
     storage: Document,
     columns: Document,
+    field_gates: Mapping[str, list[str]] | None = None,
 ) -> Document:
-    """The document of the releases; sections are as it has them, `gates` as gates.json has them."""
+    """The document of the releases; sections are as it has them, `gates` as gates.json has them.
+
+    `field_gates` are more gates of fields, by path, than FIELD_GATES has.
+    """
     kinds: dict[str, str] = {}
     present: dict[str, list[int]] = {}
     for minor, definitions in releases.items():
@@ -240,7 +253,8 @@ def assembled(
         names = [*roots.values(), *shared, definition_name("autoscaling/v1", "Scale")]
         for name in sorted(reachable(definitions, names)):
             present.setdefault(name, []).append(minor)
-    assembly = Assembly(releases, gates)
+    by_hand = {path: names.split() for path, names in FIELD_GATES.items()}
+    assembly = Assembly(releases, gates, by_hand | dict(field_gates or {}))
     definitions = {name: assembly.definition(name, present[name]) for name in sorted(present)}
     return {
         "minors": [min(releases), max(releases)],
