@@ -6,19 +6,24 @@ from dataclasses import dataclass, replace
 from functools import total_ordering
 from typing import TypeVar
 
-from kubeskew.apimachinery.imported_releases import imported_bases, releases_directory
+from kubeskew.apimachinery.imported_releases import ENVIRONMENT, imported_bases, releases_directory
 
 T = TypeVar("T")
 
 _TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.(?P<patch>\d+))?(?:\+(?P<name>[a-z0-9]+))?$")
 
 OLDEST_MINOR, NEWEST_MINOR = 26, 37
+OLDEST_IMPORTED = 31  # the first minor whose source trees can be imported
 
 # The newest patch release of each minor. Source: https://github.com/kubernetes/kubernetes/releases as of
 # October 2026; minors up to 1.33 get no more.
 NEWEST_PATCHES = {
     26: 15, 27: 16, 28: 15, 29: 15, 30: 14, 31: 14, 32: 13, 33: 13, 34: 12, 35: 9, 36: 5, 37: 1,
 }  # fmt: skip
+
+
+class VersionError(ValueError):
+    """A version that there is not; the text is one line that says which there are."""
 
 
 @total_ordering
@@ -41,11 +46,11 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Parses `1.36`, `v1.36.4` or a preview such as `1.25+kep3063`; raises ValueError with the versions
+        """Parses `1.36`, `v1.36.4` or a preview such as `1.25+kep3063`; raises VersionError with the versions
         to choose from."""
         found = _TEXT.match(text)
         if found is None:
-            raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1} or 1.35.2")
+            raise VersionError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1} or 1.35.2")
         minor = cls(int(found["minor"]), found["name"] or "")
         if minor not in SUPPORTED:
             return _imported(text, f"1.{minor.minor}" + (f"+{minor.preview}" if minor.preview else ""))
@@ -54,7 +59,7 @@ class Version:
         version = cls(minor.minor, minor.preview, int(found["patch"]))
         if version.level > minor.level:
             newest = f"{minor}.{minor.level}" if not minor.preview else minor.git_version[1:]
-            raise ValueError(f"there is no release {text}: the newest patch of 1.{minor.minor} is {newest}")
+            raise VersionError(f"there is no release {text}: the newest patch of 1.{minor.minor} is {newest}")
         return minor if minor.preview else version
 
     @property
@@ -122,22 +127,30 @@ def supported() -> tuple[Version, ...]:
 
 
 def _imported(text: str, name: str) -> Version:
-    """Raises ValueError with the versions to choose from if no imported release has the name."""
+    """Raises VersionError with the versions to choose from if no imported release has the name."""
     base = imported_bases().get(name)
     if base is not None:
         return _version_of(name, base)
-    previews = " or ".join(map(str, PREVIEWS))
-    imported = "".join(f", {name}" for name in imported_bases())
-    hint = f"; {name} is not among the imported releases of {releases_directory()}" if "+" in name else ""
-    raise ValueError(
-        f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}{imported}, "
-        f"or {previews}{hint}"
+    imported = list(imported_bases())
+    if "+" in name and minor_of(name) >= OLDEST_IMPORTED:
+        raise VersionError(
+            f"release {name} is not imported in {releases_directory()} ({', '.join(imported) or 'nothing is'}): "
+            f"import it with `kubeskew release import`, or name the directory that has it in {ENVIRONMENT}"
+        )
+    more = "".join(f", {each}" for each in imported)
+    raise VersionError(
+        f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}{more}, "
+        f"or {' or '.join(map(str, PREVIEWS))}"
     )
 
 
+def minor_of(name: str) -> int:
+    """The minor in a release's name, `1.37+mine` → 37."""
+    return int(name.removeprefix("1.").partition("+")[0])
+
+
 def _version_of(name: str, base: str) -> Version:
-    minor, _, label = name.removeprefix("1.").partition("+")
-    return Version(int(minor), name=label, imported_from=Version.parse(base))
+    return Version(minor_of(name), name=name.partition("+")[2], imported_from=Version.parse(base))
 
 
 def entry(table: Mapping[int, T], minor: int) -> T:

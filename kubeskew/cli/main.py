@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.versions import VersionError
 from kubeskew.cli import terminal
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
@@ -195,7 +196,7 @@ def _run(arguments: list[str] | None) -> int:
         return _failed(_wrong_usage(error), error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
-    except UserError as error:
+    except (UserError, VersionError) as error:
         return _failed(str(error), 2)
     except EndedEarlyError as error:
         return _failed(str(error), INTERRUPTED)

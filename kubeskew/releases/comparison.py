@@ -1,4 +1,4 @@
-"""Compares two releases, shipped or imported: what a tree changed, or what differs from the shipped catalogue.
+"""Compares two releases, shipped or imported.
 
 compare(Version.parse("1.37"), Version.parse("1.37+mine")) -> [Difference("fields", "core.v1.Pod…", …), …]
 """
@@ -24,8 +24,8 @@ _NAMES = {
 }  # fmt: skip
 # Keys of a resource's row that are its own, with the names by which they are shown.
 _ROW_NAMES = {
-    "k": "kind", "s": "singular", "n": "namespaced", "verbs": "verbs", "short": "shortNames", "cat": "categories",
-    "gates": "gate",
+    "k": "kind", "s": "singular", "n": "namespaced", "verbs": "verbs", "short": "shortNames",
+    "cat": "categories", "gates": "gate",
 }  # fmt: skip
 _LEFT_OUT = ("doc",)  # prose is no difference
 

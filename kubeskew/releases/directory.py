@@ -28,7 +28,7 @@ class ReleaseError(ValueError):
 class ImportedRelease:
     """What `release.json` says of a release.
 
-    `counts` are of types, fields, kinds, gates and the like; `reported` lists by subject what the tree has and
+    `counts` are of types, fields, gates and the like; `reported` lists by subject what the tree has and
     kubeskew does not follow.
     """
 
@@ -109,7 +109,7 @@ class ReleaseDirectory:
         shutil.rmtree(self.path / name)
 
     def export(self, name: str, file: Path) -> None:
-        """Writes a release into an archive (tar, gzip) that `add` reads; the same release gives the same bytes."""
+        """Writes a release into an archive (tar, gzip) that `add` reads."""
         self.release(name)
         with tarfile.open(file, "w:gz", compresslevel=9) as archive:
             for path in sorted((self.path / name).glob("*.json")):
@@ -127,7 +127,7 @@ class ReleaseDirectory:
             whole = document["format"] == FORMAT
         except (tarfile.TarError, EOFError, KeyError, TypeError, ValueError) as error:
             raise ReleaseError(
-                f"{file} is no exported release ({type(error).__name__}: {error}); `kubeskew release export` writes them"
+                f"{file} is no exported release ({error}); `kubeskew release export` writes them"
             ) from error
         if not whole:
             raise ReleaseError(f"{file} is of another format: export it again with this version of kubeskew")

@@ -4,7 +4,7 @@
 
 `files` has the contents of the release's directory by file name:
 
-    catalogue.json       types, resources, storage versions, columns of that one release (catalogue/assembly.py)
+    catalogue.json       types, resources, storage versions, columns (catalogue/assembly.py has the shape)
     gates.json           {"gates": {name: [stage, default, locked]}, "dependencies": {name: [names]}}
     default_roles.json   roles and bindings of a fresh cluster
     openapi.json         what the published documents say beyond the catalogue
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 from kubeskew.apimachinery import gates as gate_table
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version, minor_of
 from kubeskew.apiserver.authorization import default_roles
 from kubeskew.releases.catalogue.assembly import assembled, read_releases
-from kubeskew.releases.catalogue.resources import resource_row
+from kubeskew.releases.catalogue.resources import SHARED_STORES, resource_row
 from kubeskew.releases.directory import ImportedRelease
 from kubeskew.releases.tree import (
     defaults,
@@ -70,7 +70,7 @@ def read_release(
     tree: SourceTree, name: str, base: Version, progress: Progress
 ) -> tuple[ImportedRelease, dict[str, Any]]:
     """Raises TreeError for what a reader needs and cannot read."""
-    minor = int(name.removeprefix("1.").partition("+")[0])
+    minor = minor_of(name)
     progress(f"reading the API's types and documents of {tree.root}")
     served = discovery.discovery(tree)
     reading = Reading(
@@ -111,13 +111,18 @@ def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
         {name: {"first": minor, "last": minor} for name in reading.gates["gates"]},
         groups=reading.discovery["groupOrder"],
         resources=rows,
-        storage={
-            key: [[minor, minor, f"{key.partition('/')[0]}/{version}".lstrip("/")]]
-            for key, version in sorted(reading.storage.items())
-        },
+        storage={key: [[minor, minor, version]] for key, version in _stored(reading.storage).items()},
         field_gates=_field_gates(base),
         columns={key: [[minor, minor, columns]] for key, columns in sorted(reading.columns.items())},
     )
+
+
+def _stored(storage: Mapping[str, str]) -> dict[str, str]:
+    """API versions of storage by `group/Kind`."""
+    own = {
+        key: f"{key.partition('/')[0]}/{version}".lstrip("/") for key, version in sorted(storage.items())
+    }
+    return own | {key: version for key, version in SHARED_STORES.items() if key in own}
 
 
 def _field_gates(base: Version) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from kubeskew.apimachinery.imported_releases import ENVIRONMENT, releases_directory
-from kubeskew.apimachinery.versions import MINORS, Version
+from kubeskew.apimachinery.versions import MINORS, Version, minor_of
 from kubeskew.cli.commands.options import VERSION, output_option, print_json, print_table, show_progress
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
@@ -19,7 +19,7 @@ into_option = click.option(
     "--into",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Directory of the releases (default: ${ENVIRONMENT}, or kubeskew/releases in the user's data directory).",
+    help=f"Directory of the releases (default: ${ENVIRONMENT}, or the user's data directory).",
 )
 
 
@@ -28,8 +28,8 @@ def release() -> None:
     """Make releases of Kubernetes source trees: an enhancement's branch, or the next minor.
 
     An imported release is a version like any other: `kubeskew up --version 1.37+mine`, paths of scenarios,
-    `allocate`, `explore`. Types, documents, gates, roles, storage versions and declared validation are the tree's;
-    what components do in code is that of the base release.
+    `allocate`, `explore`. Types, documents, gates, roles, storage versions and declared validation are those
+    of the tree; components otherwise behave as in the base release.
 
     \b
     kubeskew release import ~/src/kubernetes --name 1.37+mine --base 1.37
@@ -49,7 +49,7 @@ def release() -> None:
 def import_(
     source: Path, name: str | None, base: Version | None, directory: Path | None, output: str
 ) -> None:
-    """Import a release: from a Kubernetes source tree of 1.31 or later, or from a file that `release export` wrote.
+    """Import a release: a Kubernetes source tree of 1.31 or later, or a file that `release export` wrote.
 
     Nothing of the tree is executed, and Go is not needed.
 
@@ -102,7 +102,7 @@ def _base_of(minor: int) -> Version:
 
 def check_base(name: str, base: Version) -> None:
     """Raises UserError for a base that the release cannot have."""
-    minor = int(name.removeprefix("1.").partition("+")[0])
+    minor = minor_of(name)
     if base.imported_from is not None or base.preview:
         raise UserError(f"--base {base} is no release of Kubernetes: name one such as {MINORS[-1]}")
     if not 0 <= minor - base.minor <= 1:
@@ -185,7 +185,7 @@ def show(name: str, directory: Path | None, output: str) -> None:
 def diff(before: Version, after: Version, subjects: tuple[str, ...], output: str) -> None:
     """Show what differs between two releases: types, fields, resources, gates, roles, rules and code files.
 
-    Code files, whose behaviour kubeskew has from the base release, are compared where both releases are imported.
+    Code files, whose behaviour kubeskew has from the base release, are compared if both are imported.
 
     \b
     kubeskew release diff 1.37 1.37+mine

@@ -147,7 +147,8 @@ def _existed(definition: str, release: Mapping[str, Any]) -> bool:
 def resource_row(
     fact: Document, first: int, last: int, gates_of: Mapping[str, list[list[Any]]] = RESOURCE_GATES
 ) -> Row:
-    """Nothing about the resource changed from the first to the last release; `gates_of` is as RESOURCE_GATES."""
+    """Nothing about the resource changed from the first to the last release. `gates_of` is as
+    RESOURCE_GATES."""
     row: Row = {
         "g": fact["group"], "v": fact["version"], "r": fact["resource"], "k": fact["kind"],
         "s": fact["singular"], "n": int(fact["namespaced"]), "verbs": fact["verbs"], "in": [first, last],
