@@ -30,6 +30,7 @@ from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import DocumentFeatures
 from kubeskew.apiserver.openapi.definitions import GVK, Renderer
+from kubeskew.apiserver.openapi.descriptions import NOTHING as NO_TEXTS
 from kubeskew.apiserver.openapi.facts import NOTHING
 from kubeskew.releases.catalogue.resources import runs
 from kubeskew.releases.tree.documents import V2
@@ -134,7 +135,7 @@ def _bare(schemas: Mapping[str, Document]) -> dict[str, Any]:
 def _extensions(
     schemas: Mapping[str, Document], types: Mapping[str, Schema], features: DocumentFeatures
 ) -> dict[str, Any]:
-    renderer = Renderer(True, types, features, NOTHING)
+    renderer = Renderer(True, types, features, NOTHING, NO_TEXTS)
     found: dict[str, Any] = {}
     for name, schema in schemas.items():
         made = renderer.shape(types[name]) if name in types else {}  # the API server makes lists
