@@ -263,16 +263,36 @@ def test_runtime_config() -> None:
 
     table = catalogue_for(Version(36), gates, config)
 
-    assert dict(table.groups())["resource.k8s.io"] == ["v1", "v1beta2"]
+    assert dict(table.groups())["resource.k8s.io"] == ["v1", "v1beta2", "v1alpha3"]
     assert table.resource("batch", "v1", "jobs") is None
     assert table.resource("batch", "v1", "cronjobs") is not None
-    assert table.resource("resource.k8s.io", "v1beta2", "devicetaintrules") is None
-    with_gate = FeatureGates(Version(36), {"DRADeviceTaintRules": True})
+    assert table.resource("scheduling.k8s.io", "v1alpha2", "workloads") is None
+    with_gate = FeatureGates(Version(36), {"GenericWorkload": True})
     assert catalogue_for(Version(36), with_gate, config).resource(
-        "resource.k8s.io", "v1beta2", "devicetaintrules"
+        "scheduling.k8s.io", "v1alpha2", "workloads"
     )
     with pytest.raises(ValueError, match="invalid value api/all=x"):
         parse_runtime_config("api/all=x")
+
+
+@pytest.mark.parametrize(
+    ("minor", "group", "version", "plural", "gate"),
+    [
+        (33, "resource.k8s.io", "v1alpha3", "devicetaintrules", None),
+        (36, "resource.k8s.io", "v1beta2", "devicetaintrules", None),
+        (36, "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", None),
+        (31, "storagemigration.k8s.io", "v1alpha1", "storageversionmigrations", "StorageVersionMigrator"),
+        (36, "storagemigration.k8s.io", "v1beta1", "storageversionmigrations", "StorageVersionMigrator"),
+    ],
+)
+def test_gates_of_resources(minor: int, group: str, version: str, plural: str, gate: str | None) -> None:
+    """Some resources are served with their gate alone, device taint rules always."""
+    config = parse_runtime_config("api/all=true")
+    by_default = catalogue_for(Version(minor), FeatureGates(Version(minor)), config)
+    gates = FeatureGates(Version(minor), {gate: True} if gate else {})
+
+    assert (by_default.resource(group, version, plural) is None) == (gate is not None)
+    assert catalogue_for(Version(minor), gates, config).resource(group, version, plural)
 
 
 def test_columns_per_release() -> None:

@@ -114,42 +114,6 @@ def test_only_what_is_reachable(document: dict[str, Any]) -> None:
     assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
 
 
-GATE_SOURCES = """
-const (
-	letDefault = false
-	Flat featuregate.Feature = "FlatGate"
-	Moving = featuregate.Feature("MovingGate")
-	Later featuregate.Feature = "LaterGate"
-)
-var gates = map[featuregate.Feature]featuregate.FeatureSpec{
-	Flat:   {Default: letDefault, PreRelease: featuregate.Alpha},
-}
-var versioned = map[featuregate.Feature]featuregate.VersionedSpecs{
-	Moving: {
-		{Version: version.MustParse("1.30"), Default: false, PreRelease: featuregate.Alpha},
-		// a remark
-		{Version: version.MustParse("1.34"), LockToDefault: true, PreRelease: featuregate.GA}, // x
-	},
-	Later: {
-		{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta},
-	},
-}
-"""
-
-
-def test_gates_of_releases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gates come out of Go sources as they are in that release, and unchanged releases are put together."""
-    monkeypatch.syspath_prepend(str(HACK))
-    import gate_releases
-
-    releases = {minor: gate_releases.registered([GATE_SOURCES], minor) for minor in (33, 34, 35)}
-
-    assert gate_releases.spans(releases) == {
-        "FlatGate": [[33, 35, "Alpha", 0, 0]],
-        "MovingGate": [[33, 33, "Alpha", 0, 0], [34, 35, "GA", 0, 1]],
-    }
-
-
 def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release that its sources cover knows no other gates than these; others know what the facts say."""
     monkeypatch.syspath_prepend(str(HACK))
