@@ -150,7 +150,11 @@ class Catalogue:
 
     def _columns(self, key: str) -> tuple[Column, ...]:
         columns = data.at(self._document["columns"].get(key, []), self._minor) or ()
-        return tuple(Column(name, type_, form, "", priority) for name, type_, form, priority in columns)
+        texts = data.column_descriptions(self.version).get(key, {})
+        return tuple(
+            Column(name, type_, form, texts.get(name, ""), priority)
+            for name, type_, form, priority in columns
+        )
 
 
 def _verbs(listed: str | list[str]) -> frozenset[str]:

@@ -112,7 +112,7 @@ class Types(Mapping[str, Schema]):
         map_type = entry.get("mt", "granular")
         if not isinstance(map_type, str):
             map_type = data.at(map_type, self._minor)
-        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=map_type, description=entry.get("doc", ""))
+        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=map_type)
         self._built[name] = schema  # before its fields: types may contain themselves
         for field, history in entry["f"].items():
             index = history if isinstance(history, int) else data.at(history, self._minor)
@@ -141,7 +141,6 @@ class Types(Mapping[str, Schema]):
                 patch_merge_key=spec.get("pk", ""),
                 omit_empty="o" in spec,
                 pointer="p" in spec,
-                description=spec.get("doc", ""),
             )
         return built
 

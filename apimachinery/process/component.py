@@ -23,7 +23,7 @@ from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
 from kubeskew.apimachinery.process.runtime import Panic, call_all, end_by, stop_on_signals, until_stopped
-from kubeskew.apimachinery.versions import DEFAULT_VERSION, SUPPORTED, Version
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version, supported
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.client.faults import ComponentFaults
@@ -121,7 +121,7 @@ class VersionParam(click.ParamType[Version]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        return [CompletionItem(text) for text in map(str, SUPPORTED) if text.startswith(incomplete)]
+        return [CompletionItem(text) for text in map(str, supported()) if text.startswith(incomplete)]
 
 
 version_option = click.option(

@@ -18,7 +18,7 @@ from kubeskew.apimachinery.objects import Key, Object, ObjectView, object_key
 from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Kind, Schema
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import Version, supported
 from kubeskew.conformance.evidence.log import uid_of
 from kubeskew.conformance.invariants.cluster import Change, Cluster, named
 from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
@@ -49,7 +49,7 @@ def _schema(version: str, api_version: str, kind: str) -> Schema | None:
 
 @cache
 def _is_built_in(api_version: str, kind: str) -> bool:
-    return any(_schema(str(version), api_version, kind) is not None for version in SUPPORTED)
+    return any(_schema(str(version), api_version, kind) is not None for version in supported())
 
 
 def unreadable(version: str, obj: ObjectView) -> str:

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.versions import VersionError
 from kubeskew.cli import terminal
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
@@ -43,6 +44,7 @@ COMMANDS = {
     "check": "kubeskew.cli.commands.check:check",
     "bugs": "kubeskew.cli.commands.bugs:bugs",
     "features": "kubeskew.cli.commands.features:features",
+    "release": "kubeskew.cli.commands.release:release",
     "allocate": "kubeskew.cli.commands.allocate:allocate",
     "simulate": "kubeskew.cli.commands.simulate:simulate",
     "run": "kubeskew.cli.commands.scenarios:run",
@@ -86,6 +88,7 @@ SUMMARIES = {
     "check": "Check the invariants of a control plane over the log of a cluster.",
     "bugs": "List the known bugs of Kubernetes that a path of versions meets.",
     "features": "Show what a component does at a version, and by which gate, release or bug.",
+    "release": "Make releases of Kubernetes source trees, and compare releases.",
     "allocate": "Show which devices the scheduler would pick for claims, without a cluster.",
     "simulate": "Show what the cluster autoscaler would do, with the scheduler's plugins.",
     "run": "Run scenarios.",
@@ -193,7 +196,7 @@ def _run(arguments: list[str] | None) -> int:
         return _failed(_wrong_usage(error), error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
-    except UserError as error:
+    except (UserError, VersionError) as error:
         return _failed(str(error), 2)
     except EndedEarlyError as error:
         return _failed(str(error), INTERRUPTED)

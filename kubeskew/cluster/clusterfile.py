@@ -93,6 +93,7 @@ def definitions() -> Schema:
             "anyOf": [
                 {"enum": [str(version) for version in SUPPORTED]},
                 {"type": "string", "pattern": rf"^v?1\.({minors})(\.[0-9]+)?$"},
+                {"type": "string", "pattern": r"^v?1\.[0-9]+\+[a-z0-9]+$"},  # imported
             ]
         },
         "featureGates": {

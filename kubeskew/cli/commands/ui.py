@@ -82,7 +82,7 @@ def _token(directory: StateDir) -> str:
 
 
 def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
-    from kubeskew.apimachinery.versions import SUPPORTED
+    from kubeskew.apimachinery.versions import supported
     from kubeskew.cli.ui.actions import Actions
     from kubeskew.cli.ui.log_recorder import Recording
     from kubeskew.cli.ui.server import Site, page, script
@@ -110,7 +110,7 @@ def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
         Recording(lambda: directory.storage_url, clock),
         lambda: node_records(directory),
         components,
-        [str(version) for version in SUPPORTED],
+        [str(version) for version in supported()],
         Actions(cluster, parse_gate_changes),
         token,
         str(directory.token),

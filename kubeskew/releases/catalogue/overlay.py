@@ -1,6 +1,7 @@
 """Facts that OpenAPI lacks of types whose Go source is not among the inputs (from memory of Go)."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -10,12 +11,21 @@ EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 REGISTRATION = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1."
 
 
+class Overlay(NamedTuple):
+    """Fields by `definition.field`, and of `names` the names of their types."""
+
+    values: frozenset[str]  # structs that are no pointers: Go always writes them
+    written_empty: frozenset[str]  # no omitempty although not required
+    pointers: frozenset[str]  # scalars behind a Go pointer: zero differs from absent
+    names: dict[str, str]  # strings whose type has a name
+    omitted_zeros: frozenset[str] = frozenset()  # structs that are no pointers, which Go leaves out if zero
+
+
 def _paths(prefix: str, fields: dict[str, Iterable[str]]) -> set[str]:
     return {f"{prefix}{kind}.{field}" for kind, names in fields.items() for field in names}
 
 
-# Struct fields that are no pointers: Go always writes them.
-VALUES = (
+_VALUES = (
     _paths(
         META,
         {
@@ -44,11 +54,9 @@ VALUES = (
     )
 )
 
-# No omitempty although not required.
-WRITTEN_EMPTY = _paths(EXTENSIONS, {"CustomResourceDefinitionStatus": ["conditions", "storedVersions"]})
+_WRITTEN_EMPTY = _paths(EXTENSIONS, {"CustomResourceDefinitionStatus": ["conditions", "storedVersions"]})
 
-# Strings whose type has a name.
-NAMES = dict.fromkeys(
+_NAMES = dict.fromkeys(
     _paths(META, dict.fromkeys(("ObjectMeta", "OwnerReference", "Preconditions", "StatusDetails"), ("uid",))),
     "types.UID",
 ) | {
@@ -61,6 +69,7 @@ NAMES = dict.fromkeys(
     f"{META}StatusCause.reason": "v1.CauseType",
     f"{EXTENSIONS}CustomResourceDefinitionSpec.scope": "v1.ResourceScope",
     f"{EXTENSIONS}CustomResourceConversion.strategy": "v1.ConversionStrategyType",
+    f"{EXTENSIONS}JSONSchemaProps.$schema": "v1.JSONSchemaURL",
     f"{EXTENSIONS}ValidationRule.reason": "v1.FieldValueErrorReason",
     f"{EXTENSIONS}CustomResourceDefinitionCondition.type": "v1.CustomResourceDefinitionConditionType",
     f"{EXTENSIONS}CustomResourceDefinitionCondition.status": "v1.ConditionStatus",
@@ -68,10 +77,7 @@ NAMES = dict.fromkeys(
     f"{REGISTRATION}APIServiceCondition.status": "v1.ConditionStatus",
 }
 
-# Gates whose fields are lists that are looked at before they are stored: an empty one is not an absent one.
-EMPTY_COUNTS = frozenset({"DRAListTypeAttributes"})
-# Scalars behind a Go pointer: zero differs from absent.
-POINTERS = (
+_POINTERS = (
     _paths(
         META,
         {
@@ -91,6 +97,7 @@ POINTERS = (
         EXTENSIONS,
         {
             "JSONSchemaProps": [
+                "$ref",
                 "maximum",
                 "minimum",
                 "maxLength",
@@ -116,6 +123,18 @@ POINTERS = (
         "io.k8s.api.resource.v1alpha2.", {"NamedResourcesAttribute": ["bool", "int", "string", "version"]}
     )
 )
+
+WRITTEN_DOWN = Overlay(frozenset(_VALUES), frozenset(_WRITTEN_EMPTY), frozenset(_POINTERS), _NAMES)
+
+# Gates whose fields are lists that are looked at before they are stored: an empty one is not an absent one.
+EMPTY_COUNTS = frozenset({"DRAListTypeAttributes"})
+
+# Of enumerations whose constants are conversions, `PathType("Exact")`: the inputs up to 1.37 lack them.
+CONVERTED_VALUES = {
+    "AddressType": ("IPv4", "IPv6", "FQDN"),
+    "PathType": ("Exact", "Prefix", "ImplementationSpecific"),
+    "DeviceAllocationMode": ("ExactCount", "All"),
+}
 
 # Fields that came after 1.26, with their first release: no OpenAPI of 1.26 and 1.27 is among the inputs.
 LATER = {

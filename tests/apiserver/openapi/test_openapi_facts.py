@@ -1,4 +1,4 @@
-"""The tool that reads published documents: a small release in, what it says beyond the catalogue out."""
+"""Facts of published documents: a small release in, what it says beyond the catalogue out."""
 
 import json
 import subprocess
@@ -22,6 +22,9 @@ def release(directory: Path) -> Path:
     (spec / "v3").mkdir(parents=True)
     (directory / "pkg/generated/openapi").mkdir(parents=True)
     (directory / "pkg/generated/openapi/zz_generated.openapi.go").write_text(GENERATED)
+    for types in ("pkg/apis/core/types.go", "staging/src/k8s.io/api/core/v1/types.go"):
+        (directory / types).parent.mkdir(parents=True)
+        (directory / types).write_text("package core\n")
     reference = {"$ref": f"#/components/schemas/{META}Time"}
     taint = {
         "required": ["key", "effect"],
