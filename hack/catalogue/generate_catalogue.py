@@ -1,7 +1,9 @@
 """Make data files of `apimachinery/data` from the facts in `hack/catalogue/facts/`, as `make catalogue` does.
 
-generate_catalogue.py            write gates.json, catalogue.json and previews/*.json
-generate_catalogue.py --check    write nothing; fail if a file is not what would be written
+    generate_catalogue.py            write gates.json, catalogue.json and previews/*.json
+    generate_catalogue.py --check    write nothing; fail if a file is not what would be written
+
+Nothing else is needed: neither network nor sources of Kubernetes.
 """
 
 import argparse

@@ -6,7 +6,7 @@ A subject of which each minor has a document of its own (`types`, `openapi`) is 
     document  its document
     changes   {minor: how its document differs from that of the minor before in this file} (differences.py)
 
-Tables that cover all minors at once are `TABLE.json`, as they are.
+A table covers all minors at once and is text, `TABLE.json`, with a line for each entry of its sections.
 """
 
 import gzip
@@ -61,6 +61,14 @@ class Inputs:
             raise KeyError(f"there is no table {name}; these are: {known}")
         return json.loads(path.read_text("utf-8"))
 
+    def put_table(self, name: str, table: Any) -> bool:
+        """False if the table was so already."""
+        path, text = self.folder / f"{name}.json", table_text(table)
+        if path.is_file() and path.read_text("utf-8") == text:
+            return False
+        path.write_text(text, "utf-8")
+        return True
+
     def _path(self, subject: str) -> Path:
         return self.folder / f"{subject}.json.gz"
 
@@ -96,6 +104,27 @@ def archive_text(documents: Mapping[int, Document]) -> str:
         f'{{"first":"{archive["first"]}",\n"document":{canonical(archive["document"])},\n'
         f'"changes":{{\n{listed}\n}}}}\n'
     )
+
+
+def table_text(table: Mapping[str, Any]) -> str:
+    """The one text of a table: its keys in their order, a line for each section or entry of a section."""
+    sections = [f"{json.dumps(name)}:{_section(content)}" for name, content in table.items()]
+    listed = ",\n".join(sections)
+    return f"{{\n{listed}\n}}\n"
+
+
+def _section(content: Any) -> str:
+    if isinstance(content, dict) and content:
+        rows = ",\n".join(f"  {json.dumps(key)}:{_line(value)}" for key, value in content.items())
+        return f"{{\n{rows}\n}}"
+    if isinstance(content, list) and any(isinstance(row, dict) for row in content):
+        rows = ",\n".join(f"  {_line(row)}" for row in content)
+        return f"[\n{rows}\n]"
+    return _line(content)
+
+
+def _line(content: Any) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
 
 def canonical(document: Any) -> str:
