@@ -156,7 +156,8 @@ def resource_row(
     for key, source in (("short", "shortNames"), ("cat", "categories")):
         if source in fact:
             row[key] = fact[source]
-    gates = gates_of.get(f"{fact['resource']}.{fact['group']}".rstrip("."))
+    name = f"{fact['resource']}.{fact['group']}".rstrip(".")
+    gates = gates_of.get(name) or gates_of.get(f"{name}/{fact['version']}")
     if gates:
         row["gates"] = gates
     if "subresources" in fact:
