@@ -6,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from kubeskew.cli.commands.manual import VERBATIM, contexts
 from kubeskew.cli.main import COMMANDS, cli, main
 
 
@@ -35,6 +36,41 @@ def test_a_page_has_every_option(name: str, pages: dict[str, str]):
 
     assert [option for option in options if option not in text] == []
     assert ".SH SYNOPSIS" in text
+
+
+def test_every_help_has_an_example():
+    """The help of each command has an example of it, and each of its options has a text."""
+    found = [*contexts(click.Context(cli, info_name="kubeskew"))]
+    without = [each.command_path for each in found if VERBATIM not in (each.command.help or "")]
+    silent = [
+        f"{each.command_path} --{option.name}"
+        for each in found
+        for option in each.command.get_params(each)
+        if isinstance(option, click.Option) and not option.help
+    ]
+    assert (without, silent) == ([], [])
+
+
+# Words of this project that a help may use only together with what they mean.
+EXPLAINED = {"cell": "parameters", "invariant": "rule", "finding": "broken"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_explains_its_words(name: str):
+    """A help that uses a word of this project's own in its description says what it means."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    described = (command.help or "").partition(VERBATIM)[0]
+    used = {word for word in EXPLAINED if word in described.lower()}
+    assert {word for word in used if EXPLAINED[word] not in described} == set()
+
+
+@pytest.mark.parametrize("name", ["kubelet", "driver", "driver-controller", "metrics-server"])
+def test_components_without_replicas_elect_no_leader(name: str):
+    """Only the components that upstream runs as replicas have a flag about leader election."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert [each.name for each in command.params if "leader" in (each.name or "")] == []
 
 
 def test_a_page_reads_as_the_help(pages: dict[str, str]):
