@@ -303,6 +303,32 @@ def test_imports_name_the_one_package(folder: str):
     assert found == []
 
 
+# Folders of tests that mirror no folder of the product.
+OWN_FOLDERS = ("tests/cluster", "tests/data", "tests/people")
+
+
+def test_tests_mirror_the_code():
+    """The tests of a folder stand in the folder of the same name below tests/, where one looks for them."""
+    folders = sorted({path.parent.relative_to(ROOT) for path in TESTS} - {Path("tests")})
+    mirrored = [folder for folder in folders if not str(folder).startswith(OWN_FOLDERS)]
+    assert mirrored
+    missing = [str(folder) for folder in mirrored if not (ROOT / folder.relative_to("tests")).is_dir()]
+    assert missing == []
+
+
+def test_tests_import_none_of_other_folders():
+    """A helper of several folders is a module of its own, so that each folder can be run alone."""
+    places = {path.stem: path.parent for path in TESTS}
+    imported = re.compile(r"^from (test_\w+) import", re.MULTILINE)
+    found = [
+        f"{name_of(path)}: {name}"
+        for path in TESTS
+        for name in imported.findall(path.read_text())
+        if places[name] not in path.parents
+    ]
+    assert found == []
+
+
 # What may compare minors and ask for gates: the vocabulary of features, versions, gates and bugs themselves,
 # the catalogue, and the rules of skew.
 DECIDES_VERSIONS = (

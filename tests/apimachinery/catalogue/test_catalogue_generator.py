@@ -1,0 +1,247 @@
+"""The tool that makes the catalogue: types of two releases in, histories out."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HACK = Path(__file__).parents[3] / "hack" / "catalogue"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+OBJECT_META = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "creationTimestamp": {"$ref": f"#/definitions/{META}Time"},
+    },
+}
+
+
+def types(version: str, fields: dict[str, Any], enum: list[str]) -> dict[str, Any]:
+    """One group with one kind, an embedded struct and an enum."""
+    thing = {
+        "<inline:metav1.TypeMeta>": {"type": "metav1.TypeMeta"},
+        "<inline:metav1.ObjectMeta>": {"type": "metav1.ObjectMeta", "omitempty": True},
+        "spec": {"type": "ThingSpec", "omitempty": True, "markers": ["optional"]},
+    }
+    return {
+        "version": version,
+        "types": {
+            "apps/v1": {
+                "Thing": {"fields": thing},
+                "ThingSpec": {"fields": {"<inline:Shared>": {"type": "Shared"}, **fields}},
+                "Shared": {"fields": {"name": {"type": "string"}}},
+                "Mode": {"alias": "string", "markers": ["+enum"], "values": enum},
+                "Free": {"alias": "string"},
+                "Unused": {"fields": {"a": {"type": "string"}}},
+            },
+            "autoscaling/v1": {"Scale": {"fields": {"a": {"type": "string"}}}},
+            "policy/v1beta1": {"Eviction": {"fields": {"a": {"type": "string"}}}},
+            "core/v1": {"PodExecOptions": {"fields": {"a": {"type": "string"}}}},
+        },
+    }
+
+
+OPENAPI = {
+    "version": "1.36",
+    "definitions": {
+        f"{META}ObjectMeta": OBJECT_META,
+        f"{META}Time": {"type": "string", "format": "date-time"},
+        "io.k8s.api.apps.v1.ThingSpec": {
+            "type": "object",
+            "required": ["mode"],
+            "properties": {
+                "mode": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            },
+        },
+    },
+}
+FACTS = {
+    "discovery": {
+        "groupOrder": ["apps"],
+        "resources": [
+            {"group": "apps", "version": "v1", "resource": "things", "kind": "Thing", "singular": "thing",
+             "namespaced": True, "verbs": "std", "minors": "1.36-"},
+        ],
+    },
+    "storage-versions": {"resource.k8s.io": {"perMinor": {}}, "otherKinds": []},
+    "printer-columns": {"kinds": []},
+    "gates": {"gates": {"Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99}}},
+}  # fmt: skip
+
+
+@pytest.fixture(name="document")
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The catalogue of two small releases, made by the command itself."""
+    mode = {"type": "Mode", "omitempty": True}
+    old = types("1.36", {"mode": mode, "gone": {"type": "int32"}, "list": {"type": "[]string"}}, ["A"])
+    fancy = {"type": "*Free", "omitempty": True, "markers": ["optional", "featureGate=Fancy"]}
+    new = types("1.37", {"mode": mode, "fancy": fancy, "list": {"type": "[]string"}}, ["A", "B"])
+    (tmp_path / "facts").mkdir()
+    for name, content in FACTS.items():
+        (tmp_path / "facts" / f"{name}.json").write_text(json.dumps(content), "utf-8")
+    for name, content in (("old", old), ("new", new), ("openapi", OPENAPI)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), "utf-8")
+    monkeypatch.syspath_prepend(str(HACK))
+    import catalogue_resources
+    import generate_catalogue
+
+    monkeypatch.setattr(catalogue_resources, "EARLY", [])
+    monkeypatch.setattr(catalogue_resources, "SHARED_STORES", {})
+    paths = {name: str(tmp_path / f"{name}.json") for name in ("old", "new", "openapi")}
+    arguments = ["catalogue", "--types", paths["old"], paths["new"], "--openapi", paths["openapi"]]
+    arguments += ["--facts", str(tmp_path / "facts"), "--gates", str(tmp_path / "facts" / "gates.json")]
+    monkeypatch.setattr(
+        sys, "argv", ["generate_catalogue.py", *arguments, "--output", str(tmp_path / "out.json")]
+    )
+    generate_catalogue.main()
+    found: dict[str, Any] = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    return found
+
+
+def test_histories(document: dict[str, Any]) -> None:
+    """Fields, enum values and gates are kept with the releases that have them."""
+    definitions = document["definitions"]
+    spec = definitions["io.k8s.api.apps.v1.ThingSpec"]["f"]
+    specs = document["specs"]
+
+    assert document["minors"] == [36, 37]
+    assert [run[:2] for run in spec["gone"]] == [[36, 36]]
+    assert [run[:2] for run in spec["fancy"]] == [[37, 37]]
+    assert specs[spec["fancy"][0][2]] == {"t": "'v1.Free'string", "o": 1, "p": 1, "g": ["Fancy"]}
+    assert specs[spec["mode"]] == {"t": "io.k8s.api.apps.v1.Mode", "o": 1, "r": 1}
+    assert specs[spec["list"]] == {"t": "[]string", "lt": "set"}
+    assert specs[spec["name"]] == {"t": "string", "r": 1}
+    assert definitions["io.k8s.api.apps.v1.Mode"]["e"] == {"A": 1, "B": [[37, 37]]}
+
+
+def test_only_what_is_reachable(document: dict[str, Any]) -> None:
+    """Types that no kind needs are left out; kinds start with kind, apiVersion and metadata."""
+    thing = document["definitions"]["io.k8s.api.apps.v1.Thing"]["f"]
+
+    assert "io.k8s.api.apps.v1.Unused" not in document["definitions"]
+    assert list(thing) == ["kind", "apiVersion", "metadata", "spec"]
+    assert "o" not in document["specs"][thing["spec"]]
+    assert document["storage"] == {"apps/Thing": [[36, 37, "apps/v1"]]}
+    assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
+
+
+def test_help() -> None:
+    """The tool says what it takes."""
+    shown = subprocess.run(
+        [sys.executable, str(HACK / "generate_catalogue.py"), "catalogue", "--help"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert "--types" in shown.stdout
+    assert "--openapi" in shown.stdout
+
+
+GATE_SOURCES = """
+const (
+	letDefault = false
+	Flat featuregate.Feature = "FlatGate"
+	Moving = featuregate.Feature("MovingGate")
+	Later featuregate.Feature = "LaterGate"
+)
+var gates = map[featuregate.Feature]featuregate.FeatureSpec{
+	Flat:   {Default: letDefault, PreRelease: featuregate.Alpha},
+}
+var versioned = map[featuregate.Feature]featuregate.VersionedSpecs{
+	Moving: {
+		{Version: version.MustParse("1.30"), Default: false, PreRelease: featuregate.Alpha},
+		// a remark
+		{Version: version.MustParse("1.34"), LockToDefault: true, PreRelease: featuregate.GA}, // x
+	},
+	Later: {
+		{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta},
+	},
+}
+"""
+
+
+def test_gates_of_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gates come out of Go sources as they are in that release, and unchanged releases are put together."""
+    monkeypatch.syspath_prepend(str(HACK))
+    import gate_releases
+
+    releases = {minor: gate_releases.registered([GATE_SOURCES], minor) for minor in (33, 34, 35)}
+
+    assert gate_releases.spans(releases) == {
+        "FlatGate": [[33, 35, "Alpha", 0, 0]],
+        "MovingGate": [[33, 33, "Alpha", 0, 0], [34, 35, "GA", 0, 1]],
+    }
+
+
+def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that its sources cover knows no other gates than these; others know what the facts say."""
+    monkeypatch.syspath_prepend(str(HACK))
+    from catalogue_gates import with_releases
+
+    rows = {
+        "Guessed": {"specs": [[34, "Alpha", 0, 0]], "first": 34, "last": 35},
+        "Kept": {"specs": [[30, "Beta", 1, 0], [36, "GA", 1, 1]], "first": 30, "last": 99},
+    }
+    sources = {
+        "Kept": [[33, 35, "Alpha", 0, 0]],
+        "Gone": [[33, 34, "Beta", 1, 0]],
+        "Old": [[26, 35, "GA", 1, 1]],
+    }
+
+    table = with_releases(rows, sources)
+
+    assert table["Kept"] == {"specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]], "first": 33, "last": 99}
+    assert table["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
+    assert "Guessed" not in table
+
+
+TYPES = """package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/api/other/v1"
+)
+
+type Thing struct {
+	metav1.TypeMeta `json:",inline"`
+	// a remark
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
+
+	Names  []v1.Name `json:"names,omitempty" protobuf:"bytes,3,rep,name=names"`
+	Source `json:",inline" protobuf:"bytes,4,opt,name=source"`
+	Hidden string `json:"-"`
+}
+
+type Source struct {
+	Path *string `json:"path" protobuf:"bytes,1,opt,name=path"`
+}
+
+type Same = Source
+
+type Names []string
+"""
+
+
+def test_numbers_of_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Field numbers come out of Go sources, those of embedded and renamed types too, and may not change."""
+    monkeypatch.syspath_prepend(str(HACK))
+    import protobuf_numbers
+
+    folder = tmp_path / "k8s.io" / "api" / "things" / "v1"
+    folder.mkdir(parents=True)
+    (folder / "types.go").write_text(TYPES, "utf-8")
+
+    table = protobuf_numbers.collect([tmp_path])
+
+    package = "io.k8s.api.things.v1."
+    assert table[package + "Thing"] == {"metadata": 1, "names": 3, f"={package}Source": 4}
+    assert table[package + "Source"] == table[package + "Same"] == {"path": 1}
+    other = tmp_path / "next"
+    (other / "k8s.io/api/things/v1").mkdir(parents=True)
+    (other / "k8s.io/api/things/v1/types.go").write_text(TYPES.replace("bytes,3", "bytes,5"), "utf-8")
+    with pytest.raises(SystemExit, match=r"things\.v1\.Thing\.names is 5, not 3"):
+        protobuf_numbers.collect([tmp_path / "k8s.io", tmp_path, other])
