@@ -117,3 +117,28 @@ def test_every_feature_says_why(component):
     named = set.union(*silent)
 
     assert named <= {"dynamic.binding_seconds"}
+
+
+@pytest.mark.parametrize(
+    ("version", "finalizer", "keeps"),
+    [
+        ("1.29", "", False),
+        ("1.29+kep4381", "semantic.dra.k8s.io/delete-protection", True),
+        ("1.30", "dra.k8s.io/delete-protection", True),
+        ("1.31", "resource.kubernetes.io/delete-protection", False),
+    ],
+)
+def test_the_protection_of_an_allocation_is_shown(version, finalizer, keeps):
+    """The finalizer of allocated claims, and their fate after the last user, are features of each release."""
+    found = rows("--component", "controller-manager", "--version", version)
+
+    assert found["resource_claims.finalizer"]["value"] == finalizer
+    assert found["resource_claims.classic.keeps_immediate"]["value"] is keeps
+
+
+def test_rules_of_kinds_are_a_table():
+    """The rules of kinds are apart from those of requests."""
+    found = rows("--component", "apiserver", "--version", "1.33")
+
+    assert {"kinds.condition_texts", "kinds.names_level_type", "requests.retries_names"} <= {*found}
+    assert "requests.condition_texts" not in found
