@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -301,6 +302,16 @@ def test_imports_name_the_one_package(folder: str):
         if path.resolve() == path and bare.search(path.read_text())
     ]
     assert found == []
+
+
+def test_every_module_has_its_layer():
+    """The contracts of layers are exhaustive, so that a new folder cannot stand outside of them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layered = [contract for contract in contracts if contract["type"] == "layers"]
+    assert {"kubeskew", "kubeskew.apiserver"} <= {
+        name for contract in layered for name in contract["containers"]
+    }
+    assert [contract["name"] for contract in layered if not contract.get("exhaustive")] == []
 
 
 # Folders of tests that mirror no folder of the product.
