@@ -51,7 +51,7 @@ def compare(one: Version, other: Version) -> list[Difference]:
 
 
 def view(version: Version) -> dict[str, dict[str, Any]]:
-    """What a release has, by subject and name; code files are known of imported releases alone."""
+    """Everything that a release has, by subject and name; code files are known of imported releases alone."""
     catalogue, minor, _ = data.release(version)
     gates = FeatureGates(version)
     roles = DefaultRoles(gates)

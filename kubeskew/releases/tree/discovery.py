@@ -1,4 +1,4 @@
-"""What a tree's API server serves with everything on, from `api/discovery`, and kinds that it only decodes.
+"""Resources that a tree's API server serves with everything on (`api/discovery`), and kinds that it decodes.
 
 The core group is in `api__v1.json`, the others are in `aggregated_v2.json`; upstream's
 `hack/update-openapi-spec.sh` writes both.
@@ -21,7 +21,7 @@ _READ_WRITE = ["get", "patch", "update"]
 _INTERNAL = "k8s.io/kubernetes/pkg/apis"
 _EXTERNAL = "k8s.io/api/"
 
-GroupVersionKind = tuple[str, str, str]
+Registered = tuple[str, str, str]  # group, version, kind
 
 
 def discovery(tree: SourceTree) -> Document:
@@ -99,14 +99,14 @@ def _resource(
     return fact | ({"subresources": dict(sorted(subresources.items()))} if subresources else {})
 
 
-def _subresource(gvk: GroupVersionKind, of: tuple[str, str], verbs: list[str]) -> Document:
+def _subresource(gvk: Registered, of: tuple[str, str], verbs: list[str]) -> Document:
     """Group and version are written where they are not the resource's."""
     group, version, kind = gvk
     made: Document = {"kind": kind, "verbs": "gpu" if sorted(verbs) == _READ_WRITE else sorted(verbs)}
     return made if (group, version) == of else {"group": group, "version": version, **made}
 
 
-def known_kinds(tree: SourceTree, served: Document) -> list[GroupVersionKind]:
+def known_kinds(tree: SourceTree, served: Document) -> list[Registered]:
     """Kinds that the API server's scheme has and `served`, the facts of discovery, lacks: they are only
     decoded, from storage or as bodies. Lists and options are not among them.
     """
@@ -138,7 +138,7 @@ def _published(package: Package) -> Iterator[str]:
         yield from (path for path in sorted(file.imports.values()) if path.startswith(_EXTERNAL))
 
 
-def _registered(package: Package) -> Iterator[GroupVersionKind]:
+def _registered(package: Package) -> Iterator[Registered]:
     """Yields what `AddKnownTypes(SchemeGroupVersion, &Kind{}, …)` names of the package itself."""
     file = package.file("register.go")
     if file is None:

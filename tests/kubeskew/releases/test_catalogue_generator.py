@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-<<<<<<<< HEAD:tests/kubeskew/releases/test_catalogue_generator.py
 from kubeskew.releases.catalogue import resources
 from kubeskew.releases.catalogue.assembly import catalogue
 from kubeskew.releases.catalogue.gates import with_releases
 
-========
->>>>>>>> words:tests/apimachinery/catalogue/test_catalogue_generator.py
 HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
