@@ -303,13 +303,17 @@ def test_gates_of_resources(minor: int, group: str, version: str, plural: str, g
 def test_columns_per_release() -> None:
     """Printer columns are those of the release."""
 
-    def names(minor: int, plural: str) -> list[str]:
-        resource = catalogue_for(Version(minor)).resource("", "v1", plural)
+    def names(minor: int, plural: str, group: str = "") -> list[str]:
+        resource = catalogue_for(Version(minor)).resource(group, "v1", plural)
         assert resource
         return [column.name for column in resource.columns]
 
     assert names(34, "serviceaccounts") == ["Name", "Secrets", "Age"]
     assert names(35, "serviceaccounts") == ["Name", "Age"]
+    assert names(32, "resourcequotas") == ["Name", "Age", "Request", "Limit"]
+    assert names(33, "resourcequotas") == ["Name", "Request", "Limit", "Age"]
+    assert "PreemptionPolicy" not in names(31, "priorityclasses", "scheduling.k8s.io")
+    assert "PreemptionPolicy" in names(32, "priorityclasses", "scheduling.k8s.io")
     assert names(36, "pods")[:5] == ["Name", "Ready", "Status", "Restarts", "Age"]
 
 

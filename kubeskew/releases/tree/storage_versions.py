@@ -43,7 +43,7 @@ def storage_versions(tree: SourceTree) -> dict[str, str]:
     priorities = _priorities(tree)
     overrides, shared = _overrides(tree)
     stored = {}
-    for group, plural, kind in sorted(set(_listed(tree))):
+    for group, plural, kind in sorted(set(listed_resources(tree))):
         group_of_store, plural_of_store = shared.get((group, plural), (group, plural))
         version = overrides.get((group_of_store, plural_of_store)) or _chosen(
             tree, priorities, group_of_store, kind
@@ -52,8 +52,8 @@ def storage_versions(tree: SourceTree) -> dict[str, str]:
     return stored
 
 
-def _listed(tree: SourceTree) -> Iterator[tuple[str, str, str]]:
-    """Group, plural and kind of what can be listed."""
+def listed_resources(tree: SourceTree) -> Iterator[tuple[str, str, str]]:
+    """Group, plural and kind of what the API server of the tree lists, by its discovery documents."""
     for group in tree.json(_DISCOVERY)["items"] + _core(tree):
         name = group["metadata"].get("name", "")
         for version in group["versions"]:
@@ -107,7 +107,7 @@ def _version(tree: SourceTree, file: GoFile, node: Node) -> tuple[str, _Version]
     group, version = (named.scope.text(fields[name]) for name in ("Group", "Version"))
     package = _registering(tree, reference.package)
     introduced = _lifecycle(package, "APILifecycleIntroduced")
-    kinds = {kind: introduced.get(kind, 0) for file in package.files() for kind in _registered(file)}
+    kinds = {kind: introduced.get(kind, 0) for file in package.files() for kind in registered_kinds(file)}
     skips = "replacementInterface" in tree.file(_ENCODING)
     replaced = frozenset(_lifecycle(package, "APILifecycleReplacement")) if skips else frozenset()
     return group, _Version(version, kinds, replaced)
@@ -135,7 +135,7 @@ def _lifecycle(package: Package, method: str) -> dict[str, int]:
     }
 
 
-def _registered(file: GoFile) -> Iterator[str]:
+def registered_kinds(file: GoFile) -> Iterator[str]:
     """Kinds of `scheme.AddKnownTypes(SchemeGroupVersion, &Pod{}, …)`."""
     for call in file.nodes("call_expression") if file.mentions("AddKnownTypes") else ():
         function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
