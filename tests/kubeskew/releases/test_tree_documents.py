@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written_trees import written_tree
 
 from kubeskew.releases.catalogue.resources import resource_rows
 from kubeskew.releases.tree.discovery import AGGREGATED, CORE, discovery, known_kinds
@@ -100,22 +101,17 @@ Tree = Callable[..., SourceTree]
 
 @pytest.fixture(name="tree")
 def writer(tmp_path: Path) -> Tree:
-    """Writes a tree that has what every tree has, and these files."""
+    """Writes a tree of 1.38 that has these documents, and more files."""
 
-    def write(**documents: Any) -> SourceTree:
-        files: dict[str, Any] = {
-            "pkg/apis/core/types.go": "package core\n",
-            "staging/src/k8s.io/api/core/v1/types.go": "package v1\n",
-            "CHANGELOG/CHANGELOG-1.38.md": "",
-            V2: documents.pop("v2", SWAGGER),
-            CORE: documents.pop("core", CORE_DISCOVERY),
-            AGGREGATED: documents.pop("aggregated", GROUPS),
+    def write(
+        v2: Any = SWAGGER, core: Any = CORE_DISCOVERY, aggregated: Any = GROUPS, **more: str
+    ) -> SourceTree:
+        documents = {V2: v2, CORE: core, AGGREGATED: aggregated}
+        texts = {
+            name: content if isinstance(content, str) else json.dumps(content)
+            for name, content in documents.items()
         }
-        for name, content in {**files, **documents.pop("more", {})}.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return SourceTree(tmp_path)
+        return written_tree(tmp_path, texts | more, 38)
 
     return write
 
@@ -196,7 +192,7 @@ def test_kinds_that_are_only_decoded(tree: Tree) -> None:
     """A kind that an installed package registers and discovery lacks is known; lists and options are not."""
     internal, install = "k8s.io/kubernetes/pkg/apis/apps", "package install\n\nimport "
     made = tree(
-        more={
+        **{
             "pkg/apis/apps/install/install.go": f'{install}"{internal}/v1beta1"\n',
             "pkg/apis/apps/v1beta1/register.go": 'package v1beta1\n\nimport "k8s.io/api/apps/v1beta1"\n',
             "staging/src/k8s.io/api/apps/v1beta1/register.go": REGISTER,
