@@ -21,7 +21,7 @@ from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.releases.catalogue.differences import difference
 from kubeskew.releases.catalogue.gates import minor
 from kubeskew.releases.catalogue.inputs import SUBJECTS, Inputs
-from kubeskew.releases.catalogue.minor_facts import with_gates, with_groups, with_resources
+from kubeskew.releases.catalogue.minor_facts import with_gates, with_group_order, with_resources
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
 
@@ -72,9 +72,7 @@ def read_discovery(inputs: Inputs, tree: SourceTree) -> bool:
     table, served = inputs.table("discovery"), discovery(tree)
     newest = max(NEWEST_MINOR, tree.minor)
     rows = with_resources(table["resources"], served["resources"], tree.minor, newest)
-    order = table["groupOrder"]
-    if tree.minor == newest:
-        order = with_groups(order, served["groupOrder"])
+    order = with_group_order(table["groupOrder"], served["groupOrder"], tree.minor, newest)
     return inputs.put_table("discovery", table | {"groupOrder": order, "resources": rows})
 
 

@@ -114,7 +114,7 @@ def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
     return assembled(
         releases,
         {name: {"first": minor, "last": minor} for name in reading.gates["gates"]},
-        groups=reading.discovery["groupOrder"],
+        groups=[[minor, minor, reading.discovery["groupOrder"]]],
         resources=rows,
         storage={key: [[minor, minor, version]] for key, version in _stored(reading.storage).items()},
         field_gates=_field_gates(base),

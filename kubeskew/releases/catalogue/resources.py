@@ -117,6 +117,11 @@ def minors(text: str, newest: int) -> tuple[int, int]:
     return start, int(last.removeprefix("1.")) if last else newest
 
 
+def group_orders(discovery: Document, newest: int) -> list[list[Any]]:
+    """Groups by priority, `[[first, last, groups], …]`; the core group has no place among them."""
+    return [[*minors(span, newest), groups] for span, groups in discovery["groupOrder"].items()]
+
+
 def resource_rows(discovery: Document, releases: Mapping[int, Mapping[str, Any]]) -> list[Row]:
     """One row per resource and span of releases in which nothing about it changed."""
     newest = max(releases)

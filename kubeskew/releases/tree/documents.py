@@ -42,6 +42,7 @@ def descriptions(tree: SourceTree) -> Document:
     operations   texts by operation id
     parameters   texts by the names of shared parameters, else by their own; that of `name` has `{kind}`
                  where documents name the kind
+    token        the text of the bearer token
     """
     document = tree.json(V2)
     try:
@@ -49,6 +50,7 @@ def descriptions(tree: SourceTree) -> Document:
             "definitions": dict(_described(document["definitions"])),
             "operations": dict(sorted(_operations(document))),
             "parameters": dict(sorted(_parameters(document))),
+            "token": document["securityDefinitions"]["BearerToken"].get("description", ""),
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise _no_document(tree, V2, error) from None

@@ -342,6 +342,20 @@ def test_bodies_of_subresources() -> None:
     assert table.by_kind("", "v1", "Nothing") is None
 
 
+@pytest.mark.parametrize(("minor", "before"), [(26, False), (31, False), (32, True), (37, True)])
+def test_order_of_groups(minor: int, before: bool) -> None:
+    """Groups come by the priority that the release gives them, core first: resource.k8s.io rose in 1.32."""
+    groups = [group for group, _ in everything(Version(minor)).groups()]
+
+    assert groups[:3] == ["", "apiregistration.k8s.io", "apps"]
+    dra, flows, internal = (
+        groups.index(f"{name}.k8s.io") for name in ("resource", "flowcontrol.apiserver", "internal.apiserver")
+    )
+    assert flows < internal
+    assert (dra < flows) == before
+    assert (dra > internal) != before
+
+
 def test_version_order() -> None:
     """GA before beta before alpha, higher first."""
     shuffled = ["v1alpha3", "v2", "v1beta1", "v1", "v1beta2", "v11alpha2", "odd"]

@@ -63,7 +63,7 @@ OPENAPI = {
 }
 FACTS = {
     "discovery": {
-        "groupOrder": ["apps"],
+        "groupOrder": {"1.36-": ["apps"]},
         "resources": [
             {"group": "apps", "version": "v1", "resource": "things", "kind": "Thing", "singular": "thing",
              "namespaced": True, "verbs": "std", "minors": "1.36-"},
