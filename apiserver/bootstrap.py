@@ -123,7 +123,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
             *_objects(services, options, port),
             *_roles(services),
             *built_in(services),
-            *defaults.schemas(flow_control, lease_locks_only=services.features.requests.lease_locks_only),
+            *defaults.schemas(flow_control, lease_locks_only=services.features.kinds.lease_locks_only),
         ]
     )
     return first and rest
@@ -139,7 +139,7 @@ async def keep(services: Services, dispatch: Handler, options: ServerOptions, po
 
     """
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
-    leases = services.features.requests.lease_locks_only
+    leases = services.features.kinds.lease_locks_only
     for turn in itertools.count(1):
         await services.environment.clock.sleep(KEEPING_SECONDS)
         objects = [*_service(services, options, port)]

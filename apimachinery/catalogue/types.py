@@ -51,8 +51,9 @@ class Types(Mapping[str, Schema]):
     Iterating is cheap; a schema is built when it is looked up.
     """
 
-    def __init__(self, version: Version) -> None:
-        document, self._minor, _ = data.release(version)
+    def __init__(self, document: Mapping[str, Any], minor: int) -> None:
+        """`document` is a catalogue (`kubeskew/releases/catalogue/assembly.py` has its shape)."""
+        self._minor = minor
         self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
@@ -182,4 +183,5 @@ def types_of(version: Version) -> Types:
 
 @cache
 def _types_of(version: Version) -> Types:
-    return Types(version)
+    document, minor, _ = data.release(version)
+    return Types(document, minor)

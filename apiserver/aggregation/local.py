@@ -106,7 +106,7 @@ def local_service(group: str, version: str, priority: tuple[int, int] | None) ->
 
 
 def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
-    alpha = services.features.requests.alpha_resources
+    alpha = services.features.kinds.alpha_resources
     for group, versions in services.table.builtin.groups():
         if group != GROUP:  # the aggregator itself
             for version in versions:

@@ -10,7 +10,7 @@ from functools import cache
 from ipaddress import ip_network
 from typing import Any
 
-from kubeskew.apimachinery.catalogue.types import Types
+from kubeskew.apimachinery.catalogue.types import Types, types_of
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.golang.known_fields import known_fields
 from kubeskew.apimachinery.known_names import kind_of
@@ -38,7 +38,7 @@ Measure = Callable[[Object, Callable[[GroupResource, str], Iterable[Object] | No
 
 @cache
 def _types(version: str) -> Types:
-    return Types(Version.parse(version))
+    return types_of(Version.parse(version))
 
 
 @cache

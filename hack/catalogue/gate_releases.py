@@ -1,85 +1,62 @@
 """Make `hack/catalogue/facts/gate-releases.json`: the gates that the components of each release register.
 
-    gate_releases.py --output hack/catalogue/facts/gate-releases.json 1.26=DIR 1.27=DIR …
+    gate_releases.py --output hack/catalogue/facts/gate-releases.json 1.31=TREE 1.30=DIR …
 
-Each DIR holds Go files of that release that register gates, in any order and depth: `kube_features.go` and
-`versioned_kube_features.go` of k8s.io/kubernetes/pkg/features, `kube_features.go` of the modules apiserver,
-apiextensions-apiserver, controller-manager and component-base (logs, metrics, zpages), `known_features.go` of
-client-go from 1.30 on. A vendor directory of a project that imports k8s.io/kubernetes has them all. Result:
+A TREE is a source tree of Kubernetes, 1.31 or later. A DIR holds Go files of an older release that register
+gates, in any order and depth: `kube_features.go` of k8s.io/kubernetes/pkg/features and of the modules
+apiserver, apiextensions-apiserver, controller-manager and component-base (logs, metrics, zpages),
+`known_features.go` of client-go from 1.30 on; a vendor directory of a project that imports k8s.io/kubernetes
+has them all. Releases that are not named keep what the file has of them, as does a gate of `--keep`, whose
+state in the given sources is not upstream's. Result:
 
     {gate: [[first minor, last minor, stage, default, locked], …]}
 """
 
 import argparse
 import json
-import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
-_CONSTANT = re.compile(
-    r'^\s*(\w+)(?:\s+(?:\w+\.)?Feature)?\s*=\s*(?:(?:\w+\.)?Feature\()?"(\w+)"', re.MULTILINE
-)
-_FLAT = re.compile(r"^\t+(?:\w+\.)?(\w+):\s*(\{[^{}\n]*PreRelease[^{}\n]*\})", re.MULTILINE)
-_VERSIONED = re.compile(
-    r"^\t+(?:\w+\.)?(\w+):\s*\{[^\S\n]*\n((?:\s*(?://[^\n]*)?\n|\s*\{[^{}]*\},?[^\n]*\n)+)\s*\}", re.MULTILINE
-)
-_SPEC = re.compile(r"\{[^{}]*PreRelease[^{}]*\}")
-_BOOLEAN = re.compile(r"^\s*(?:const\s+)?(\w+)\s*=\s*(true|false)$", re.MULTILINE)
+from kubeskew.apimachinery.versions import OLDEST_IMPORTED
+from kubeskew.releases.tree.gates import gates, loose_files, read_gates
+from kubeskew.releases.tree.go_syntax import TreeError
+from kubeskew.releases.tree.source_tree import SourceTree
+
+State = tuple[str, int, int]  # stage, default, locked
+Table = dict[str, list[list[int | str]]]
 
 
-class Spec(NamedTuple):
-    """The state of a gate from a release on; 0 is any."""
-
-    since: int
-    stage: str
-    default: int
-    locked: int
-
-
-def read_spec(text: str) -> Spec:
-    """One `{Version: …, Default: …, PreRelease: …, LockToDefault: …}`."""
-    version = re.search(r'MustParse\("1\.(\d+)"\)', text)
-    stage = re.search(r"PreRelease:\s*(?:\w+\.)?(\w+)", text)
-    if stage is None:
-        raise SystemExit(f"no PreRelease in {text}")
-    return Spec(
-        int(version[1]) if version else 0,
-        stage[1],
-        int(bool(re.search(r"\bDefault:\s+true\b", text))),
-        int(bool(re.search(r"\bLockToDefault:\s+true\b", text))),
-    )
+def registered(directory: Path, minor: int) -> dict[str, State]:
+    """Gates by name, with their state in that release. Raises TreeError for what cannot be read."""
+    if minor < OLDEST_IMPORTED:
+        specs = read_gates(loose_files(directory)).acting(minor)
+        return {name: (spec.stage, int(spec.default), int(spec.locked)) for name, spec in specs.items()}
+    tree = SourceTree(directory)
+    if tree.minor != minor:
+        raise TreeError(f"{directory} is Kubernetes 1.{tree.minor}, not 1.{minor}")
+    return {
+        name: (state["stage"], int(state["default"]), int(state["locked"]))
+        for name, state in gates(tree)["gates"].items()
+    }
 
 
-def _without_boolean_constants(text: str) -> str:
-    """Values of boolean constants replace their names in the source."""
-    for constant, value in _BOOLEAN.findall(text):
-        text = re.sub(rf":\s+{constant}\b", f": {value}", text)
-    return text
+def by_release(table: Table) -> dict[int, dict[str, State]]:
+    """The states that a table of spans has, by minor."""
+    releases: dict[int, dict[str, State]] = {}
+    for name, spans_of_gate in table.items():
+        for first, last, stage, default, locked in spans_of_gate:
+            for minor in range(int(first), int(last) + 1):
+                releases.setdefault(minor, {})[name] = (str(stage), int(default), int(locked))
+    return releases
 
 
-def registered(texts: list[str], minor: int) -> dict[str, Spec]:
-    """Gates by name, with their state in that release."""
-    texts = [_without_boolean_constants(text) for text in texts]
-    names = {constant: name for text in texts for constant, name in _CONSTANT.findall(text)}
-    specs: dict[str, list[Spec]] = {}
-    for text in texts:
-        for constant, spec in _FLAT.findall(text):
-            specs.setdefault(names.get(constant, constant), []).append(read_spec(spec))
-        for constant, body in _VERSIONED.findall(text):
-            specs.setdefault(names.get(constant, constant), []).extend(map(read_spec, _SPEC.findall(body)))
-    acting = {name: [spec for spec in rows if spec.since <= minor] for name, rows in specs.items()}
-    return {name: max(rows, key=lambda spec: spec.since) for name, rows in acting.items() if rows}
-
-
-def spans(releases: dict[int, dict[str, Spec]]) -> dict[str, list[list[int | str]]]:
+def spans(releases: dict[int, dict[str, State]]) -> Table:
     """Nothing about a gate changed in the releases of a span."""
-    table: dict[str, list[list[int | str]]] = {}
-    for minor, gates in sorted(releases.items()):
-        for name, spec in gates.items():
+    table: Table = {}
+    for minor, states in sorted(releases.items()):
+        for name, state in states.items():
             rows = table.setdefault(name, [])
-            state = list(spec[1:])
-            if rows and rows[-1][1] == minor - 1 and rows[-1][2:] == state:
+            if rows and rows[-1][1] == minor - 1 and rows[-1][2:] == [*state]:
                 rows[-1][1] = minor
             else:
                 rows.append([minor, minor, *state])
@@ -92,17 +69,23 @@ def main() -> None:
     )
     parser.add_argument("releases", nargs="+", metavar="1.NN=DIR")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--keep", metavar="GATE,…", default="", help="gates that stay as the file has them")
     arguments = parser.parse_args()
-    releases = {}
+    known = by_release(json.loads(arguments.output.read_text("utf-8"))) if arguments.output.exists() else {}
+    kept = set(filter(None, arguments.keep.split(",")))
     for argument in arguments.releases:
         release, _, directory = argument.partition("=")
         minor = int(release.removeprefix("1."))
-        texts = [path.read_text("utf-8") for path in sorted(Path(directory).rglob("*.go"))]
-        releases[minor] = registered(texts, minor)
-        print(f"{release}: {len(releases[minor])} gates", file=sys.stderr)
+        try:
+            read = registered(Path(directory), minor)
+        except TreeError as error:
+            raise SystemExit(str(error)) from None
+        before = known.get(minor, {})
+        known[minor] = {name: state for name, state in read.items() if name not in kept}
+        known[minor] |= {name: state for name, state in before.items() if name in kept}
+        print(f"{release}: {len(known[minor])} gates", file=sys.stderr)
     rows = [
-        f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}"
-        for name, row in spans(releases).items()
+        f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}" for name, row in spans(known).items()
     ]
     arguments.output.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
 

@@ -282,7 +282,10 @@ CLUSTER_KEYS: Keys = {
         "Feature gates of every component.", GATES, "featureGates: {DRAExtendedResource: true}"
     ),
     "bugs": Key(
-        "Known bugs of upstream's to be without, or to have at any version.", BUGS, "bugs: {k8s-134773: off}"
+        "Known bugs of Kubernetes: off runs without one that the version has, on with one that it does not "
+        "have.",
+        BUGS,
+        "bugs: {k8s-134773: off}",
     ),
     "runtimeConfig": Key(
         "API versions that are served or not, as the API server's flag has them. "

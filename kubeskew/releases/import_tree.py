@@ -22,15 +22,19 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import gates as gate_table
 from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version, minor_of
 from kubeskew.apiserver.authorization import default_roles
+from kubeskew.apiserver.features import Features
+from kubeskew.apiserver.openapi import facts
 from kubeskew.releases.catalogue.assembly import assembled, read_releases
 from kubeskew.releases.catalogue.resources import SHARED_STORES, resource_row
 from kubeskew.releases.directory import ImportedRelease
 from kubeskew.releases.tree import (
     defaults,
     discovery,
+    document_facts,
     documents,
     gates,
     go_types,
@@ -92,6 +96,7 @@ def read_release(
     progress("reading roles, documents and Go structs")
     for file, read in _SUBJECTS.items():
         files[file] = read(tree)
+    files[facts.FILE.name] = _documents(tree, catalogue, minor, base)
     release = ImportedRelease(
         name, str(base), tree.minor, tree.commit, counts(files), reported(tree, reading, catalogue, base)
     )
@@ -119,9 +124,7 @@ def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
 
 def _stored(storage: Mapping[str, str]) -> dict[str, str]:
     """API versions of storage by `group/Kind`."""
-    own = {
-        key: f"{key.partition('/')[0]}/{version}".lstrip("/") for key, version in sorted(storage.items())
-    }
+    own = {key: f"{key.partition('/')[0]}/{version}".lstrip("/") for key, version in sorted(storage.items())}
     return own | {key: version for key, version in SHARED_STORES.items() if key in own}
 
 
@@ -136,6 +139,13 @@ def _field_gates(base: Version) -> dict[str, list[str]]:
             if place is not None and "g" in catalogue["specs"][place]:
                 found[f"{name.removeprefix('io.k8s.api.')}.{field}"] = catalogue["specs"][place]["g"]
     return found
+
+
+def _documents(tree: SourceTree, catalogue: Document, minor: int, base: Version) -> Document:
+    """The contents of openapi.json."""
+    features = Features.of(FeatureGates(base, {"AllAlpha": True, "AllBeta": True, "OpenAPIEnums": False}))
+    published = document_facts.document_facts(tree, Types(catalogue, minor), features.documents)
+    return document_facts.history({Version(minor): published})
 
 
 def _gates_of_resources(resource_gates: Mapping[str, str]) -> dict[str, list[list[Any]]]:
@@ -196,12 +206,14 @@ def reported(tree: SourceTree, reading: Reading, catalogue: Document, base: Vers
         if marker.startswith("featureGate=")
         for gate in marker.removeprefix("featureGate=").split(",")
     }
+    variations = reading.gates["variations"]
     found = {
         "resources without code of their own here": sorted(own.keys() - served),
         "gates that the base does not have": sorted(
             name for name in reading.gates["gates"] if base_gates.spec(name) is None
         ),
         "gates that fields name and no component registers": sorted(named - reading.gates["gates"].keys()),
+        "gates that are not everywhere the same": [f"{name} ({text})" for name, text in variations.items()],
         "defaulting functions that are not read": defaults.defaults(tree)["unread"],
     }
     return {subject: names for subject, names in found.items() if names}

@@ -57,7 +57,7 @@ class RuntimeClassStrategy(ValidatedAsNew):
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        wanted = ctx.features.requests.handlers_required
+        wanted = ctx.features.kinds.handlers_required
         return list(runtime_class_errors(obj, handler_required=wanted))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:

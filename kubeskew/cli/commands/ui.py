@@ -38,10 +38,11 @@ _HOST = "127.0.0.1"
     help="Port to listen on, on loopback [default: a free one].",
 )
 def ui(directory: StateDir, output: str, port: int) -> None:
-    """Show the cluster as a page: its growing time line, its state at any moment, and buttons.
+    """Serve a page that shows the cluster now and at any moment before.
 
-    Prints the address, which holds the administrator's token, and serves until Ctrl-C. The cluster may be
-    down: the page then shows its log.
+    The page has a time line of all writes and buttons to change the cluster. The command prints the page's
+    address and serves it until Ctrl-C. The address contains the administrator's token: keep it to yourself.
+    The cluster may be down: the page then shows its past.
 
     \b
     kubeskew ui

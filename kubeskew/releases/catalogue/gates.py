@@ -46,8 +46,7 @@ OVERLAY: dict[str, Row] = {
 }
 # Changed by patch releases that are newer than the sources of `gate-releases.json`.
 PATCHED: dict[str, list[list[Any]]] = {
-    "MaxUnavailableStatefulSet": [[35, "Beta", 0, 0]],
-    "OrderedNamespaceDeletion": [[30, "Beta", 0, 0], [31, "Beta", 0, 0], [32, "Beta", 0, 0]],
+    "OrderedNamespaceDeletion": [[30, "Beta", 0, 0]],
     "SchedulerQueueingHints": [[28, "Beta", 0, 0]],
 }
 # What the designs of preview releases say of their gates: {release: {gate: [stage, default, locked]}}. Their

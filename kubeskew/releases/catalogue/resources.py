@@ -34,11 +34,10 @@ EARLY: list[Row] = [
      "minors": "1.26-1.26"},
 ]  # fmt: skip
 
-# A resource that is served only if its gate is on: {resource.group: [[first, last, gate], …]} (from memory of
-# the storage providers in pkg/registry, where facts/discovery.json does not name it).
+# A resource that is served only if its gate is on: {resource.group: [[first, last, gate], …]}, where
+# facts/discovery.json does not name it. Of 1.31 to 1.36 these are what pkg/registry/*/rest says, where
+# resource.k8s.io needs none. Other minors are from memory.
 RESOURCE_GATES: dict[str, list[list[Any]]] = {
-    "devicetaintrules.resource.k8s.io": [[33, 34, "DRADeviceTaints"], [35, 99, "DRADeviceTaintRules"]],
-    "resourcepoolstatusrequests.resource.k8s.io": [[36, 99, "DRAResourcePoolStatus"]],
     "clustertrustbundles.certificates.k8s.io": [[27, 99, "ClusterTrustBundle"]],
     "podcertificaterequests.certificates.k8s.io": [[34, 99, "PodCertificateRequest"]],
     "workloads.scheduling.k8s.io": [[35, 99, "GenericWorkload"]],
@@ -47,6 +46,7 @@ RESOURCE_GATES: dict[str, list[list[Any]]] = {
     "evictionrequests.lifecycle.k8s.io": [[37, 99, "EvictionRequestAPI"]],
     "evictions.lifecycle.k8s.io": [[37, 99, "EvictionRequestAPI"]],
     "selfsubjectreviews.authentication.k8s.io": [[26, 27, "APISelfSubjectReview"]],
+    "storageversionmigrations.storagemigration.k8s.io": [[30, 99, "StorageVersionMigrator"]],
     "pods/resize": [[32, 99, "InPlacePodVerticalScaling"]],
 }
 
@@ -156,7 +156,8 @@ def resource_row(
     for key, source in (("short", "shortNames"), ("cat", "categories")):
         if source in fact:
             row[key] = fact[source]
-    gates = gates_of.get(f"{fact['resource']}.{fact['group']}".rstrip("."))
+    name = f"{fact['resource']}.{fact['group']}".rstrip(".")
+    gates = gates_of.get(name) or gates_of.get(f"{name}/{fact['version']}")
     if gates:
         row["gates"] = gates
     if "subresources" in fact:

@@ -97,8 +97,7 @@ class GoTypes:
             kind = "{}" + self.resolve(package, found[2])[0]
             if found[1] == "string":
                 return kind, False
-            version = package.split("/")[1]
-            key, value = (name if "." in name else f"{version}.{name}" for name in found.groups())
+            key, value = (self._reflected(package, name) for name in found.groups())
             return named(f"map[{key}]{value}", kind), False
         if expression in _SCALARS:
             return _SCALARS[expression], False
@@ -106,6 +105,14 @@ class GoTypes:
             raise ValueError(f"{package}: a field of the type {' '.join(expression.split())} is unknown")
         qualifier, _, name = expression.rpartition(".")
         return (self._imported(package, qualifier, name) if qualifier else self._local(package, name)), False
+
+    def _reflected(self, package: str, name: str) -> str:
+        """Reflection puts before a type's name the last part of its package's path."""
+        qualifier, _, bare = name.rpartition(".")
+        if not qualifier:
+            return f"{package.split('/')[1]}.{name}"
+        path = (self._imports or {}).get(package, {}).get(qualifier, qualifier)
+        return f"{path.rpartition('/')[2]}.{bare}"
 
     def _imported(self, package: str, qualifier: str, name: str) -> str:
         if self._imports is not None:

@@ -137,6 +137,10 @@ class GoFile:
                 name = node.child_by_field_name("name")
                 yield Function(text_of(name) if name is not None else "", _receiver(node), node)
 
+    def nodes(self, *kinds: str) -> Iterator[Node]:
+        """All syntax nodes of these types, in the order of the source."""
+        yield from nodes_of(self._root, *kinds)
+
     def package_comment(self) -> tuple[str, ...]:
         """All comments that stand before the package clause, as lines."""
         comments = []

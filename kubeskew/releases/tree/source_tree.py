@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tree_sitter import Node
 
 from kubeskew.apimachinery.versions import OLDEST_IMPORTED
 from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, TypeDeclaration, Value
@@ -143,6 +144,20 @@ class Package:
 
     def constants(self) -> dict[str, Value]:
         return {value.name: value for file in self.files() for value in file.constants()}
+
+    @cached_property
+    def values(self) -> dict[str, tuple[Node, GoFile]]:
+        """What is written as the value of constants and variables, with their files."""
+        return {
+            value.name: (value.node, file)
+            for file in self.files()
+            for value in (*file.constants(), *file.variables())
+            if value.node is not None
+        }
+
+    @cached_property
+    def type_names(self) -> frozenset[str]:
+        return frozenset(declared.name for file in self.files() for declared in file.types())
 
     def functions(self) -> dict[str, Function]:
         """Functions by name; methods are not among them."""

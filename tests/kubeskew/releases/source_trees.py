@@ -24,6 +24,7 @@ from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.routes import discovery
 from kubeskew.releases.catalogue.inputs import Inputs
+from kubeskew.releases.catalogue.overlay import CONVERTED_VALUES
 from kubeskew.releases.catalogue.resources import RESOURCE_GATES, package
 
 FACTS = Path(__file__).parents[3] / "hack" / "catalogue" / "facts"
@@ -125,12 +126,13 @@ class Tree:
             "api/discovery/aggregated_v2.json": json.dumps(self.groups),
             "pkg/features/kube_features.go": self._features(),
             **{
-                f"staging/src/k8s.io/api/{of}/types.go": go_types(of, declared)
-                for of, declared in self.types.items()
+                f"staging/src/k8s.io/api/{of}/types.go": go_types(of, self.types)
+                for of in self.types
             },
             **{f"{_POLICY}/{name}": yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
                for name, items in self.roles.items()},
             **self._registrations(),
+            **self._providers(),
             **self.files,
         }  # fmt: skip
         for path, text in texts.items():
@@ -157,6 +159,26 @@ class Tree:
             versions = [of.partition("/")[2] for of in self.kinds if of.startswith(f"{folder}/")]
             imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}/{version}"\n' for version in versions)
             texts[f"pkg/apis/{folder}/install/install.go"] = f"package install\n\nimport (\n{imports})\n"
+        return texts
+
+    def _providers(self) -> dict[str, str]:
+        """The storage provider of each group; resources with a gate are put into the map while it is on."""
+        texts = {}
+        for folder, group in sorted({(of.partition("/")[0], group) for of, (group, _) in self.kinds.items()}):
+            lines = [
+                f'\tif utilfeature.DefaultFeatureGate.Enabled(features.{gate}) {{\n\t\tstorage["{name}"] = s\n\t}}\n'
+                for name, gate in sorted(self.resource_gates.items())
+                if (group and name.partition(".")[2] == group) or (not group and "." not in name)
+            ]
+            imports = "".join(
+                f'\t"{path}"\n'
+                for path in ("k8s.io/apiserver/pkg/util/feature", "k8s.io/kubernetes/pkg/features")
+            ).replace('\t"k8s.io/apiserver', '\tutilfeature "k8s.io/apiserver')
+            resources = "".join(lines).replace(f".{group}", "") if group else "".join(lines)
+            texts[f"pkg/registry/{folder}/rest/storage.go"] = (
+                f"package rest\n\nimport (\n{imports})\n\nfunc (p Provider) storage(source Source) {{\n{resources}}}\n\n"
+                f'func (p Provider) GroupName() string {{\n\treturn "{group}"\n}}\n'
+            )
         return texts
 
     def _features(self) -> str:
@@ -223,15 +245,24 @@ def _kinds(rows: list[dict[str, Any]], minor: int) -> dict[str, tuple[str, set[s
     return found
 
 
-def go_types(of: str, declared: Mapping[str, Any]) -> str:
+def go_types(of: str, types: Mapping[str, Mapping[str, Any]]) -> str:
     """A `types.go` of a package, `core/v1`."""
-    version = of.rpartition("/")[2]
+    folder, _, version = of.partition("/")
+    declared = types[of]
     bodies = [_declaration(name, fact) for name, fact in sorted(declared.items())]
     body = "\n".join(bodies)
+    body = re.sub(r"\bv1\.([A-Z]\w*)", lambda found: _qualified(found[1], folder, types), body)
     used = sorted({name for name in re.findall(r"\b(\w+)\.[A-Z]", re.sub(r"//.*|`[^`]*`", "", body))})
-    places = _PACKAGES | {"admissionregistrationv1": "k8s.io/api/admissionregistration/v1"}
+    places = _PACKAGES | {f"{folder}v1": f"k8s.io/api/{folder}/v1"}
     imports = [f'\t{name} "{places[name]}"' for name in used]
     return "\n".join([f"package {version}\n", "import (", *imports, ")\n", body])
+
+
+def _qualified(name: str, folder: str, types: Mapping[str, Mapping[str, Any]]) -> str:
+    """The facts have no imports: `v1` is the group's own, core or meta, whichever has the type."""
+    if folder != "core" and name in types.get(f"{folder}/v1", {}):
+        return f"{folder}v1.{name}"
+    return f"corev1.{name}" if name in types["core/v1"] else f"metav1.{name}"
 
 
 def _declaration(name: str, fact: Mapping[str, Any]) -> str:
@@ -245,7 +276,7 @@ def _declaration(name: str, fact: Mapping[str, Any]) -> str:
     values = (
         [
             f"\t{name}{index} {name} = {json.dumps(value)}"
-            for index, value in enumerate(fact.get("values", ()))
+            for index, value in enumerate(fact.get("values") or CONVERTED_VALUES.get(name, ()))
         ]
         if kind != "="
         else []

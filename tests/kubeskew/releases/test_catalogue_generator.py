@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+<<<<<<<< HEAD:tests/kubeskew/releases/test_catalogue_generator.py
 from kubeskew.releases.catalogue import resources
 from kubeskew.releases.catalogue.assembly import catalogue, read_releases
 from kubeskew.releases.catalogue.gates import with_releases
 
+========
+>>>>>>>> words:tests/apimachinery/catalogue/test_catalogue_generator.py
 HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
@@ -137,42 +140,6 @@ def test_only_what_is_reachable(document: dict[str, Any]) -> None:
     assert "o" not in document["specs"][thing["spec"]]
     assert document["storage"] == {"apps/Thing": [[36, 37, "apps/v1"]]}
     assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
-
-
-GATE_SOURCES = """
-const (
-	letDefault = false
-	Flat featuregate.Feature = "FlatGate"
-	Moving = featuregate.Feature("MovingGate")
-	Later featuregate.Feature = "LaterGate"
-)
-var gates = map[featuregate.Feature]featuregate.FeatureSpec{
-	Flat:   {Default: letDefault, PreRelease: featuregate.Alpha},
-}
-var versioned = map[featuregate.Feature]featuregate.VersionedSpecs{
-	Moving: {
-		{Version: version.MustParse("1.30"), Default: false, PreRelease: featuregate.Alpha},
-		// a remark
-		{Version: version.MustParse("1.34"), LockToDefault: true, PreRelease: featuregate.GA}, // x
-	},
-	Later: {
-		{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta},
-	},
-}
-"""
-
-
-def test_gates_of_releases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gates come out of Go sources as they are in that release, and unchanged releases are put together."""
-    monkeypatch.syspath_prepend(str(HACK))
-    import gate_releases
-
-    releases = {minor: gate_releases.registered([GATE_SOURCES], minor) for minor in (33, 34, 35)}
-
-    assert gate_releases.spans(releases) == {
-        "FlatGate": [[33, 35, "Alpha", 0, 0]],
-        "MovingGate": [[33, 33, "Alpha", 0, 0], [34, 35, "GA", 0, 1]],
-    }
 
 
 def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
