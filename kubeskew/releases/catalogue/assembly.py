@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kubeskew.releases.catalogue.overlay import LATER, META
+from kubeskew.releases.catalogue.overlay import LATER
 from kubeskew.releases.catalogue.resources import (
     group_orders,
     kind_definition,
@@ -58,9 +58,6 @@ FIELD_GATES = {
     "core.v1.PodAffinityTerm.mismatchLabelKeys": "MatchLabelKeysInPodAffinity",
     "policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy": "PDBUnhealthyPodEvictionPolicy",
 }
-# ObjectMeta.creationTimestamp: `omitzero` leaves an unset one out; before, it was null (pull request 130989).
-_CREATION_TIMESTAMP_OMITTED_SINCE = 34
-
 # Bodies and options that no resource row names.
 _MORE_KINDS = [("policy", "v1beta1", "Eviction"), ("", "v1", "PodExecOptions")]
 
@@ -68,11 +65,14 @@ _MORE_KINDS = [("policy", "v1beta1", "Eviction"), ("", "v1", "PodExecOptions")]
 def read_releases(
     types: Mapping[int, Document], openapi: Mapping[int, Document]
 ) -> dict[int, dict[str, Document]]:
-    """A release without OpenAPI borrows the definitions of the nearest one."""
+    """A release without OpenAPI borrows the definitions of the nearest one, and so the shared machinery's
+    types, where its own are not among its types."""
     found = {}
+    machinery = {minor: document["machinery"] for minor, document in types.items() if "machinery" in document}
     for minor, document in sorted(types.items()):
-        nearest = min(openapi, key=lambda other, minor=minor: abs(other - minor))  # type: ignore[misc]
-        made = release(document, openapi[nearest], nearest == minor)
+        nearest = _nearest(openapi, minor)
+        shared = machinery[_nearest(machinery, minor)] if machinery else {}
+        made = release({**document, "machinery": shared}, openapi[nearest], nearest == minor)
         for name, definition in made.items():
             if nearest != minor and name.startswith("io.k8s.api.") and not _in_source(name, document):
                 definition["borrowed"] = True
@@ -80,11 +80,12 @@ def read_releases(
             name, _, field = path.rpartition(".")
             if minor < since and name in made:
                 made[name]["fields"].pop(field, None)
-        creation = made[META + "ObjectMeta"]["fields"]["creationTimestamp"]
-        if minor >= _CREATION_TIMESTAMP_OMITTED_SINCE:
-            creation["o"] = 1
         found[minor] = made
     return found
+
+
+def _nearest(releases: Iterable[int], minor: int) -> int:
+    return min(releases, key=lambda other: abs(other - minor))
 
 
 def _in_source(name: str, types: Document) -> bool:

@@ -1,8 +1,8 @@
 """The types of one release: every named type with its fields, from Go types and OpenAPI together.
 
 Go types have pointer, omitempty, gates, patch strategy; OpenAPI has the required fields, and it alone knows
-the types of the shared machinery (ObjectMeta, …) and of the extension API servers. What it lacks of these is
-written down (`overlay.py`), or comes from their Go source if the facts have it (`machinery.py`).
+the types of the shared machinery (ObjectMeta, …) and of the extension API servers. What it lacks of these
+comes from their Go source (`machinery.py`).
 `release(types, openapi)` gives `{definition name: {"fields": {json name: spec}, …}}`; a spec is the compact
 dict of the catalogue:
 
@@ -18,16 +18,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.releases.catalogue.machinery import overlay
+from kubeskew.releases.catalogue.machinery import Overlay, overlay
 from kubeskew.releases.catalogue.overlay import (
-    CONVERTED_VALUES,
     EMPTY_COUNTS,
     INT_OR_STRING,
     META,
+    NAMED_RESOURCES_POINTERS,
     QUANTITY,
     RAW,
-    WRITTEN_DOWN,
-    Overlay,
 )
 
 Document = dict[str, Any]
@@ -310,7 +308,9 @@ def _openapi_field(owner: str, name: str, schema: Document, required: bool, of: 
         spec["r"] = 1
     elif path not in of.values and path not in of.written_empty:
         spec["o"] = 1
-    if path in of.pointers or (spec["t"].startswith("io.") and path not in of.values | of.omitted_zeros):
+    if path in of.pointers | NAMED_RESOURCES_POINTERS or (
+        spec["t"].startswith("io.") and path not in of.values | of.omitted_zeros
+    ):
         spec["p"] = 1
     return spec | _extensions(schema)
 
@@ -362,9 +362,9 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
     `types` that are read from a tree have their `imports` and the `machinery`; others are known from files
     of single packages.
     """
-    packages = types["types"] if "imports" in types else _with_values(types["types"])
+    packages = types["types"]
     go = GoTypes(packages, openapi, types.get("imports"))
-    of = overlay(types["machinery"]) if "machinery" in types else WRITTEN_DOWN
+    of = overlay(types.get("machinery", {}))
     found: dict[str, Document] = {}
     for package, declarations in packages.items():
         for name, declared in declarations.items():
@@ -383,16 +383,6 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
         if name not in found and (name.startswith(META) or not name.endswith("List")):
             found[name] = _from_openapi(name, definition, of)
     return found
-
-
-def _with_values(packages: Document) -> Document:
-    return {
-        package: {
-            name: declared | {"values": CONVERTED_VALUES[name]} if name in CONVERTED_VALUES else declared
-            for name, declared in declarations.items()
-        }
-        for package, declarations in packages.items()
-    }
 
 
 def _same_fields(made: Document, definition: Document) -> bool:

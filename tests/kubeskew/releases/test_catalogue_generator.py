@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kubeskew.releases.catalogue import resources
-from kubeskew.releases.catalogue.assembly import catalogue
+from kubeskew.releases.catalogue.assembly import catalogue, read_releases
 from kubeskew.releases.catalogue.gates import with_releases
 
 HACK = Path(__file__).parents[3] / "hack" / "catalogue"
@@ -101,6 +101,31 @@ def test_histories(document: dict[str, Any]) -> None:
     assert specs[spec["list"]] == {"t": "[]string", "lt": "set"}
     assert specs[spec["name"]] == {"t": "string", "r": 1}
     assert definitions["io.k8s.api.apps.v1.Mode"]["e"] == {"A": 1, "B": [[37, 37]]}
+
+
+def test_the_shared_machinery_is_borrowed() -> None:
+    """A release whose facts lack the shared machinery's Go source has it from the nearest one."""
+    time = {"type": "Time"}
+    sources = {
+        minor: {
+            "k8s.io/apimachinery/pkg/apis/meta/v1": {"Time": {"fields": {}}, "ObjectMeta": {"fields": one}}
+        }
+        for minor, one in (
+            (35, {"creationTimestamp": time}),
+            (37, {"creationTimestamp": time | {"omitzero": True}}),
+        )
+    }
+    documents = {minor: types(f"1.{minor}", {}, ["A"]) for minor in (33, 35, 37, 38)}
+    documents = {
+        minor: document | ({"machinery": sources[minor]} if minor in sources else {})
+        for minor, document in documents.items()
+    }
+
+    found = read_releases(documents, {36: OPENAPI})
+
+    created = {minor: found[minor][f"{META}ObjectMeta"]["fields"]["creationTimestamp"] for minor in found}
+    assert {minor for minor, spec in created.items() if "o" in spec} == {37, 38}
+    assert {minor for minor, spec in created.items() if "p" in spec} == set()
 
 
 def test_only_what_is_reachable(document: dict[str, Any]) -> None:
