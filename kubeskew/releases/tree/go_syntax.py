@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 import tree_sitter_go
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 _LANGUAGE = Language(tree_sitter_go.language())
+_COMMENTS = Query(_LANGUAGE, "(comment) @comment")
 
 
 class TreeError(ValueError):
@@ -105,6 +106,12 @@ class GoFile:
         if self._root.has_error:
             raise TreeError(f"{path}:{_error_line(self._root)}: this is no Go; fix it and import again")
 
+    @property
+    def is_generated(self) -> bool:
+        """A tool made it, as a comment before the package clause says in Go's fixed words."""
+        lines = self.package_comment()
+        return any(line.startswith("Code generated ") and line.endswith(" DO NOT EDIT.") for line in lines)
+
     @cached_property
     def imports(self) -> dict[str, str]:
         """Paths of imported packages by the names that the file uses for them."""
@@ -140,6 +147,17 @@ class GoFile:
     def mentions(self, word: str) -> bool:
         """Cheaper than to walk the syntax of a file that has nothing of it."""
         return word.encode() in (self._root.text or b"")
+
+    def code(self) -> bytes:
+        """The source without comments, empty lines and spaces at line ends; `//go:` lines are code."""
+        source, kept, start = self._root.text or b"", bytearray(), 0
+        comments = QueryCursor(_COMMENTS).captures(self._root).get("comment", [])
+        for comment in sorted(comments, key=lambda node: node.start_byte):
+            if not source.startswith(b"//go:", comment.start_byte - self._root.start_byte):
+                kept += source[start : comment.start_byte - self._root.start_byte]
+                start = comment.end_byte - self._root.start_byte
+        kept += source[start:]
+        return b"\n".join(line.rstrip() for line in kept.split(b"\n") if line.strip())
 
     def nodes(self, *kinds: str) -> Iterator[Node]:
         """All syntax nodes of these types, in the order of the source."""
