@@ -48,9 +48,11 @@ _CODE_OF_TYPES = re.compile(
     r"(^|/)(helpers?|validation|util)/|(validation|defaults|conversion|helper)\w*\.go$"
 )
 _LEFT_OUT_FOLDERS = frozenset(
-    ["allocatortesting", "client", "clientset", "example", "example2", "fake", "fuzzer", "generated"]
-    + ["informers", "listers", "mock", "openapi", "test", "testdata", "testing", "testutil", "testutils"]
-    + ["windows"]
+    (
+        *("allocatortesting", "client", "clientset", "example", "example2", "fake", "fuzzer", "generated"),
+        *("informers", "listers", "mock", "openapi", "test", "testdata", "testing", "testutil", "testutils"),
+        "windows",
+    )
 )
 _LEFT_OUT_FILES = re.compile(
     r"(_test|_windows|_darwin|\.pb)\.go$|(^|/)(zz_generated|generated\.|doc\.go$|fake_|mock_|openshift)"

@@ -4,6 +4,7 @@ Nothing is type-checked and nothing of a tree is executed. A reader of a subject
 of a package (`source_tree.py`) and walks the syntax nodes below them (`go_values.py` evaluates literals).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,8 @@ import tree_sitter_go
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 _LANGUAGE = Language(tree_sitter_go.language())
+# The grammar knows new(T) alone. Since Go 1.26 it takes any expression, which under another name is a call.
+_NEW = re.compile(rb"\bnew\(")
 _COMMENTS = Query(_LANGUAGE, "(comment) @comment")
 
 
@@ -102,7 +105,10 @@ class GoFile:
     def __init__(self, path: Path, package: str) -> None:
         self.path = path
         self.package = package
-        self._root = Parser(_LANGUAGE).parse(path.read_bytes()).root_node
+        source = path.read_bytes()
+        self._root = Parser(_LANGUAGE).parse(source).root_node
+        if self._root.has_error:
+            self._root = Parser(_LANGUAGE).parse(_NEW.sub(b"neW(", source)).root_node
         if self._root.has_error:
             raise TreeError(f"{path}:{_error_line(self._root)}: this is no Go; fix it and import again")
 
