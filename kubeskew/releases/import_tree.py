@@ -24,6 +24,7 @@ from kubeskew.apimachinery import gates as gate_table
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version, minor_of
 from kubeskew.apiserver.authorization import default_roles
 from kubeskew.apiserver.features import Features
@@ -71,7 +72,7 @@ class Reading(NamedTuple):
     types: Document
     openapi: Document
     discovery: Document
-    known_kinds: list[tuple[str, str, str]]
+    known_kinds: list[GroupVersionKind]
     gates: Document
     resource_gates: Mapping[str, str]
     storage: Mapping[str, str]

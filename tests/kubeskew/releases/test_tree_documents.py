@@ -96,6 +96,48 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 }
 """
 
+WIDGET_TYPES = """package v1
+
+// Widget has another comment than the published document.
+type Widget struct {
+	// Not the published text.
+	Turns []string `json:"turns"`
+	// Published without a text.
+	Silent string `json:"silent"`
+	// Shape of the widget, which
+	//   - is round
+	//   - or is not
+	// TODO: more shapes
+	// +optional
+	// +featureGate=WidgetShapes
+	Shape *string `json:"shape,omitempty"`
+	Sized `json:",inline"`
+	// Hidden from JSON.
+	Hidden string `json:"-"`
+}
+
+// +k8s:deepcopy-gen=true
+
+// Wheel is new.
+//
+//
+// It has "spokes".
+// ---
+// Not for users.
+type Wheel struct {
+	Round `json:",inline"`
+}
+
+type Round = Sized
+
+// Sized is embedded.
+type Sized struct {
+	// How large
+	// it is.
+	Size int32 `json:"size"`
+}
+"""
+
 Tree = Callable[..., SourceTree]
 
 
@@ -164,6 +206,33 @@ def test_prose_of_a_tree(tree: Tree) -> None:
         },
         "parameters": {"continue-abc": "Where to go on.", "name": "name of the {kind}"},
         "token": "A token",
+    }
+
+
+def test_prose_of_what_is_not_published_yet(tree: Tree) -> None:
+    """Types and fields that the documents lack are described by their comments, as generators make prose."""
+    types = {
+        "staging/src/k8s.io/api/apps/v1/types.go": WIDGET_TYPES,
+        "staging/src/k8s.io/api/apps/v1beta1/types.go": WIDGET_TYPES.replace("package v1", "package v1beta1"),
+    }
+
+    made = descriptions(tree(**types))["definitions"]
+
+    assert made == {
+        WIDGET: {
+            "doc": "Widget turns.",
+            "fields": {
+                "description": "Its own text.",
+                "shape": "Shape of the widget, which\n  - is round\n  - or is not",
+                "size": "How large it is.",
+                "turns": "Turns so far.",
+            },
+        },
+        "io.k8s.api.apps.v1.Sized": {"doc": "Sized is embedded.", "fields": {"size": "How large it is."}},
+        "io.k8s.api.apps.v1.Wheel": {
+            "doc": 'Wheel is new.\n\nIt has "spokes".',
+            "fields": {"size": "How large it is."},
+        },
     }
 
 
