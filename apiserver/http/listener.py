@@ -18,9 +18,15 @@ from typing import cast
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.security.tls import serving_context
 from kubeskew.apiserver.http.request import Handler, Peer, Upgrade
-from kubeskew.apiserver.http.request_reader import Incoming, IncomingRequest, Refusal
-from kubeskew.apiserver.http.response_writer import Outgoing
-from kubeskew.apiserver.http.wire import ConnectionTransport, ConnectionTunnel, Limits
+from kubeskew.apiserver.http.wire import (
+    ConnectionTransport,
+    ConnectionTunnel,
+    Incoming,
+    IncomingRequest,
+    Limits,
+    Outgoing,
+    Refusal,
+)
 from kubeskew.apiserver.options import ServerOptions
 
 _WAITING_MAX = 8  # requests that a client sends ahead

@@ -1,18 +1,33 @@
-"""The transport of one connection: heads of messages, flow control in both directions, and the tunnel after
-an upgrade.
+"""HTTP/1.1 on one connection: requests read from it, answers written to it, and the tunnel after an upgrade.
 
+Flow control goes in both directions: a body makes a fast sender wait, an answer waits for a slow reader.
 Unreadable messages are answered as Go's net/http does (server.go, 1.25): plain text and the end of the
 connection.
 """
 
 import asyncio
 import math
+import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
+from urllib.parse import unquote
 
+import httptools
 from multidict import CIMultiDict
+
+from kubeskew.apiserver.http.request import (
+    BodyBrokenError,
+    BodyTooLargeError,
+    Peer,
+    Request,
+    Response,
+    Upgrade,
+    parse_query,
+)
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -20,7 +35,7 @@ _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
 _LINE_BREAKS = str.maketrans("\r\n", "  ")
-_BUFFERED_MAX = 1 << 18
+_BUFFERED_MAX = 1 << 18  # bytes kept for a handler that has not asked for them yet
 
 
 def status_line(status: int) -> bytes:
@@ -161,3 +176,389 @@ class ConnectionTunnel:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+_HEAD_MAX = (1 << 20) + 4096  # bytes; as upstream (MaxHeaderBytes and Go's slack)
+_FRAMING_MAX = 64 << 10  # bytes of chunk sizes, extensions and trailers, besides 8 times the data
+_FRAMING_FACTOR = 8
+_ABSOLUTE = re.compile(r"^https?://[^/?]*")  # before a path, as clients write it for a proxy
+_HOST = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=@\[\]_~]*")
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class Body:
+    """The connection fills it (`feed`, `finish`, `fail`), one handler reads it.
+
+        `pause` and `resume` stop and restart the sender; `expected` is called before the first wait for
+    bytes.
+
+
+    """
+
+    def __init__(self, announced: int, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self.announced = announced  # Content-Length in bytes, 0 if there is none
+        self.complete = False
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._error: Exception | None = None
+        self._paused = False
+        self._pause = pause
+        self._resume = resume
+        self._expected: Callable[[], None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def when_wanted(self, announce: Callable[[], None]) -> None:
+        """Calls `announce` once, when the handler first waits for bytes (100 Continue)."""
+        self._expected = announce
+
+    def feed(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._size += len(data)
+        if self._size > _BUFFERED_MAX and not self._paused:
+            self._paused = True
+            self._pause()
+        self._wake()
+
+    def finish(self) -> None:
+        self.complete = True
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        """The rest will not come: the connection is gone, or its framing wrong."""
+        if not self.complete:
+            self._error = error
+            self._wake()
+
+    async def read(self, limit: int) -> bytes:
+        """Reads the whole body. Raises BodyTooLargeError beyond `limit` bytes, BodyBrokenError if its end
+        never comes.
+        """
+        if self.announced > limit:
+            raise BodyTooLargeError
+        if self.complete and self._size <= limit:  # usual: it came with its head
+            return self._taken()
+        found, size = [], 0
+        while chunk := await self._next():
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLargeError
+            found.append(chunk)
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yields the body as it comes, however large. Raises BodyBrokenError if its end never comes."""
+        while chunk := await self._next():
+            yield chunk
+
+    async def skip(self) -> None:
+        """Reads the rest and drops it, until it has ended or broken off."""
+        self._expected = None
+        try:
+            while await self._next():
+                pass
+        except BodyBrokenError:
+            pass
+
+    async def _next(self) -> bytes:
+        """Waits for bytes; empty at the end."""
+        while not self._chunks:
+            if self._error is not None:
+                raise BodyBrokenError(str(self._error))
+            if self.complete:
+                return b""
+            await self._wait()
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        found = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._size = 0
+        if self._paused:
+            self._paused = False
+            self._resume()
+        return found
+
+    async def _wait(self) -> None:
+        if self._expected is not None:
+            announce, self._expected = self._expected, None
+            announce()
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class IncomingRequest(NamedTuple):
+    request: Request
+    body: Body
+    keep_alive: bool
+    chunked: bool  # the client understands chunks (HTTP/1.1)
+
+
+class Refusal(NamedTuple):
+    """`answer` is the whole answer to bytes that are no request."""
+
+    answer: bytes
+
+
+class _NotServedError(Exception):
+    """Stops the parser at a head that is refused with `answer`."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class Incoming:
+    """Parses what a connection receives.
+
+    `begun` is called when a request begins, `taken` with each request that has its head, at the end perhaps
+    with a refusal in Go's words. After a last request everything is dropped unread, as Go's server does:
+    after one that is refused or broken, and after one that asks for the connection's end.
+    """
+
+    def __init__(
+        self,
+        transport: ConnectionTransport,
+        peer: Peer | None,
+        begun: Callable[[], None],
+        taken: Callable[[IncomingRequest | Refusal], None],
+    ) -> None:
+        self.body: Body | None = None  # of the request that is coming in
+        self._transport = transport
+        self._peer = peer
+        self._begun = begun
+        self._taken = taken
+        self._ended = False  # nothing more is read
+        self._parser = httptools.HttpRequestParser(self)
+        self._begin()
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Bytes after a request to upgrade are no HTTP any more: they are returned."""
+        if self._ended:
+            return None
+        if self.body is None:
+            self._head_size += len(data)
+        else:
+            self._framed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return data[upgrade.args[0] :]
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._end(cause.answer if isinstance(cause, _NotServedError) else refusal(400), error)
+        if self.body is None and self._head_size > _HEAD_MAX:
+            self._end(refusal(431), ValueError("the head is too large"))
+        elif self._framed > _FRAMING_FACTOR * self._data + _FRAMING_MAX:
+            self._end(refusal(400), ValueError("chunked encoding contains too much non-data"))
+        return None
+
+    def _end(self, answer: bytes, error: Exception) -> None:
+        """Stops reading: the handler answers if a body breaks off, else `answer` is sent."""
+        if self._ended:
+            return
+        self._ended = True
+        if self.body is not None and not self.body.complete:
+            self.body.fail(error)
+        else:
+            self._taken(Refusal(answer))
+
+    # --- the parser's calls --------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._url = b""
+        self._headers: RawHeaders = []
+        self._head_size = 0  # bytes
+        self._framed = self._data = 0  # bytes after the head, and those of the body itself
+        self._keep_alive = True
+        self.body = None
+
+    def on_message_begin(self) -> None:
+        self._begin()
+        self._begun()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.body is None:  # else it is a trailer, which nobody reads
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser, transport = self._parser, self._transport
+        target = self._url.decode("latin-1")
+        path, _, query = (target if target[:1] == "/" else _ABSOLUTE.sub("", target)).partition("?")
+        broken = "%" in path and _BROKEN_ESCAPE.search(path)
+        if "%" in path:
+            path = unquote(path)
+        fields = decoded(self._headers)
+        length = fields.get("content-length", "")
+        body = Body(int(length) if length.isdecimal() else 0, transport.hold, transport.release)
+        chunked = parser.get_http_version() != "1.0"
+        problem = _host_problem(fields.getall("host", ())) if chunked else ""
+        if problem or broken:
+            raise _NotServedError(refusal(400, problem))
+        answer = _unsupported(parser.get_http_version(), fields.get("transfer-encoding", ""))
+        if answer:
+            raise _NotServedError(answer)
+        self.body = body
+        method = parser.get_method().decode("ascii")
+        if fields.get("expect", "").lower() == "100-continue":
+            body.when_wanted(lambda: transport.raw.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
+        request = Request(method, path, parse_query(query), fields, body.read, self._peer, body.pieces)
+        self._keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
+        self._taken(IncomingRequest(request, body, self._keep_alive, chunked))
+
+    def on_body(self, body: bytes) -> None:
+        self._data += len(body)
+        if self.body is not None:
+            self.body.feed(body)
+
+    def on_message_complete(self) -> None:
+        if self.body is not None:
+            self.body.finish()
+        self._ended = not self._keep_alive
+
+
+def _unsupported(version: str, encoding: str) -> bytes:
+    """Answers as Go to versions and transfer encodings that it does not speak; empty for others."""
+    if not version.startswith("1."):
+        return refusal(505, ": unsupported protocol version")
+    if encoding and version != "1.0" and encoding.strip().lower() != "chunked":
+        return refusal(501, text="Unsupported transfer encoding")
+    return b""
+
+
+def _host_problem(hosts: Sequence[str]) -> str:
+    """Go refuses a request without exactly one host with this text; empty if all is well."""
+    if len(hosts) == 1:
+        return "" if _HOST.fullmatch(hosts[0]) else ": malformed Host header"
+    return ": too many Host headers" if hosts else ": missing required Host header"
+
+
+_SKIPPED_MAX = 256 << 10  # bytes of an unread body, read before the answer; as Go
+_LINGER_SECONDS = 2.0  # for more of it, so that the client can read the answer
+_REFUSED_SECONDS = 0.5  # between a refusal and the end of its connection: no reset may overtake it; as Go
+_WHOLE_MAX = 1 << 16  # bytes of a body that is sent together with its head
+_BODILESS = (204, 304)
+
+
+class Outgoing:
+    """Writes the answers of one connection in order; `streaming` while one has not ended."""
+
+    def __init__(self, transport: ConnectionTransport) -> None:
+        self.streaming = False
+        self._transport = transport
+
+    async def whole(self, asked: IncomingRequest, response: Response, body: bytes) -> None:
+        transport = self._transport
+        lingers = not asked.body.complete and not await self._skipped(asked)
+        if lingers or not asked.keep_alive:
+            transport.finishing = True
+        if transport.broken:
+            return
+        length = b"" if response.status in _BODILESS else b"Content-Length: %d\r\n" % len(body)
+        head = self._head(response, length)
+        if asked.request.method == "HEAD":
+            transport.raw.write(head)
+        elif len(body) <= _WHOLE_MAX:
+            transport.raw.write(head + body)
+        else:
+            transport.raw.writelines((head, body))
+        await transport.drain()
+        if lingers:
+            await _linger(asked.body)
+
+    async def refuse(self, refused: Refusal) -> None:
+        """Answers bytes that are no request; it is the last answer of its connection."""
+        transport = self._transport
+        transport.finishing = True
+        transport.allow(transport.limits.stall_seconds)
+        transport.raw.write(refused.answer)
+        if transport.raw.can_write_eof():
+            transport.raw.write_eof()
+        await asyncio.sleep(_REFUSED_SECONDS)
+
+    def _head(self, response: Response, framing: bytes) -> bytes:
+        parts = (
+            status_line(response.status),
+            fields(response.content_type, response.headers),
+            self._transport.limits.date,
+            b"Connection: close\r\n" if self._transport.finishing else b"",
+            framing,
+            b"\r\n",
+        )
+        return b"".join(parts)
+
+    async def _skipped(self, asked: IncomingRequest) -> bool:
+        """Reads the rest of an unread body before the answer if it is short; False if it is not."""
+        if not 0 < asked.body.announced <= _SKIPPED_MAX or "expect" in asked.request.headers:
+            return False
+        self._transport.allow(self._transport.limits.stall_seconds)
+        await asked.body.skip()
+        self._transport.deadline = math.inf
+        return asked.body.complete
+
+    async def stream(self, asked: IncomingRequest, response: Response, pieces: AsyncIterator[bytes]) -> None:
+        """Writes pieces as they come, until they end or the client is gone; only the head for a HEAD.
+
+        Raises ConnectionError where they cannot go on, so that the client sees that something is missing.
+
+        """
+        transport, length = self._transport, response.length
+        chunked = asked.chunked and length is None
+        self.streaming = True
+        if not asked.keep_alive or not asked.body.complete or (length is None and not chunked):
+            transport.finishing = True
+        framing = b"" if length is None else b"Content-Length: %d\r\n" % length
+        try:
+            transport.raw.write(
+                self._head(response, b"Transfer-Encoding: chunked\r\n" if chunked else framing)
+            )
+            if asked.request.method == "HEAD":
+                return
+            async for piece in pieces:
+                if piece:
+                    self._write(piece, chunked=chunked)
+                    await transport.drain()
+            if chunked:
+                transport.raw.write(b"0\r\n\r\n")
+        finally:
+            self.streaming = False
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _write(self, piece: bytes, *, chunked: bool) -> None:
+        transport = self._transport.raw
+        if not chunked:
+            transport.write(piece)
+        elif len(piece) <= _WHOLE_MAX:
+            transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        else:
+            transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
+
+    async def hand_over(self, response: Response, upgrade: Upgrade, tunnel: ConnectionTunnel | None) -> None:
+        """Grants an upgrade and runs its handler until it ends. Raises BodyBrokenError."""
+        if tunnel is None:
+            raise BodyBrokenError("an upgrade that was not asked for")
+        transport = self._transport
+        transport.finishing = False  # the head says Upgrade
+        response.headers.append(("Connection", "Upgrade"))
+        response.content_type = ""
+        transport.raw.write(self._head(response, b""))
+        transport.finishing = self.streaming = True
+        await upgrade.talk(tunnel)
+
+
+async def _linger(body: Body) -> None:
+    """Reads on what a client still sends, so that it does not lose the answer to a reset."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            await body.skip()
