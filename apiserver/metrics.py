@@ -9,8 +9,7 @@ from prometheus_client import CollectorRegistry
 from kubeskew.apimachinery.metrics.exposition import content_type, exposition
 from kubeskew.apimachinery.metrics.series import Families, HistogramSeries, NumberSeries
 from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
-from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Request, RequestInfo, Response
 from kubeskew.apiserver.instrumentation import (
     AccessMetrics,
     AdmissionMetrics,

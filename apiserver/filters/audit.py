@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, Entropy
-from kubeskew.apiserver.http.request import Handler, Request, Response, Tunnel, Upgrade
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Handler, Request, RequestInfo, Response, Tunnel, Upgrade
 from kubeskew.apiserver.metrics import RequestMetrics
 
 _ID_MAX = 64  # characters of a client's own id; as upstream

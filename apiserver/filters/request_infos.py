@@ -3,8 +3,7 @@
 Source: k8s.io/apiserver/pkg/endpoints/filters/requestinfo.go, 1.36.
 """
 
-from kubeskew.apiserver.http import request_info
-from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.http.request import Handler, Request, Response, parse_info
 from kubeskew.apiserver.http.statuses import internal_error
 
 
@@ -13,7 +12,7 @@ def with_request_info(handler: Handler) -> Handler:
 
     async def inform(request: Request) -> Response:
         try:
-            request.info = request_info.parse(request.method, request.path, request.query)
+            request.info = parse_info(request.method, request.path, request.query)
         except ValueError as error:
             return internal_error(request, f"failed to create RequestInfo: {error}, {request.path}")
         return await handler(request)

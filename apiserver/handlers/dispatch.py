@@ -19,8 +19,7 @@ from kubeskew.apiserver.handlers import (
     watch,
 )
 from kubeskew.apiserver.http import media_types
-from kubeskew.apiserver.http.request import Request, Response, text
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Request, RequestInfo, Response, text
 from kubeskew.apiserver.registry import reviews as reviewing
 from kubeskew.apiserver.registry.autoscaling import scale
 from kubeskew.apiserver.registry.core import componentstatus, proxy, serviceaccount

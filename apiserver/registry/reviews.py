@@ -17,8 +17,7 @@ from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
-from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Request, RequestInfo, Response
 from kubeskew.apiserver.registry.requests import bodies, responses
 from kubeskew.apiserver.registry.requests.admission import admit_posted
 from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of

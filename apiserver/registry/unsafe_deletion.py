@@ -8,7 +8,7 @@ from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.registry.generic.commit import commit_removal, guaranteed_update
 from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult

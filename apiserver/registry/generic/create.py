@@ -14,7 +14,7 @@ from kubeskew.apiserver import admission
 from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.caching.offload import offload
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.registry.generic import checks
 from kubeskew.apiserver.registry.generic.checks import deduplicate
 from kubeskew.apiserver.registry.generic.commit import commit

@@ -1,16 +1,18 @@
-"""A request has a scope, makes a write, and owns fields by it."""
+"""A request has a scope and an author, makes a write, and owns fields by it."""
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.caching.list_cache import ListCache
 from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
-from kubeskew.apiserver.http import authors, parameters
+from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Lifetime, Request
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Form
@@ -19,6 +21,27 @@ from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.registry.generic.services import RegistryServices
 from kubeskew.apiserver.registry.generic.writes import WriteRequest
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
+from kubeskew.apiserver.storage.records import Author
+
+_PRODUCT = re.compile(r"^(?P<name>[^/ ]{1,128})[^/ ]*(?:/(?P<version>[^ ]*))?")
+_RELEASE = re.compile(r"^v?(\d+\.\d+)(?:\.\d+)?(\+kep\d+)?")
+
+
+@remembered(256)
+def component_of(user_agent: str) -> tuple[str, str]:
+    """Reads component and release of `kube-scheduler/v1.36.4 (linux/amd64) …`, as `1.36` or `1.25+kep3063`;
+    empty where it does not say.
+    """
+    found = _PRODUCT.match(user_agent)
+    if found is None:
+        return "", ""
+    release = _RELEASE.match(found["version"] or "")
+    return found["name"], "".join(filter(None, release.groups())) if release else ""
+
+
+def author_of(request: Request, server_version: str) -> Author:
+    component, version = component_of(request.headers.get("user-agent", ""))
+    return Author(request.user.name, component, version, server_version, request.request_id)
 
 
 class RequestServices(RegistryServices, Protocol):
@@ -51,7 +74,7 @@ class Scope:
 
 
 def write_of(request: Request, scope: Scope, *, dry_run: bool) -> WriteRequest:
-    author = authors.author_of(request, str(scope.services.environment.version))
+    author = author_of(request, str(scope.services.environment.version))
     return WriteRequest(
         request.user,
         author,
