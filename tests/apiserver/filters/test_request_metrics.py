@@ -7,9 +7,9 @@ import pytest
 from server_in_process import MAPS, Caller, close_server, open_server
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.filters.audit import with_audit
 from kubeskew.apiserver.http.request import Request, RequestInfo, Response, Tunnel, Upgrade, parse_info
 from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.pipeline import with_audit
 
 GET = RequestInfo(True, "/", "get", "", "v1", "pods", "", "default", "a")
 LABELS = (
