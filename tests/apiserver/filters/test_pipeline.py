@@ -7,7 +7,6 @@ import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
 from kubeskew.apiserver import pipeline
-from kubeskew.apiserver import pipeline
 from kubeskew.apiserver.http import statuses
 from kubeskew.apiserver.http.request import Peer
 from kubeskew.apiserver.registry.requests.scope import component_of
