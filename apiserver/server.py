@@ -21,14 +21,13 @@ from kubeskew.apiserver.apiextensions.controllers import DefinitionControllers
 from kubeskew.apiserver.apiextensions.table import composed
 from kubeskew.apiserver.authentication import TokenSource
 from kubeskew.apiserver.authentication.accounts import AccountTokens
+from kubeskew.apiserver.authentication.authenticator import TokenFile, UnionAuthenticator
 from kubeskew.apiserver.authentication.certificates import (
     Authorities,
     CertificateAuthenticator,
     RequestHeaderAuthenticator,
     RequestHeaders,
 )
-from kubeskew.apiserver.authentication.tokens import TokenFile
-from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Wakeups
 from kubeskew.apiserver.fairness.metrics import FlowMetrics

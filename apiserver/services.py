@@ -14,7 +14,7 @@ from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.admission import AdmissionChain
 from kubeskew.apiserver.aggregation.registered import Registered
 from kubeskew.apiserver.apiextensions.table import ComposedTable
-from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authentication.authenticator import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Background
 from kubeskew.apiserver.caching.list_cache import ListCache

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError
 from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authentication import TokenError
-from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authentication.authenticator import UnionAuthenticator
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES

@@ -9,7 +9,7 @@ from kubeskew.apimachinery.memo import remembered
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authentication.authenticator import UnionAuthenticator
 from kubeskew.apiserver.caching.list_cache import ListCache
 from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.http import parameters
