@@ -28,8 +28,7 @@ from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Codec, Form
 from kubeskew.apiserver.registry.core.resourcequota import write_used
 from kubeskew.apiserver.registry.generic import delete as generic_delete
-from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import WriteRequest
+from kubeskew.apiserver.registry.generic.registry import Registry, WriteRequest
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.storage.records import Author

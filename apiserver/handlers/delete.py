@@ -24,8 +24,8 @@ from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry import unsafe_deletion
 from kubeskew.apiserver.registry.generic import delete as generic_delete
+from kubeskew.apiserver.registry.generic.registry import WriteResult
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests import bodies, responses
 from kubeskew.apiserver.registry.requests.scope import Scope, write_of
 from kubeskew.apiserver.storage.records import Entry

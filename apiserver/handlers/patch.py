@@ -19,7 +19,7 @@ from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.checks import deduplicate
-from kubeskew.apiserver.registry.generic.writes import WriteRequest
+from kubeskew.apiserver.registry.generic.registry import WriteRequest
 from kubeskew.apiserver.registry.requests import bodies, patches, responses
 from kubeskew.apiserver.registry.requests.patches import (
     Configuration,

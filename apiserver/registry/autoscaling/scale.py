@@ -29,8 +29,8 @@ from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
+from kubeskew.apiserver.registry.generic.registry import WriteResult
 from kubeskew.apiserver.registry.generic.strategy import at_path
-from kubeskew.apiserver.registry.generic.writes import WriteResult
 from kubeskew.apiserver.registry.requests import bodies, patches, responses
 from kubeskew.apiserver.registry.requests.admission import attributes_of
 from kubeskew.apiserver.registry.requests.patches import (

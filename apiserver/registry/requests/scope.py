@@ -17,9 +17,8 @@ from kubeskew.apiserver.http.request import Lifetime, Request
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Form
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
-from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.registry import Registry, WriteRequest
 from kubeskew.apiserver.registry.generic.services import RegistryServices
-from kubeskew.apiserver.registry.generic.writes import WriteRequest
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.storage.records import Author
 

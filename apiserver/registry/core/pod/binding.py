@@ -12,8 +12,7 @@ from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.commit import commit, guaranteed_update
-from kubeskew.apiserver.registry.generic.writes import WriteResult
+from kubeskew.apiserver.registry.generic.registry import WriteResult, commit, guaranteed_update
 from kubeskew.apiserver.registry.requests import bodies
 from kubeskew.apiserver.registry.requests.admission import admit_posted
 from kubeskew.apiserver.registry.requests.scope import Scope, write_of

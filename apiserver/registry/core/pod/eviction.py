@@ -25,8 +25,7 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.core.pod.binding import SUCCESS
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.commit import commit, guaranteed_update
-from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
+from kubeskew.apiserver.registry.generic.registry import WriteRequest, WriteResult, commit, guaranteed_update
 from kubeskew.apiserver.registry.requests import bodies
 from kubeskew.apiserver.registry.requests.admission import attributes_of
 from kubeskew.apiserver.registry.requests.scope import Scope, write_of
