@@ -26,8 +26,7 @@ from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch, apply
 from kubeskew.apiserver.apply.patching.strategic import load_strategic, merge_strategic
 from kubeskew.apiserver.apply.patching.values import show
 from kubeskew.apiserver.decoding import decoder
-from kubeskew.apiserver.decoding.decoder import Decoded, Parsed
-from kubeskew.apiserver.decoding.pruning import duplicates
+from kubeskew.apiserver.decoding.decoder import Decoded, Parsed, duplicates
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.request import Request
