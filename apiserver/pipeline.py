@@ -38,8 +38,7 @@ from kubeskew.apiserver.http.request import (
     text,
 )
 from kubeskew.apiserver.http.statuses import internal_error
-from kubeskew.apiserver.instrumentation import AccessMetrics
-from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.metrics import AccessMetrics, RequestMetrics
 from kubeskew.apiserver.user import MASTERS_GROUP
 
 _ID_MAX = 64  # characters of a client's own id; as upstream
@@ -298,6 +297,21 @@ def with_authorization(handler: Handler, authorizer: Authorizer, metrics: Access
     return authorize
 
 
+def with_status_errors(handler: Handler) -> Handler:
+    """Answers the errors that `handler` raises, as upstream's handlers write theirs.
+
+    Filters above it only see answers. Their own refusals are answers too: they raise nothing.
+    """
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except StatusError as error:
+            return statuses.response(request, error)
+
+    return answer
+
+
 def build(
     handler: Handler,
     *,
@@ -314,7 +328,7 @@ def build(
     faults: Callable[[Handler], Handler] | None = None,
 ) -> Handler:
     """Puts all filters around `handler`: the first here is the innermost."""
-    handler = statuses.with_status_errors(handler)  # its errors are answers from here on
+    handler = with_status_errors(handler)  # its errors are answers from here on
     handler = with_authorization(handler, authorizer, metrics.access)
     if fairness is not None:
         handler = with_fairness(handler, fairness)

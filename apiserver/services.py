@@ -22,8 +22,7 @@ from kubeskew.apiserver.caching.store_cache import DerivedFromStore, TwoGenerati
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.health_checks import HealthChecks
 from kubeskew.apiserver.http.request import Lifetime
-from kubeskew.apiserver.instrumentation import PolicyMetrics
-from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.metrics import PolicyMetrics, RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Codec, Form
 from kubeskew.apiserver.registry.core.resourcequota import write_used

@@ -40,7 +40,7 @@ from kubeskew.apiserver.admission.policy.validating_policy import ValidatingAdmi
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from kubeskew.apiserver.features import AdmissionFeatures
-from kubeskew.apiserver.instrumentation import AdmissionMetrics
+from kubeskew.apiserver.metrics import AdmissionMetrics
 
 Factory = Callable[[AdmissionServices], Plugin]
 

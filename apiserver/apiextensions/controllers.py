@@ -22,8 +22,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions import conditions
-from kubeskew.apiserver.apiextensions.resource import GROUP, PLURAL, STORED_AS, Definition
-from kubeskew.apiserver.apiextensions.table import ComposedTable
+from kubeskew.apiserver.apiextensions.table import GROUP, PLURAL, STORED_AS, ComposedTable, Definition
 from kubeskew.apiserver.http.request import Handler, Lifetime, Request, parse_info
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.interfaces import StorageError, Store

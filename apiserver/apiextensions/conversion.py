@@ -12,7 +12,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 from kubeskew.apiserver.decoding.decoder import coerce
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.structuralschema.model import structural_of

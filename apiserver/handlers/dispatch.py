@@ -7,7 +7,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
 from kubeskew.apiserver.aggregation.registered import AggregationServices
-from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
+from kubeskew.apiserver.apiextensions.table import takes_nothing_new
 from kubeskew.apiserver.deprecations import deprecation_warning, removed_release
 from kubeskew.apiserver.handlers import (
     create,

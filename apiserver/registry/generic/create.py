@@ -11,7 +11,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_formats import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
+from kubeskew.apiserver.apiextensions.table import takes_nothing_new
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.caching.offload import offload
 from kubeskew.apiserver.http.request import RequestInfo
