@@ -35,8 +35,7 @@ from kubeskew.apiserver.admission.plugins.storage_protection import (
 from kubeskew.apiserver.admission.plugins.taint_nodes import TaintNodesByCondition
 from kubeskew.apiserver.admission.plugins.trust_bundles import ClusterTrustBundleAttest
 from kubeskew.apiserver.admission.podsecurity.plugin import PodSecurity
-from kubeskew.apiserver.admission.policy.mutating_policy import MutatingAdmissionPolicy
-from kubeskew.apiserver.admission.policy.validating_policy import ValidatingAdmissionPolicy
+from kubeskew.apiserver.admission.policy.policies import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.admission.webhook import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from kubeskew.apiserver.features import AdmissionFeatures

@@ -1,10 +1,12 @@
 """Volumes and their sources follow these rules: those that pods and persistent volumes share, and pods' own.
 
-Those made of several sources and the files in them are included. Some paths are not what one would expect
-upstream, and so are they here. The rule of pod certificates is from memory.
+Those made of several sources and the files in them are included, and references to a pod's own fields and
+resources, which its environment may have too. Some paths are not what one would expect upstream, and so are
+they here. The rule of pod certificates is from memory.
 
 Source: pkg/apis/core/validation/validation.go (ValidateVolumes, validateVolumeSource,
-validateProjectionSources, validateISCSIVolumeSource and its neighbours), 1.36.
+validateProjectionSources, validateISCSIVolumeSource and its neighbours, validateObjectFieldSelector,
+validateContainerResourceFieldSelector) and pkg/apis/core/pods/helpers.go, 1.36.
 """
 
 import re
@@ -25,11 +27,99 @@ from kubeskew.apimachinery.field import (
 )
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apiserver.registry.shared import downward, selectors
+from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import ZERO
 from kubeskew.apiserver.registry.shared.internal_values import cluster_trust_bundle
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
+
+ENV_FIELDS = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+    "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+VOLUME_FIELDS = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_REFERENCED_RESOURCES = (
+    "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
+    "requests.memory",
+)  # fmt: skip
+_KNOWN_FIELDS = frozenset(
+    {*ENV_FIELDS, *VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"}
+)
+_OLD_NAMES = {"spec.host": "spec.nodeName"}
+_HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
+_SIZES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
+_WORDS = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
+
+
+def field_reference_errors(reference: Object, path: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
+    version, field = reference.get("apiVersion") or "", reference.get("fieldPath") or ""
+    if not version or not field:
+        yield required(child(path, "fieldPath" if version else "apiVersion"))
+        return
+    at = child(path, "fieldPath")
+    plain, subscript = _subscripted(field)
+    why = _not_convertible(version, plain, field)
+    if why:
+        yield invalid(at, field, f"error converting fieldPath: {why}")
+    elif subscript is None:
+        plain = _OLD_NAMES.get(plain, plain)
+        if plain not in allowed:
+            yield not_supported(at, plain, allowed)
+    elif plain == "metadata.annotations":
+        texts = names.qualified_name(subscript.lower())
+        yield from (invalid(path, subscript.lower(), text) for text in texts)
+    else:
+        yield from (invalid(path, subscript, text) for text in names.qualified_name(subscript))
+
+
+def _subscripted(field: str) -> tuple[str, str | None]:
+    """`metadata.labels['x']` is taken apart."""
+    found = re.fullmatch(r"(.*?)\['(.*)'\]", field, re.DOTALL)
+    return (found[1], found[2]) if found and found[1] else (field, None)
+
+
+def _not_convertible(version: str, plain: str, field: str) -> str:
+    if version != "v1":
+        return f"unsupported pod version: {version}"
+    if plain != field:
+        if plain in {"metadata.annotations", "metadata.labels"}:
+            return ""
+        return f"field label does not support subscript: {field}"
+    known = field in _KNOWN_FIELDS or field in _OLD_NAMES
+    return "" if known else f"field label not supported: {field}"
+
+
+def resource_reference_errors(reference: Object, path: str, *, volume: bool) -> Iterator[FieldError]:
+    """A `volume`'s reference must name the container."""
+    name = reference.get("resource") or ""
+    if volume and not reference.get("containerName"):
+        yield required(child(path, "containerName"))
+    elif not name:
+        yield required(child(path, "resource"))
+    elif name not in _REFERENCED_RESOURCES and not name.startswith(_HUGE_PAGES):
+        yield not_supported(child(path, "resource"), name, _REFERENCED_RESOURCES)
+    divisor = Quantity.of(reference.get("divisor"))
+    if divisor != ZERO:
+        yield from _divisor_errors(name, divisor.canonical(), child(path, "divisor"))
+
+
+def _divisor_errors(name: str, divisor: str, path: str) -> Iterator[FieldError]:
+    kind = name.partition(".")[2]
+    if name not in _REFERENCED_RESOURCES and not name.startswith(_HUGE_PAGES):
+        return
+    if kind == "cpu":
+        if divisor not in {"1m", "1"}:
+            yield invalid(path, name, "only divisor's values 1m and 1 are supported with the cpu resource")
+    elif divisor not in _SIZES.split(", "):
+        word = _WORDS.get(kind, "hugepages")
+        yield invalid(path, name, f"only divisor's values {_SIZES} are supported with the {word} resource")
+
 
 MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 Rule = Callable[[Object, str], Iterator[FieldError]]
@@ -388,12 +478,12 @@ def downward_file(item: Object, path: str) -> Iterator[FieldError]:
     yield from local_path(child(path, "path"), item.get("path") or "")
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if field is not None:
-        yield from downward.field_errors(field, child(path, "fieldRef"), downward.VOLUME_FIELDS)
+        yield from field_reference_errors(field, child(path, "fieldRef"), VOLUME_FIELDS)
         if resource is not None:
             text = "fieldRef and resourceFieldRef can not be specified simultaneously"
             yield invalid(path, "resource", text)
     elif resource is not None:
-        yield from downward.resource_errors(resource, child(path, "resourceFieldRef"), volume=True)
+        yield from resource_reference_errors(resource, child(path, "resourceFieldRef"), volume=True)
     else:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
     yield from file_mode(child(path, "mode"), item.get("mode"))
