@@ -160,6 +160,11 @@ class Decoded(NamedTuple):
     gvk: GroupVersionKind
 
 
+def is_protobuf(content_type: str) -> bool:
+    """Bodies of `…;type=…` are other programs' messages."""
+    return content_type.partition(";")[0].strip().lower() == protobuf.MEDIA_TYPE
+
+
 def is_yaml(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() in {
         "application/yaml",
@@ -169,7 +174,7 @@ def is_yaml(content_type: str) -> bool:
 
 def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parsed:
     """Protobuf is read along `schema`. Raises ValueError with Go's text."""
-    if schema is not None and protobuf.is_protobuf(content_type):
+    if schema is not None and is_protobuf(content_type):
         return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
     try:
         if not is_yaml(content_type):
@@ -243,7 +248,7 @@ def decode(
     expected = resource.gvk
     envelope: protobuf.Envelope | None = None
     try:
-        if protobuf.is_protobuf(content_type):
+        if is_protobuf(content_type):
             envelope = protobuf.read_envelope(body)
             parsed = Parsed({"apiVersion": envelope.api_version, "kind": envelope.kind})
         else:
@@ -290,7 +295,7 @@ def _keep_raw_fields(value: Any, body: bytes, content_type: str, schema: Schema)
 
 def unreadable(error: ValueError, content_type: str) -> str:
     """Only the JSON serializer adds the subject to the error of a body whose kind cannot be read."""
-    if is_yaml(content_type) or protobuf.is_protobuf(content_type):
+    if is_yaml(content_type) or is_protobuf(content_type):
         return str(error)
     return f"couldn't get version/kind; json parse error: {error}"
 
