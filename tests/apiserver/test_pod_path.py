@@ -31,6 +31,6 @@ async def test_the_path_of_a_pod_runs_from_the_socket_to_the_log_and_back():
         sys.setprofile(profilers[0])
         threading.setprofile(profilers[1])
     names = [module.removeprefix("kubeskew.apiserver.") for module in path]
-    assert names[0] == "http.listener"
+    assert names[0] == "http.connection"
     order = ["authorization.rbac", "handlers.create", "registry.generic.create", "storage.sqlite.database"]
     assert [name for name in names if name in order] == order
