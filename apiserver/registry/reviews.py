@@ -18,9 +18,16 @@ from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
 from kubeskew.apiserver.http.request import Request, RequestInfo, Response
-from kubeskew.apiserver.registry.requests import bodies, responses
-from kubeskew.apiserver.registry.requests.admission import admit_posted
-from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
+from kubeskew.apiserver.registry.requests import responses
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    admit_posted,
+    check_namespace,
+    managed,
+    read_object,
+    wipe_system_metadata,
+    write_of,
+)
 from kubeskew.apiserver.user import User
 
 _AUTHORIZATION = "authorization.k8s.io"
@@ -225,9 +232,9 @@ async def post_review(request: Request, scope: Scope) -> Response:
     """The review comes back with 201, its status filled in."""
     form = responses.form_of(request, WITHOUT_TABLES)
     options = parameters.write_options(request, "CreateOptions")
-    question = await bodies.read_object(request, scope, options.field_validation)
-    bodies.check_namespace(question, scope, request.info.namespace)
-    bodies.wipe_system_metadata(question)
+    question = await read_object(request, scope, options.field_validation)
+    check_namespace(question, scope, request.info.namespace)
+    wipe_system_metadata(question)
     write = write_of(request, scope, dry_run=options.dry_run)
     question = managed(request, scope, None, question, write, options.field_manager)
     await admit_posted(request, scope, question, dry_run=options.dry_run)
