@@ -49,6 +49,7 @@ class Schema:
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
     go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
     description: str = ""  # only kinds of previews have one
+    release: str = ""  # of a struct of an imported release: its name, for it has field numbers of its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
