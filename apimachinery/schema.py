@@ -58,6 +58,7 @@ class Field:
     required: bool = False
     default: Any = None
     has_default: bool = False
+    function_default: Any = None  # what a defaulting function sets: OpenAPI does not publish it
     gates: tuple[str, ...] = ()  # all of them must be on, else the field is dropped
     patch_strategy: tuple[str, ...] = ()  # merge, replace, retainKeys
     patch_merge_key: str = ""
