@@ -434,3 +434,11 @@ def test_unregistered_kind():
     """A kind that nobody knows is named."""
     with pytest.raises(protobuf.WireError, match='no kind "Thing" is registered for version "v1"'):
         protobuf.decode_unknown(envelope("v1", "Thing", b""), lambda *_: None)
+
+
+def test_an_imported_release_has_numbers_of_its_own():
+    """Its table decides on the types that it has; all others are those of the releases."""
+    own = {"io.k8s.api.core.v1.ConfigMap": {"metadata": 1, "fresh": 9}}
+
+    assert messages.numbers_at("io.k8s.api.core.v1.ConfigMap", own)["fresh"] == 9
+    assert messages.numbers_at("io.k8s.api.core.v1.Secret", own)["immutable"] == 5
