@@ -48,7 +48,6 @@ class Schema:
     nullable: bool = False
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
     go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
-    description: str = ""  # only kinds of previews have one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,4 +61,3 @@ class Field:
     patch_merge_key: str = ""
     omit_empty: bool = True  # Go's omitempty: an empty value is not written
     pointer: bool = False  # Go pointer: present-but-zero differs from absent
-    description: str = ""

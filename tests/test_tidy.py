@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -299,6 +300,42 @@ def test_imports_name_the_one_package(folder: str):
         name_of(path)
         for path in sorted((ROOT / folder).rglob("*.py"))
         if path.resolve() == path and bare.search(path.read_text())
+    ]
+    assert found == []
+
+
+def test_every_module_has_its_layer():
+    """The contracts of layers are exhaustive, so that a new folder cannot stand outside of them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layered = [contract for contract in contracts if contract["type"] == "layers"]
+    assert {"kubeskew", "kubeskew.apiserver"} <= {
+        name for contract in layered for name in contract["containers"]
+    }
+    assert [contract["name"] for contract in layered if not contract.get("exhaustive")] == []
+
+
+# Folders of tests that mirror no folder of the product.
+OWN_FOLDERS = ("tests/cluster", "tests/data", "tests/people")
+
+
+def test_tests_mirror_the_code():
+    """The tests of a folder stand in the folder of the same name below tests/, where one looks for them."""
+    folders = sorted({path.parent.relative_to(ROOT) for path in TESTS} - {Path("tests")})
+    mirrored = [folder for folder in folders if not str(folder).startswith(OWN_FOLDERS)]
+    assert mirrored
+    missing = [str(folder) for folder in mirrored if not (ROOT / folder.relative_to("tests")).is_dir()]
+    assert missing == []
+
+
+def test_tests_import_none_of_other_folders():
+    """A helper of several folders is a module of its own, so that each folder can be run alone."""
+    places = {path.stem: path.parent for path in TESTS}
+    imported = re.compile(r"^from (test_\w+) import", re.MULTILINE)
+    found = [
+        f"{name_of(path)}: {name}"
+        for path in TESTS
+        for name in imported.findall(path.read_text())
+        if places[name] not in path.parents
     ]
     assert found == []
 

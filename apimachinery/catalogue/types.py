@@ -51,8 +51,9 @@ class Types(Mapping[str, Schema]):
     Iterating is cheap; a schema is built when it is looked up.
     """
 
-    def __init__(self, version: Version) -> None:
-        document, self._minor, _ = data.release(version)
+    def __init__(self, document: Mapping[str, Any], minor: int) -> None:
+        """`document` is a catalogue (`kubeskew/releases/catalogue/assembly.py` has its shape)."""
+        self._minor = minor
         self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
@@ -112,7 +113,7 @@ class Types(Mapping[str, Schema]):
         map_type = entry.get("mt", "granular")
         if not isinstance(map_type, str):
             map_type = data.at(map_type, self._minor)
-        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=map_type, description=entry.get("doc", ""))
+        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=map_type)
         self._built[name] = schema  # before its fields: types may contain themselves
         for field, history in entry["f"].items():
             index = history if isinstance(history, int) else data.at(history, self._minor)
@@ -141,7 +142,6 @@ class Types(Mapping[str, Schema]):
                 patch_merge_key=spec.get("pk", ""),
                 omit_empty="o" in spec,
                 pointer="p" in spec,
-                description=spec.get("doc", ""),
             )
         return built
 
@@ -183,4 +183,5 @@ def types_of(version: Version) -> Types:
 
 @cache
 def _types_of(version: Version) -> Types:
-    return Types(version)
+    document, minor, _ = data.release(version)
+    return Types(document, minor)

@@ -1,6 +1,6 @@
-"""Make `hack/catalogue/gate-releases.json`: the feature gates that the components of each release register.
+"""Make `hack/catalogue/facts/gate-releases.json`: the gates that the components of each release register.
 
-    gate_releases.py --output hack/catalogue/gate-releases.json 1.31=TREE 1.30=DIR …
+    gate_releases.py --output hack/catalogue/facts/gate-releases.json 1.31=TREE 1.30=DIR …
 
 A TREE is a source tree of Kubernetes, 1.31 or later. A DIR holds Go files of an older release that register
 gates, in any order and depth: `kube_features.go` of k8s.io/kubernetes/pkg/features and of the modules
@@ -17,9 +17,10 @@ import json
 import sys
 from pathlib import Path
 
+from kubeskew.apimachinery.versions import OLDEST_IMPORTED
 from kubeskew.releases.tree.gates import gates, loose_files, read_gates
 from kubeskew.releases.tree.go_syntax import TreeError
-from kubeskew.releases.tree.source_tree import OLDEST, SourceTree
+from kubeskew.releases.tree.source_tree import SourceTree
 
 State = tuple[str, int, int]  # stage, default, locked
 Table = dict[str, list[list[int | str]]]
@@ -27,7 +28,7 @@ Table = dict[str, list[list[int | str]]]
 
 def registered(directory: Path, minor: int) -> dict[str, State]:
     """Gates by name, with their state in that release. Raises TreeError for what cannot be read."""
-    if minor < OLDEST:
+    if minor < OLDEST_IMPORTED:
         specs = read_gates(loose_files(directory)).acting(minor)
         return {name: (spec.stage, int(spec.default), int(spec.locked)) for name, spec in specs.items()}
     tree = SourceTree(directory)

@@ -38,7 +38,7 @@ def loaded(path: str) -> Any:
 schemas = loaded("hack/documents/schemas.py")
 test_cluster_checks = loaded("tests/conformance/test_cluster_checks.py")
 test_scenario_files = loaded("tests/conformance/test_scenario_files.py")
-test_cluster_file = loaded("tests/kubeskew/test_cluster_file.py")
+test_cluster_file = loaded("tests/kubeskew/cluster/test_cluster_file.py")
 example = loaded("tests/conformance/test_scenario_documents.py").example
 CLUSTER, SCENARIO = (
     jsonschema_rs.Draft202012Validator(json.loads((DOCS / f"schemas/{name}.schema.json").read_text()))

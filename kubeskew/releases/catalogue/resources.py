@@ -117,6 +117,11 @@ def minors(text: str, newest: int) -> tuple[int, int]:
     return start, int(last.removeprefix("1.")) if last else newest
 
 
+def group_orders(discovery: Document, newest: int) -> list[list[Any]]:
+    """Groups by priority, `[[first, last, groups], …]`; the core group has no place among them."""
+    return [[*minors(span, newest), groups] for span, groups in discovery["groupOrder"].items()]
+
+
 def resource_rows(discovery: Document, releases: Mapping[int, Mapping[str, Any]]) -> list[Row]:
     """One row per resource and span of releases in which nothing about it changed."""
     newest = max(releases)
@@ -157,8 +162,11 @@ def _existed(definition: str, release: Mapping[str, Any]) -> bool:
     return not release[definition].get("borrowed")
 
 
-def resource_row(fact: Document, first: int, last: int) -> Row:
-    """Nothing about the resource changed from the first to the last release."""
+def resource_row(
+    fact: Document, first: int, last: int, gates_of: Mapping[str, list[list[Any]]] = RESOURCE_GATES
+) -> Row:
+    """Nothing about the resource changed from the first to the last release. `gates_of` is as
+    RESOURCE_GATES."""
     row: Row = {
         "g": fact["group"], "v": fact["version"], "r": fact["resource"], "k": fact["kind"],
         "s": fact["singular"], "n": int(fact["namespaced"]), "verbs": fact["verbs"], "in": [first, last],
@@ -166,21 +174,23 @@ def resource_row(fact: Document, first: int, last: int) -> Row:
     for key, source in (("short", "shortNames"), ("cat", "categories")):
         if source in fact:
             row[key] = fact[source]
-    gates = RESOURCE_GATES.get(f"{fact['resource']}.{fact['group']}")
+    name = f"{fact['resource']}.{fact['group']}".rstrip(".")
+    gates = gates_of.get(name) or gates_of.get(f"{name}/{fact['version']}")
     if gates:
         row["gates"] = gates
     if "subresources" in fact:
         row["sub"] = {
-            name: _subresource(fact, name, listed) for name, listed in sorted(fact["subresources"].items())
+            name: _subresource(fact, name, listed, gates_of)
+            for name, listed in sorted(fact["subresources"].items())
         }
     return row
 
 
-def _subresource(fact: Document, name: str, listed: Document) -> Row:
+def _subresource(fact: Document, name: str, listed: Document, gates_of: Mapping[str, list[list[Any]]]) -> Row:
     row: Row = {"k": listed["kind"], "verbs": _GPU if listed["verbs"] == "gpu" else listed["verbs"]}
     if "version" in listed:
         row |= {"g": listed.get("group", ""), "v": listed["version"]}
-    gates = RESOURCE_GATES.get(f"{fact['resource']}/{name}")
+    gates = gates_of.get(f"{fact['resource']}/{name}")
     return row | ({"gates": gates} if gates else {})
 
 

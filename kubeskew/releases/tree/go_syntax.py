@@ -62,7 +62,7 @@ class TypeDeclaration:
             if node.type == "comment":
                 comments.append(node)
             elif node.type == "field_declaration":
-                yield from _fields(node, doc_above(node, comments))
+                yield from _fields(node, doc_above(node, comments, blocks=False))
                 comments = []
 
 
@@ -207,19 +207,20 @@ def nodes_of(node: Node, *kinds: str) -> Iterator[Node]:
         todo += reversed(here.children)
 
 
-def doc_above(node: Node, comments: list[Node]) -> tuple[str, ...]:
+def doc_above(node: Node, comments: list[Node], *, blocks: bool = True) -> tuple[str, ...]:
     """The lines of the comments that stand right above a node, without the marks of comments.
 
     `comments` are those since the last declaration. A comment at the end of a line of code is none of it,
-    nor is one that an empty line separates; blocks of markers above the doc comment count, as gengo has it
-    (one empty line between them and the doc).
+    nor is one that an empty line separates; with `blocks`, a block of markers above the doc comment counts
+    (one empty line between them and the doc): gengo reads those of types, not of fields.
     """
     row, kept = node.start_point.row, list[Node]()
     for comment in reversed(comments):
         if not _alone(comment):
             break
         gap = row - comment.end_point.row - 1
-        if gap > (1 if not kept or _is_marker(comment) else 0) or (gap and not _is_marker(comment)):
+        apart = 1 if blocks and (not kept or _is_marker(comment)) else 0
+        if gap > apart or (gap and not _is_marker(comment)):
             break
         kept.append(comment)
         row = comment.start_point.row

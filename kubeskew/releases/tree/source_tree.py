@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from tree_sitter import Node
 
+from kubeskew.apimachinery.versions import OLDEST_IMPORTED
 from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, TypeDeclaration, Value
 
 _STAGING = "staging/src/"
@@ -22,7 +23,6 @@ _NEEDED = (
     "staging/src/k8s.io/api/core/v1/types.go",
     "api/openapi-spec/swagger.json",
 )
-OLDEST = 31
 
 
 class SourceTree:
@@ -36,9 +36,9 @@ class SourceTree:
                 f"{root} is no Kubernetes source tree: it has no {missing[0]}; name the root of a clone of "
                 "kubernetes/kubernetes"
             )
-        if self.minor and self.minor < OLDEST:
+        if self.minor and self.minor < OLDEST_IMPORTED:
             raise TreeError(
-                f"{root} is Kubernetes 1.{self.minor}: trees of 1.{OLDEST} and later can be imported"
+                f"{root} is Kubernetes 1.{self.minor}: trees of 1.{OLDEST_IMPORTED} and later can be imported"
             )
         self._packages: dict[str, Package] = {}
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from kubeskew.apimachinery.catalogue.types import Types
+from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apply.managedfields import typed
 from kubeskew.apiserver.apply.managedfields.entries import ManagerId, VersionedFieldSet
 from kubeskew.apiserver.apply.managedfields.ownership import Updater, Versioned
 
-SCHEMA = Types(Version(36)).of_kind("", "v1", "ConfigMap")
+SCHEMA = types_of(Version(36)).of_kind("", "v1", "ConfigMap")
 ME = ManagerId("me", "Apply", "")
 
 

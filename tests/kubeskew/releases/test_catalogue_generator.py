@@ -1,0 +1,159 @@
+"""The generator of the catalogue: types of two releases in, histories out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeskew.releases.catalogue import resources
+from kubeskew.releases.catalogue.assembly import catalogue, read_releases
+from kubeskew.releases.catalogue.gates import with_releases
+
+HACK = Path(__file__).parents[3] / "hack" / "catalogue"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+OBJECT_META = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "creationTimestamp": {"$ref": f"#/definitions/{META}Time"},
+    },
+}
+
+
+def types(version: str, fields: dict[str, Any], enum: list[str]) -> dict[str, Any]:
+    """One group with one kind, an embedded struct and an enum."""
+    thing = {
+        "<inline:metav1.TypeMeta>": {"type": "metav1.TypeMeta"},
+        "<inline:metav1.ObjectMeta>": {"type": "metav1.ObjectMeta", "omitempty": True},
+        "spec": {"type": "ThingSpec", "omitempty": True, "markers": ["optional"]},
+    }
+    return {
+        "version": version,
+        "types": {
+            "apps/v1": {
+                "Thing": {"fields": thing},
+                "ThingSpec": {"fields": {"<inline:Shared>": {"type": "Shared"}, **fields}},
+                "Shared": {"fields": {"name": {"type": "string"}}},
+                "Mode": {"alias": "string", "markers": ["+enum"], "values": enum},
+                "Free": {"alias": "string"},
+                "Unused": {"fields": {"a": {"type": "string"}}},
+            },
+            "autoscaling/v1": {"Scale": {"fields": {"a": {"type": "string"}}}},
+            "policy/v1beta1": {"Eviction": {"fields": {"a": {"type": "string"}}}},
+            "core/v1": {"PodExecOptions": {"fields": {"a": {"type": "string"}}}},
+        },
+    }
+
+
+OPENAPI = {
+    "version": "1.36",
+    "definitions": {
+        f"{META}ObjectMeta": OBJECT_META,
+        f"{META}Time": {"type": "string", "format": "date-time"},
+        "io.k8s.api.apps.v1.ThingSpec": {
+            "type": "object",
+            "required": ["mode"],
+            "properties": {
+                "mode": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            },
+        },
+    },
+}
+FACTS = {
+    "discovery": {
+        "groupOrder": {"1.36-": ["apps"]},
+        "resources": [
+            {"group": "apps", "version": "v1", "resource": "things", "kind": "Thing", "singular": "thing",
+             "namespaced": True, "verbs": "std", "minors": "1.36-"},
+        ],
+    },
+    "storage-versions": {"resource.k8s.io": {"perMinor": {}}, "otherKinds": []},
+    "printer-columns": {"kinds": []},
+    "gates": {"gates": {"Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99}}},
+}  # fmt: skip
+
+
+@pytest.fixture(name="document")
+def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The catalogue of two small releases."""
+    mode = {"type": "Mode", "omitempty": True}
+    old = types("1.36", {"mode": mode, "gone": {"type": "int32"}, "list": {"type": "[]string"}}, ["A"])
+    fancy = {"type": "*Free", "omitempty": True, "markers": ["optional", "featureGate=Fancy"]}
+    new = types("1.37", {"mode": mode, "fancy": fancy, "list": {"type": "[]string"}}, ["A", "B"])
+    monkeypatch.setattr(resources, "EARLY", [])
+    monkeypatch.setattr(resources, "SHARED_STORES", {})
+    return catalogue({36: old, 37: new}, {36: OPENAPI}, FACTS)
+
+
+def test_histories(document: dict[str, Any]) -> None:
+    """Fields, enum values and gates are kept with the releases that have them."""
+    definitions = document["definitions"]
+    spec = definitions["io.k8s.api.apps.v1.ThingSpec"]["f"]
+    specs = document["specs"]
+
+    assert document["minors"] == [36, 37]
+    assert [run[:2] for run in spec["gone"]] == [[36, 36]]
+    assert [run[:2] for run in spec["fancy"]] == [[37, 37]]
+    assert specs[spec["fancy"][0][2]] == {"t": "'v1.Free'string", "o": 1, "p": 1, "g": ["Fancy"]}
+    assert specs[spec["mode"]] == {"t": "io.k8s.api.apps.v1.Mode", "o": 1, "r": 1}
+    assert specs[spec["list"]] == {"t": "[]string", "lt": "set"}
+    assert specs[spec["name"]] == {"t": "string", "r": 1}
+    assert definitions["io.k8s.api.apps.v1.Mode"]["e"] == {"A": 1, "B": [[37, 37]]}
+
+
+def test_the_shared_machinery_is_borrowed() -> None:
+    """A release whose facts lack the shared machinery's Go source has it from the nearest one."""
+    time = {"type": "Time"}
+    sources = {
+        minor: {
+            "k8s.io/apimachinery/pkg/apis/meta/v1": {"Time": {"fields": {}}, "ObjectMeta": {"fields": one}}
+        }
+        for minor, one in (
+            (35, {"creationTimestamp": time}),
+            (37, {"creationTimestamp": time | {"omitzero": True}}),
+        )
+    }
+    documents = {minor: types(f"1.{minor}", {}, ["A"]) for minor in (33, 35, 37, 38)}
+    documents = {
+        minor: document | ({"machinery": sources[minor]} if minor in sources else {})
+        for minor, document in documents.items()
+    }
+
+    found = read_releases(documents, {36: OPENAPI})
+
+    created = {minor: found[minor][f"{META}ObjectMeta"]["fields"]["creationTimestamp"] for minor in found}
+    assert {minor for minor, spec in created.items() if "o" in spec} == {37, 38}
+    assert {minor for minor, spec in created.items() if "p" in spec} == set()
+
+
+def test_only_what_is_reachable(document: dict[str, Any]) -> None:
+    """Types that no kind needs are left out; kinds start with kind, apiVersion and metadata."""
+    thing = document["definitions"]["io.k8s.api.apps.v1.Thing"]["f"]
+
+    assert "io.k8s.api.apps.v1.Unused" not in document["definitions"]
+    assert list(thing) == ["kind", "apiVersion", "metadata", "spec"]
+    assert "o" not in document["specs"][thing["spec"]]
+    assert document["storage"] == {"apps/Thing": [[36, 37, "apps/v1"]]}
+    assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
+
+
+def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that its sources cover knows no other gates than these; others know what the facts say."""
+    monkeypatch.syspath_prepend(str(HACK))
+    rows = {
+        "Guessed": {"specs": [[34, "Alpha", 0, 0]], "first": 34, "last": 35},
+        "Kept": {"specs": [[30, "Beta", 1, 0], [36, "GA", 1, 1]], "first": 30, "last": 99},
+    }
+    sources = {
+        "Kept": [[33, 35, "Alpha", 0, 0]],
+        "Gone": [[33, 34, "Beta", 1, 0]],
+        "Old": [[26, 35, "GA", 1, 1]],
+    }
+
+    table = with_releases(rows, sources)
+
+    assert table["Kept"] == {"specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]], "first": 33, "last": 99}
+    assert table["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
+    assert "Guessed" not in table
