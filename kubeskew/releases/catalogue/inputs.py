@@ -13,6 +13,7 @@ import gzip
 import io
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,10 @@ def unpacked(archive: Mapping[str, Any]) -> dict[int, Document]:
 
 def packed(documents: Mapping[int, Document]) -> Document:
     """The content of a subject's file, from at least one document."""
-    first, *later = sorted(documents)
+    minors = sorted(documents)
+    first = minors[0]
     changes = {
-        f"1.{minor}": difference(documents[before], documents[minor])
-        for before, minor in zip((first, *later), later, strict=False)
+        f"1.{minor}": difference(documents[before], documents[minor]) for before, minor in pairwise(minors)
     }
     return {"first": f"1.{first}", "document": documents[first], "changes": changes}
 

@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-<<<<<<<< HEAD:tests/kubeskew/releases/test_catalogue_generator.py
+from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.releases.catalogue import resources
 from kubeskew.releases.catalogue.assembly import catalogue, read_releases
-from kubeskew.releases.catalogue.gates import with_releases
+from kubeskew.releases.catalogue.gates import gate_table
 
-========
->>>>>>>> words:tests/apimachinery/catalogue/test_catalogue_generator.py
 HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
@@ -142,24 +140,35 @@ def test_only_what_is_reachable(document: dict[str, Any]) -> None:
     assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
 
 
-def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release that its sources cover knows no other gates than these; others know what the facts say."""
-    monkeypatch.syspath_prepend(str(HACK))
-    rows = {
-        "Guessed": {"specs": [[34, "Alpha", 0, 0]], "first": 34, "last": 35},
-        "Kept": {"specs": [[30, "Beta", 1, 0], [36, "GA", 1, 1]], "first": 30, "last": 99},
-    }
-    sources = {
-        "Kept": [[33, 35, "Alpha", 0, 0]],
-        "Gone": [[33, 34, "Beta", 1, 0]],
-        "Old": [[26, 35, "GA", 1, 1]],
+def test_gates_of_the_table() -> None:
+    """A gate has a spec for each change, and the releases that know it; the newest release has no end."""
+    facts = {
+        "gates": {
+            "Kept": [[33, 35, "Alpha", 0, 0], [36, NEWEST_MINOR, "GA", 1, 1]],
+            "Gone": [[33, 34, "Beta", 1, 0]],
+        },
+        "dependencies": {"Kept": [[35, NEWEST_MINOR, ["Gone"]]]},
     }
 
-    table = with_releases(rows, sources)
+    table = gate_table(facts, {"1.25+kep1": {"Kept": ["Alpha", 1, 0]}})
 
-    assert table["Kept"] == {"specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]], "first": 33, "last": 99}
-    assert table["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
-    assert "Guessed" not in table
+    assert table["gates"]["Kept"] == {
+        "specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]],
+        "first": 33,
+        "last": 99,
+    }
+    assert table["gates"]["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
+    assert table["gates"]["AllAlpha"] == {"specs": [[0, "Alpha", 0, 0]], "first": 0, "last": 99}
+    assert table["dependencies"] == facts["dependencies"]
+    assert table["previews"] == {"1.25+kep1": {"Kept": ["Alpha", 1, 0]}}
+
+
+def test_a_gate_that_comes_again_is_refused() -> None:
+    """A minor that lacks a gate between two that have it is a mistake in the facts."""
+    spans = {"Again": [[33, 34, "Alpha", 0, 0], [36, 36, "Alpha", 0, 0]]}
+
+    with pytest.raises(ValueError, match=r"^Again goes after 1\.34 and comes again in 1\.36$"):
+        gate_table({"gates": spans, "dependencies": {}}, {})
 
 
 TYPES = """package v1
