@@ -68,7 +68,7 @@ def _previewed(version: Version) -> Mapping[str, GateSpec]:
 
 @cache
 def _imported(name: str) -> Mapping[str, Any]:
-    """What an imported release's tree says: gates as [stage, default, locked], dependencies of some."""
+    """Facts of an imported release's tree: gates as [stage, default, locked], dependencies of some."""
     table: Mapping[str, Any] = document(name, FILE)
     return table
 

@@ -1,7 +1,7 @@
 """Releases that users made of source trees with `kubeskew release import`, as they lie on disk.
 
-Each is a directory, named as the release, of JSON files: `release.json` (its base, its tree, a summary) and one
-file per subject, of which `kubeskew/releases/import_tree.py` has the list. Components read the files of
+Each is a directory, named as the release, of JSON files: `release.json` (its base, its tree, a summary) and
+one file per subject, of which `kubeskew/releases/import_tree.py` has the list. Components read the files of
 their own release alone; nothing is read for shipped releases.
 """
 

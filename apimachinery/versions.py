@@ -134,8 +134,8 @@ def _imported(text: str, name: str) -> Version:
     imported = list(imported_bases())
     if "+" in name and minor_of(name) >= OLDEST_IMPORTED:
         raise VersionError(
-            f"release {name} is not imported in {releases_directory()} ({', '.join(imported) or 'nothing is'}): "
-            f"import it with `kubeskew release import`, or name the directory that has it in {ENVIRONMENT}"
+            f"release {name} is not imported in {releases_directory()}, which has "
+            f"{', '.join(imported) or 'none'}: import it with `kubeskew release import`, or name the directory that has it in {ENVIRONMENT}"
         )
     more = "".join(f", {each}" for each in imported)
     raise VersionError(

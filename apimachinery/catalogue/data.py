@@ -131,7 +131,7 @@ def _laid_over(base: _Document, preview: _Document) -> _Document:
         for name, change in preview["definitions"].items()
     }
     return base | {
-        "groups": [*base["groups"], *preview["groups"]],
+        "groups": [[minor, minor, [*at(base["groups"], minor), *preview["groups"]]]],
         "resources": [*rows, *preview["resources"]],
         "storage": base["storage"] | preview["storage"],
         "columns": base["columns"] | preview["columns"],

@@ -52,7 +52,8 @@ class Catalogue:
         versions: dict[str, dict[str, None]] = {}
         for group, version, _ in sorted(self._served):
             versions.setdefault(group, {})[version] = None
-        order = [group for group in self._document["groups"] if group in versions]
+        groups = data.at(self._document["groups"], self._minor)
+        order = [group for group in groups if group in versions]
         return [(group, sorted(versions[group], key=version_order)) for group in order]
 
     # The ResourceTable protocol

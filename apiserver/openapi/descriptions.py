@@ -39,6 +39,7 @@ class Descriptions(NamedTuple):
     definitions: Mapping[str, Mapping[str, Any]]  # {"doc": text, "fields": {field: text}}
     operations: Mapping[str, str]  # by id
     parameters: Mapping[str, str]  # by the name among the shared ones of v2, else by its own
+    token: str  # of the bearer token
 
     def definition(self, name: str) -> str:
         return str(self.definitions.get(name, {}).get("doc", ""))
@@ -54,15 +55,15 @@ class Descriptions(NamedTuple):
         return self.parameters.get(name, "").replace("{kind}", kind)
 
 
-NOTHING = Descriptions({}, {}, {})
+NOTHING = Descriptions({}, {}, {}, "")
 
 
 @cache
 def descriptions_of(version: Version) -> Descriptions:
     imported = data.imported_document(version, "descriptions.json")
     if imported is not None:
-        return Descriptions(imported["definitions"], imported["operations"], imported["parameters"])
-    return Descriptions(_OURS | data.described(version), {}, {})
+        return Descriptions(**imported)
+    return NOTHING._replace(definitions=_OURS | data.described(version))
 
 
 def text(description: str) -> dict[str, Any]:

@@ -29,7 +29,8 @@ def v2(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) 
     }
     if writer.shared:
         made["parameters"] = dict(sorted(writer.shared.items()))
-    made["securityDefinitions"] = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
+    token = {"type": "apiKey", "name": "authorization", "in": "header"}
+    made["securityDefinitions"] = {"BearerToken": text(documents.descriptions.token) | token}
     made["security"] = [{"BearerToken": []}]
     return made
 

@@ -96,7 +96,7 @@ def v3(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: boo
         info = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
     else:
         token = {"type": "apiKey", "in": "header", "name": "authorization"}
-        components["securitySchemes"] = {"BearerToken": token}
+        components["securitySchemes"] = {"BearerToken": text(documents.descriptions.token) | token}
     writer = _Writer(documents.descriptions)
     return {
         "openapi": "3.0.0",

@@ -29,7 +29,7 @@ from kubeskew.releases.catalogue.minor_facts import (
     State,
     with_dependencies,
     with_gates,
-    with_groups,
+    with_group_order,
     with_resources,
 )
 from kubeskew.releases.tree import discovery, documents, gates, go_types
@@ -99,9 +99,7 @@ def put_discovery(inputs: Inputs, tree: SourceTree) -> bool:
     table, served = inputs.table("discovery"), discovery.discovery(tree)
     newest = max(NEWEST_MINOR, tree.minor)
     rows = with_resources(table["resources"], served["resources"], tree.minor, newest)
-    order = table["groupOrder"]
-    if tree.minor == newest:
-        order = with_groups(order, served["groupOrder"])
+    order = with_group_order(table["groupOrder"], served["groupOrder"], tree.minor, newest)
     return inputs.put_table("discovery", table | {"groupOrder": order, "resources": rows})
 
 

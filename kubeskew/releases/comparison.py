@@ -51,17 +51,22 @@ def compare(one: Version, other: Version) -> list[Difference]:
 
 
 def view(version: Version) -> dict[str, dict[str, Any]]:
-    """What a release has, by subject and name; code files are known of imported releases alone."""
+    """Everything that a release has, by subject and name; code files are known of imported releases alone."""
     catalogue, minor, _ = data.release(version)
     gates = FeatureGates(version)
     roles = DefaultRoles(gates)
+    kinds = {
+        f"{row['g']}/{row['k']}".lstrip("/")
+        for row in catalogue["resources"]
+        if row["in"][0] <= minor <= row["in"][1]
+    }
     bound = [*roles.cluster_roles(), *roles.cluster_role_bindings(), *roles.roles(), *roles.role_bindings()]
     return {
         "types": dict(_types(catalogue, minor)),
         "fields": dict(_fields(catalogue, minor)),
         "resources": dict(_resources(catalogue, minor)),
         "storage versions": _at(catalogue["storage"], minor),
-        "columns": _at(catalogue["columns"], minor),
+        "columns": {name: columns for name, columns in _at(catalogue["columns"], minor).items() if name in kinds},
         "gates": {name: _gate(gates, name) for name in gates.known()},
         "roles": {_role_name(role): _content(role) for role in bound},
         "code": (document(str(version), CODE) if version.imported_from is not None else None) or {},

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from kubeskew.apimachinery.imported_releases import FORMAT, SUMMARY
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import NEWEST_MINOR, SUPPORTED, Version, minor_of
 
 _NAME = re.compile(r"^1\.[0-9]{1,3}(\+[a-z0-9]+)?$")
 _MEMBER = re.compile(r"^[a-z_]+\.json$")
@@ -26,7 +26,7 @@ class ReleaseError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ImportedRelease:
-    """What `release.json` says of a release.
+    """The content of `release.json`.
 
     `counts` are of types, fields, gates and the like; `reported` lists by subject what the tree has and
     kubeskew does not follow.
@@ -65,6 +65,21 @@ def check_name(name: str) -> None:
         raise ReleaseError(
             f"{name} is a release that kubeskew has itself: choose another name, such as {name}+mine"
         )
+
+
+def check_base(name: str, base: Version) -> None:
+    """Raises ReleaseError for a base that the release cannot have."""
+    if base.imported_from is not None or base.preview:
+        raise ReleaseError(f"--base {base} is no release of Kubernetes: name one such as 1.{NEWEST_MINOR}")
+    if not 0 <= minor_of(name) - base.minor <= 1:
+        raise ReleaseError(
+            f"--base {base} does not suit {name}: name 1.{minor_of(name)} or the minor before it"
+        )
+
+
+def base_of(minor: int) -> Version:
+    """The shipped release of a tree's minor, or the newest."""
+    return Version(min(minor, NEWEST_MINOR))
 
 
 class ReleaseDirectory:

@@ -24,21 +24,26 @@ from kubeskew.apimachinery import gates as gate_table
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version, minor_of
 from kubeskew.apiserver.authorization import default_roles
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.openapi import facts
 from kubeskew.releases.catalogue.assembly import assembled, read_releases
-from kubeskew.releases.catalogue.resources import SHARED_STORES, resource_row
+from kubeskew.releases.catalogue.resources import resource_row
 from kubeskew.releases.directory import ImportedRelease
 from kubeskew.releases.tree import (
     defaults,
+    device_structs,
     discovery,
     document_facts,
     documents,
     gates,
     go_types,
+    internal_types,
+    pod_template,
     printer_columns,
+    protobuf_numbers,
     resource_gates,
     roles,
     storage_versions,
@@ -53,6 +58,10 @@ _DESCRIPTIONS = "descriptions.json"
 _SUBJECTS: Mapping[str, Callable[[SourceTree], Any]] = {
     default_roles.FILE: roles.roles,
     _DESCRIPTIONS: documents.descriptions,
+    "columns.json": printer_columns.column_descriptions,
+    "internal_types.json": internal_types.internal_types,
+    "device_structs.json": device_structs.device_structs,
+    "pod_template.json": pod_template.pod_template,
 }
 _ALWAYS = 99  # a last minor that no release reaches
 
@@ -63,7 +72,7 @@ class Reading(NamedTuple):
     types: Document
     openapi: Document
     discovery: Document
-    known_kinds: list[tuple[str, str, str]]
+    known_kinds: list[GroupVersionKind]
     gates: Document
     resource_gates: Mapping[str, str]
     storage: Mapping[str, str]
@@ -96,6 +105,9 @@ def read_release(
     progress("reading roles, documents and Go structs")
     for file, read in _SUBJECTS.items():
         files[file] = read(tree)
+    files["numbers.json"] = protobuf_numbers.needed(
+        protobuf_numbers.protobuf_numbers(tree), catalogue["definitions"]
+    )
     files[facts.FILE.name] = _documents(tree, catalogue, minor, base)
     release = ImportedRelease(
         name, str(base), tree.minor, tree.commit, counts(files), reported(tree, reading, catalogue, base)
@@ -114,18 +126,12 @@ def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
     return assembled(
         releases,
         {name: {"first": minor, "last": minor} for name in reading.gates["gates"]},
-        groups=reading.discovery["groupOrder"],
+        groups=[[minor, minor, reading.discovery["groupOrder"]]],
         resources=rows,
-        storage={key: [[minor, minor, version]] for key, version in _stored(reading.storage).items()},
+        storage={key: [[minor, minor, version]] for key, version in sorted(reading.storage.items())},
         field_gates=_field_gates(base),
         columns={key: [[minor, minor, columns]] for key, columns in sorted(reading.columns.items())},
     )
-
-
-def _stored(storage: Mapping[str, str]) -> dict[str, str]:
-    """API versions of storage by `group/Kind`."""
-    own = {key: f"{key.partition('/')[0]}/{version}".lstrip("/") for key, version in sorted(storage.items())}
-    return own | {key: version for key, version in SHARED_STORES.items() if key in own}
 
 
 def _field_gates(base: Version) -> dict[str, list[str]]:

@@ -8,11 +8,18 @@ import click
 import orjson
 
 from kubeskew.apimachinery.imported_releases import ENVIRONMENT, releases_directory
-from kubeskew.apimachinery.versions import MINORS, Version, minor_of
+from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.commands.options import VERSION, output_option, print_json, print_table, show_progress
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import UserError
-from kubeskew.releases.directory import ImportedRelease, ReleaseDirectory, ReleaseError, check_name
+from kubeskew.releases.directory import (
+    ImportedRelease,
+    ReleaseDirectory,
+    ReleaseError,
+    base_of,
+    check_base,
+    check_name,
+)
 
 _SHOWN = 12  # characters of a commit in a table
 into_option = click.option(
@@ -88,25 +95,11 @@ def _from_tree(
     check_name(name)
     releases.check_free(name)
     tree = SourceTree(source)
-    chosen = base or _base_of(tree.minor)
+    chosen = base or base_of(tree.minor)
     check_base(name, chosen)
     made, files = read_release(tree, name, chosen, show_progress)
     releases.write(made, files)
     return made
-
-
-def _base_of(minor: int) -> Version:
-    """The shipped release of a tree's minor, or the newest."""
-    return next((version for version in MINORS if version.minor == minor), MINORS[-1])
-
-
-def check_base(name: str, base: Version) -> None:
-    """Raises UserError for a base that the release cannot have."""
-    minor = minor_of(name)
-    if base.imported_from is not None or base.preview:
-        raise UserError(f"--base {base} is no release of Kubernetes: name one such as {MINORS[-1]}")
-    if not 0 <= minor - base.minor <= 1:
-        raise UserError(f"--base {base} does not suit {name}: name 1.{minor} or the minor before it")
 
 
 def _from_file(

@@ -17,6 +17,7 @@ from typing import Any
 
 from kubeskew.releases.catalogue.overlay import LATER
 from kubeskew.releases.catalogue.resources import (
+    group_orders,
     kind_definition,
     printer_columns,
     resource_rows,
@@ -221,7 +222,7 @@ def catalogue(
     return assembled(
         releases,
         facts["gates"]["gates"],
-        groups=facts["discovery"]["groupOrder"],
+        groups=group_orders(facts["discovery"], newest),
         resources=rows,
         storage=storage_versions(facts["storage-versions"], rows, newest),
         columns=printer_columns(facts["printer-columns"], oldest, newest),
@@ -232,7 +233,7 @@ def assembled(
     releases: Mapping[int, Mapping[str, Document]],
     gates: Mapping[str, Document],
     *,
-    groups: Sequence[str],
+    groups: Sequence[list[Any]],
     resources: list[Document],
     storage: Document,
     columns: Document,
@@ -259,7 +260,7 @@ def assembled(
     definitions = {name: assembly.definition(name, present[name]) for name in sorted(present)}
     return {
         "minors": [min(releases), max(releases)],
-        "groups": ["", *groups],
+        "groups": [[first, last, ["", *names]] for first, last, names in groups],
         "resources": resources,
         "storage": storage,
         "columns": columns,

@@ -45,6 +45,19 @@ def with_groups(groups: list[str], listed: list[str]) -> list[str]:
     return found
 
 
+def with_group_order(
+    orders: Mapping[str, list[str]], listed: list[str], minor: int, newest: int
+) -> dict[str, list[str]]:
+    """Orders of groups by span of minors, in which the minor has the order `listed`."""
+    history: dict[int, list[str]] = {}
+    for span, groups in orders.items():
+        first, last = minors(span, newest)
+        history |= dict.fromkeys(range(first, last + 1), groups)
+    nearest = min(history, key=lambda number: abs(number - minor))
+    history[minor] = with_groups(history[nearest], listed)
+    return {_span(first, last, newest): groups for first, last, groups in runs(history)}
+
+
 def with_gates(
     spans: Mapping[str, list[list[Any]]], states: Mapping[str, State], minor: int, keep: Iterable[str] = ()
 ) -> Spans:

@@ -1,4 +1,5 @@
-"""What a tree's API server serves with everything on, from `api/discovery`, and kinds that it only decodes.
+"""Resources that a tree's API server serves with everything on, from `api/discovery`, and kinds that it only
+decodes.
 
 The core group is in `api__v1.json`, the others are in `aggregated_v2.json`; upstream's
 `hack/update-openapi-spec.sh` writes both.
@@ -9,6 +10,7 @@ from typing import Any
 
 from tree_sitter import Node
 
+from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.releases.tree.go_syntax import TreeError, nodes_of, text_of
 from kubeskew.releases.tree.source_tree import Package, SourceTree
 
@@ -20,8 +22,6 @@ _STANDARD = ["create", "delete", "deletecollection", "get", "list", "patch", "up
 _READ_WRITE = ["get", "patch", "update"]
 _INTERNAL = "k8s.io/kubernetes/pkg/apis"
 _EXTERNAL = "k8s.io/api/"
-
-GroupVersionKind = tuple[str, str, str]
 
 
 def discovery(tree: SourceTree) -> Document:
@@ -58,7 +58,7 @@ def _of_core(document: Document) -> Iterator[Document]:
     for name, entry in sorted(entries.items()):
         resource, _, subresource = name.partition("/")
         if subresource:
-            gvk = (entry.get("group", ""), entry.get("version", "v1"), entry["kind"])
+            gvk = GroupVersionKind(entry.get("group", ""), entry.get("version", "v1"), entry["kind"])
             subresources.setdefault(resource, {})[subresource] = _subresource(gvk, ("", "v1"), entry["verbs"])
     for name, entry in sorted(entries.items()):
         if "/" not in name:
@@ -76,7 +76,7 @@ def _of_group(item: Document) -> Iterator[Document]:
             subresources = {}
             for below in entry.get("subresources", ()):
                 kind = below["responseKind"]
-                gvk = (kind["group"] or group, kind["version"] or version, kind["kind"])
+                gvk = GroupVersionKind(kind["group"] or group, kind["version"] or version, kind["kind"])
                 subresources[below["subresource"]] = _subresource(gvk, (group, version), below["verbs"])
             yield _resource(
                 group, version, entry["resource"], entry["responseKind"]["kind"], entry["singularResource"],
@@ -112,13 +112,11 @@ def known_kinds(tree: SourceTree, served: Document) -> list[GroupVersionKind]:
     """
     listed = set()
     for fact in served["resources"]:
-        listed.add((fact["group"], fact["version"], fact["kind"]))
-        for below in fact.get("subresources", {}).values():
-            listed.add(
-                (below.get("group", fact["group"]), below.get("version", fact["version"]), below["kind"])
-            )
+        for each in (fact, *fact.get("subresources", {}).values()):
+            group, version = each.get("group", fact["group"]), each.get("version", fact["version"])
+            listed.add(GroupVersionKind(group, version, each["kind"]))
     known = {gvk for package in _installed(tree) for gvk in _registered(tree.package(package))}
-    return sorted(gvk for gvk in known - listed if not gvk[2].endswith(("List", "Options")))
+    return sorted(gvk for gvk in known - listed if not gvk.kind.endswith(("List", "Options")))
 
 
 def _installed(tree: SourceTree) -> Iterator[str]:
@@ -154,7 +152,7 @@ def _registered(package: Package) -> Iterator[GroupVersionKind]:
             for literal in nodes_of(call, "composite_literal"):
                 kind = literal.child_by_field_name("type")
                 if kind is not None and kind.type == "type_identifier":
-                    yield group, version, text_of(kind)
+                    yield GroupVersionKind(group, version, text_of(kind))
 
 
 def _version(node: Node | None) -> str:

@@ -1,4 +1,4 @@
-"""What the OpenAPI documents of a tree say beyond what its catalogue and the API server's routes make of
+"""Facts of a tree's OpenAPI documents beyond what its catalogue and the API server's routes make of
 themselves.
 
 `document_facts(…)` has the facts of one release, and `history(…)` those of several in the shape that

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from kubeskew.releases.tree.doc_comments import Comments
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
 
@@ -38,20 +39,34 @@ def openapi(tree: SourceTree) -> Document:
 def descriptions(tree: SourceTree) -> Document:
     """The prose of v2, with which v3 agrees, by what it describes:
 
-    definitions  `{definition: {"doc": text, "fields": {field: text}}}`
+    definitions  `{definition: {"doc": text, "fields": {field: text}}}`; what Go types of the document's API
+                 versions have and the document lacks is described by the comments
     operations   texts by operation id
     parameters   texts by the names of shared parameters, else by their own; that of `name` has `{kind}`
                  where documents name the kind
+    token        the text of the bearer token
     """
     document = tree.json(V2)
     try:
         return {
-            "definitions": dict(_described(document["definitions"])),
+            "definitions": dict(_described(_with_comments(document["definitions"], tree))),
             "operations": dict(sorted(_operations(document))),
             "parameters": dict(sorted(_parameters(document))),
+            "token": document["securityDefinitions"]["BearerToken"].get("description", ""),
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise _no_document(tree, V2, error) from None
+
+
+def _with_comments(definitions: Document, tree: SourceTree) -> Document:
+    versions = {name.rpartition(".")[0] for name in definitions}
+    made = dict(definitions)
+    for name, comments in Comments(tree).definitions():
+        if name.rpartition(".")[0] in versions:
+            published = definitions.get(name, {"description": comments["doc"]})
+            fields = {field: {"description": text} for field, text in comments["fields"].items()}
+            made[name] = {**published, "properties": fields | published.get("properties", {})}
+    return made
 
 
 def _described(definitions: Document) -> Iterator[tuple[str, Document]]:

@@ -111,13 +111,18 @@ def test_kinds_come_and_go(version: str, kind: str, present: range) -> None:
             | {34: "v1beta2", 35: "v1", 36: "v1", 37: "v1"},
         ),
         ("resource.k8s.io", "DeviceTaintRule", {33: "v1alpha3", 36: "v1alpha3", 37: "v1beta2"}),
-        ("networking.k8s.io", "ServiceCIDR", {31: "v1alpha1", 32: "v1beta1", 33: "v1beta1", 34: "v1"}),
-        ("storage.k8s.io", "VolumeAttributesClass", {31: "v1alpha1", 35: "v1beta1", 37: "v1"}),
+        (
+            "networking.k8s.io",
+            "ServiceCIDR",
+            {30: "v1alpha1", 31: "v1beta1", 32: "v1beta1", 33: "v1beta1", 34: "v1"},
+        ),
+        ("storage.k8s.io", "VolumeAttributesClass", {30: "v1alpha1", 31: "v1beta1", 35: "v1beta1", 37: "v1"}),
         ("scheduling.k8s.io", "Workload", {35: "v1alpha1", 36: "v1alpha2", 37: "v1beta1"}),
         ("certificates.k8s.io", "PodCertificateRequest", {34: "v1alpha1", 35: "v1beta1", 37: "v1beta1"}),
         ("autoscaling", "HorizontalPodAutoscaler", {26: "v1", 27: "v2", 37: "v2"}),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema", {26: "v1beta2", 29: "v1beta3", 30: "v1"}),
-        ("coordination.k8s.io", "LeaseCandidate", {31: "v1alpha1", 33: "v1alpha2", 34: "v1beta1"}),
+        ("coordination.k8s.io", "LeaseCandidate", {31: "v1alpha1", 32: "v1alpha2", 33: "v1beta1"}),
+        ("certificates.k8s.io", "ClusterTrustBundle", {32: "v1alpha1", 33: "v1beta1", 36: "v1beta1"}),
         ("apps", "Deployment", {26: "v1", 37: "v1"}),
     ],
 )
@@ -298,13 +303,17 @@ def test_gates_of_resources(minor: int, group: str, version: str, plural: str, g
 def test_columns_per_release() -> None:
     """Printer columns are those of the release."""
 
-    def names(minor: int, plural: str) -> list[str]:
-        resource = catalogue_for(Version(minor)).resource("", "v1", plural)
+    def names(minor: int, plural: str, group: str = "") -> list[str]:
+        resource = catalogue_for(Version(minor)).resource(group, "v1", plural)
         assert resource
         return [column.name for column in resource.columns]
 
     assert names(34, "serviceaccounts") == ["Name", "Secrets", "Age"]
     assert names(35, "serviceaccounts") == ["Name", "Age"]
+    assert names(32, "resourcequotas") == ["Name", "Age", "Request", "Limit"]
+    assert names(33, "resourcequotas") == ["Name", "Request", "Limit", "Age"]
+    assert "PreemptionPolicy" not in names(31, "priorityclasses", "scheduling.k8s.io")
+    assert "PreemptionPolicy" in names(32, "priorityclasses", "scheduling.k8s.io")
     assert names(36, "pods")[:5] == ["Name", "Ready", "Status", "Restarts", "Age"]
 
 
@@ -331,6 +340,20 @@ def test_bodies_of_subresources() -> None:
         assert schema.fields
     assert table.kind_schema("", "v1", "Nothing") is None
     assert table.by_kind("", "v1", "Nothing") is None
+
+
+@pytest.mark.parametrize(("minor", "before"), [(26, False), (31, False), (32, True), (37, True)])
+def test_order_of_groups(minor: int, before: bool) -> None:
+    """Groups come by the priority that the release gives them, core first: resource.k8s.io rose in 1.32."""
+    groups = [group for group, _ in everything(Version(minor)).groups()]
+
+    assert groups[:3] == ["", "apiregistration.k8s.io", "apps"]
+    dra, flows, internal = (
+        groups.index(f"{name}.k8s.io") for name in ("resource", "flowcontrol.apiserver", "internal.apiserver")
+    )
+    assert flows < internal
+    assert (dra < flows) == before
+    assert (dra > internal) != before
 
 
 def test_version_order() -> None:

@@ -1,6 +1,6 @@
 """Writes Kubernetes source trees for tests, of the facts and documents that kubeskew has of a minor.
 
-A tree has what the readers of `kubeskew/releases/tree` read, in the shapes of upstream's sources, and no more:
+A tree has what the readers of `kubeskew/releases/tree` read, in the shapes of upstream's sources, no more:
 types, documents, discovery, gates, roles, and so on. `Tree.write` makes the files; what a test changes before
 that is what an enhancement's author would change in a branch.
 """
@@ -53,7 +53,7 @@ _ALIASES = {
 
 @dataclass
 class Tree:
-    """What a tree says, by subject; tests change it before they write it."""
+    """The content of a tree, by subject; tests change it before they write it."""
 
     minor: int
     types: dict[str, dict[str, Any]]
@@ -150,8 +150,8 @@ class Tree:
             texts[f"staging/src/k8s.io/api/{of}/register.go"] = (
                 f'package {version}\n\nconst GroupName = "{group}"\n\n'
                 f'var SchemeGroupVersion = schema.GroupVersion{{Group: GroupName, Version: "{version}"}}\n\n'
-                "func addKnownTypes(scheme *runtime.Scheme) error {\n\tscheme.AddKnownTypes(SchemeGroupVersion,\n"
-                f"{listed}\t)\n\treturn nil\n}}\n"
+                "func addKnownTypes(scheme *runtime.Scheme) error {\n"
+                f"\tscheme.AddKnownTypes(SchemeGroupVersion,\n{listed}\t)\n\treturn nil\n}}\n"
             )
             internal = f"pkg/apis/{folder}/{version}"
             texts[f"{internal}/register.go"] = f'package {version}\n\nimport {version} "k8s.io/api/{of}"\n'
@@ -166,7 +166,8 @@ class Tree:
         texts = {}
         for folder, group in sorted({(of.partition("/")[0], group) for of, (group, _) in self.kinds.items()}):
             lines = [
-                f'\tif utilfeature.DefaultFeatureGate.Enabled(features.{gate}) {{\n\t\tstorage["{name}"] = s\n\t}}\n'
+                f"\tif utilfeature.DefaultFeatureGate.Enabled(features.{gate}) {{\n"
+                f'\t\tstorage["{name}"] = s\n\t}}\n'
                 for name, gate in sorted(self.resource_gates.items())
                 if (group and name.partition(".")[2] == group) or (not group and "." not in name)
             ]
@@ -176,7 +177,8 @@ class Tree:
             ).replace('\t"k8s.io/apiserver', '\tutilfeature "k8s.io/apiserver')
             resources = "".join(lines).replace(f".{group}", "") if group else "".join(lines)
             texts[f"pkg/registry/{folder}/rest/storage.go"] = (
-                f"package rest\n\nimport (\n{imports})\n\nfunc (p Provider) storage(source Source) {{\n{resources}}}\n\n"
+                f"package rest\n\nimport (\n{imports})\n\n"
+                f"func (p Provider) storage(source Source) {{\n{resources}}}\n\n"
                 f'func (p Provider) GroupName() string {{\n\treturn "{group}"\n}}\n'
             )
         return texts
@@ -252,7 +254,7 @@ def go_types(of: str, types: Mapping[str, Mapping[str, Any]]) -> str:
     bodies = [_declaration(name, fact) for name, fact in sorted(declared.items())]
     body = "\n".join(bodies)
     body = re.sub(r"\bv1\.([A-Z]\w*)", lambda found: _qualified(found[1], folder, types), body)
-    used = sorted({name for name in re.findall(r"\b(\w+)\.[A-Z]", re.sub(r"//.*|`[^`]*`", "", body))})
+    used = sorted(set(re.findall(r"\b(\w+)\.[A-Z]", re.sub(r"//.*|`[^`]*`", "", body))))
     places = _PACKAGES | {f"{folder}v1": f"k8s.io/api/{folder}/v1"}
     imports = [f'\t{name} "{places[name]}"' for name in used]
     return "\n".join([f"package {version}\n", "import (", *imports, ")\n", body])

@@ -10,7 +10,6 @@ from kubeskew.releases.catalogue import resources
 from kubeskew.releases.catalogue.assembly import catalogue, read_releases
 from kubeskew.releases.catalogue.gates import gate_table
 
-HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 OBJECT_META = {
@@ -64,7 +63,7 @@ OPENAPI = {
 }
 FACTS = {
     "discovery": {
-        "groupOrder": ["apps"],
+        "groupOrder": {"1.36-": ["apps"]},
         "resources": [
             {"group": "apps", "version": "v1", "resource": "things", "kind": "Thing", "singular": "thing",
              "namespaced": True, "verbs": "std", "minors": "1.36-"},
@@ -169,51 +168,3 @@ def test_a_gate_that_comes_again_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"^Again goes after 1\.34 and comes again in 1\.36$"):
         gate_table({"gates": spans, "dependencies": {}}, {})
-
-
-TYPES = """package v1
-
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/api/other/v1"
-)
-
-type Thing struct {
-	metav1.TypeMeta `json:",inline"`
-	// a remark
-	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-
-	Names  []v1.Name `json:"names,omitempty" protobuf:"bytes,3,rep,name=names"`
-	Source `json:",inline" protobuf:"bytes,4,opt,name=source"`
-	Hidden string `json:"-"`
-}
-
-type Source struct {
-	Path *string `json:"path" protobuf:"bytes,1,opt,name=path"`
-}
-
-type Same = Source
-
-type Names []string
-"""
-
-
-def test_numbers_of_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Field numbers come out of Go sources, those of embedded and renamed types too, and may not change."""
-    monkeypatch.syspath_prepend(str(HACK))
-    import protobuf_numbers
-
-    folder = tmp_path / "k8s.io" / "api" / "things" / "v1"
-    folder.mkdir(parents=True)
-    (folder / "types.go").write_text(TYPES, "utf-8")
-
-    table = protobuf_numbers.collect([tmp_path])
-
-    package = "io.k8s.api.things.v1."
-    assert table[package + "Thing"] == {"metadata": 1, "names": 3, f"={package}Source": 4}
-    assert table[package + "Source"] == table[package + "Same"] == {"path": 1}
-    other = tmp_path / "next"
-    (other / "k8s.io/api/things/v1").mkdir(parents=True)
-    (other / "k8s.io/api/things/v1/types.go").write_text(TYPES.replace("bytes,3", "bytes,5"), "utf-8")
-    with pytest.raises(SystemExit, match=r"things\.v1\.Thing\.names is 5, not 3"):
-        protobuf_numbers.collect([tmp_path / "k8s.io", tmp_path, other])

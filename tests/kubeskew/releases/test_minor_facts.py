@@ -7,7 +7,13 @@ import pytest
 
 from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.releases.catalogue.inputs import Inputs
-from kubeskew.releases.catalogue.minor_facts import with_dependencies, with_gates, with_groups, with_resources
+from kubeskew.releases.catalogue.minor_facts import (
+    with_dependencies,
+    with_gates,
+    with_group_order,
+    with_groups,
+    with_resources,
+)
 from kubeskew.releases.catalogue.resources import minors
 
 INPUTS = Inputs(Path(__file__).parents[3] / "hack" / "catalogue" / "facts")
@@ -94,3 +100,16 @@ def test_dependencies_of_a_minor() -> None:
 def test_groups_keep_their_neighbours() -> None:
     """Groups come in the newest minor's order, and one that it lacks follows the one that it followed."""
     assert with_groups(["a", "old", "b"], ["b", "new", "a"]) == ["b", "new", "a", "old"]
+
+
+def test_order_of_groups_is_a_minors_own() -> None:
+    """A minor whose groups come in another order changes no other minor's."""
+    orders = {"1.30-1.31": ["a", "b"], "1.32-": ["b", "a"]}
+
+    assert with_group_order(orders, ["a", "b"], 31, 33) == orders
+    assert with_group_order(orders, ["b", "a"], 31, 33) == {"1.30-1.30": ["a", "b"], "1.31-": ["b", "a"]}
+    assert with_group_order(orders, ["b", "c"], 34, 34) == {
+        "1.30-1.31": ["a", "b"],
+        "1.32-1.33": ["b", "a"],
+        "1.34-": ["b", "a", "c"],
+    }

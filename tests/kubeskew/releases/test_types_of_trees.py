@@ -136,7 +136,10 @@ def test_names_of_packages(tmp_path: Path) -> None:
 )
 def test_types_that_are_unknown(tmp_path: Path, type_: str, problem: str) -> None:
     """A field of a type that no API can have is refused in one line."""
-    imports = 'import meta "k8s.io/apimachinery/pkg/apis/meta/v1"\nimport core "k8s.io/api/core/v1"\nimport "database/sql"\n'
+    paths = ("k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "database/sql")
+    imports = "".join(
+        f'import {name} "{path}"\n' for name, path in zip(("core", "meta", "sql"), paths, strict=True)
+    )
 
     with pytest.raises(ValueError, match=r"^(apps|core)/v1: ") as refused:
         made(tmp_path, f'{imports}type A struct {{\n\tB {type_} `json:"b"`\n}}\n')
