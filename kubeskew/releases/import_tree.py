@@ -33,6 +33,7 @@ from kubeskew.releases.catalogue.assembly import assembled, read_releases
 from kubeskew.releases.catalogue.resources import resource_row
 from kubeskew.releases.directory import ImportedRelease
 from kubeskew.releases.tree import (
+    code_files,
     defaults,
     device_structs,
     discovery,
@@ -58,6 +59,7 @@ _DESCRIPTIONS = "descriptions.json"
 _SUBJECTS: Mapping[str, Callable[[SourceTree], Any]] = {
     default_roles.FILE: roles.roles,
     _DESCRIPTIONS: documents.descriptions,
+    CODE: code_files.code_files,
     "columns.json": printer_columns.column_descriptions,
     "internal_types.json": internal_types.internal_types,
     "device_structs.json": device_structs.device_structs,
