@@ -1,6 +1,5 @@
 """The generator of the catalogue: types of two releases in, histories out."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
