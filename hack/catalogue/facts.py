@@ -5,7 +5,7 @@
     facts.py put types FILE          add or replace a minor's document; its `version` says which minor
     facts.py diff types 1.35 1.36    print what is different between two minors
     facts.py read TREE               put all that a source tree of Kubernetes says of its minor
-    facts.py read TREE discovery     some of that: types, openapi, discovery, gates
+    facts.py read TREE discovery     some of that: types, openapi, discovery, storage, columns, gates
     facts.py gates 1.30 DIR          put the gates of a minor that trees cannot be read of
 
 DIR holds Go files that register gates, in any order and depth: `kube_features.go` of k8s.io/kubernetes and of
@@ -27,17 +27,25 @@ from kubeskew.releases.catalogue.differences import difference
 from kubeskew.releases.catalogue.inputs import SUBJECTS, Inputs
 from kubeskew.releases.catalogue.minor_facts import (
     State,
-    with_dependencies,
     with_gates,
     with_group_order,
     with_resources,
+    with_values,
 )
-from kubeskew.releases.tree import discovery, documents, gates, go_types
+from kubeskew.releases.tree import (
+    discovery,
+    documents,
+    gates,
+    go_types,
+    printer_columns,
+    resource_gates,
+    storage_versions,
+)
 from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
 
 FOLDER = Path(__file__).parent / "facts"
-PARTS = ("types", "openapi", "discovery", "gates")
+PARTS = ("types", "openapi", "discovery", "storage", "columns", "gates")
 
 
 def list_subjects(inputs: Inputs, _: argparse.Namespace) -> None:
@@ -68,20 +76,31 @@ def put(inputs: Inputs, arguments: argparse.Namespace) -> None:
 def read(inputs: Inputs, arguments: argparse.Namespace) -> None:
     tree = SourceTree(arguments.tree)
     for part in arguments.parts or PARTS:
-        if part == "types":
-            changed = inputs.put("types", tree.minor, go_types.types(tree))
-        elif part == "openapi":
-            changed = inputs.put("openapi", tree.minor, documents.openapi(tree))
-        elif part == "discovery":
-            changed = put_discovery(inputs, tree)
-        else:
-            found = gates.gates(tree)
-            states = {
-                name: (state["stage"], int(state["default"]), int(state["locked"]))
-                for name, state in found["gates"].items()
-            }
-            changed = put_gates(inputs, tree.minor, states, found["dependencies"], arguments.keep)
-        report(part, tree.minor, changed)
+        report(part, tree.minor, put_part(inputs, tree, part, arguments.keep))
+
+
+def put_part(inputs: Inputs, tree: SourceTree, part: str, keep: Iterable[str]) -> bool:
+    if part == "types":
+        return inputs.put("types", tree.minor, go_types.types(tree))
+    if part == "openapi":
+        return inputs.put("openapi", tree.minor, documents.openapi(tree))
+    if part == "discovery":
+        return put_discovery(inputs, tree)
+    if part == "storage":
+        return put_kinds(inputs, "storage-versions", tree.minor, storage_versions.storage_versions(tree))
+    if part == "columns":
+        return put_kinds(inputs, "printer-columns", tree.minor, printer_columns.printer_columns(tree))
+    found = gates.gates(tree)
+    states = {
+        name: (state["stage"], int(state["default"]), int(state["locked"]))
+        for name, state in found["gates"].items()
+    }
+    return put_gates(inputs, tree.minor, states, found["dependencies"], keep)
+
+
+def put_kinds(inputs: Inputs, name: str, minor: int, values: Mapping[str, Any]) -> bool:
+    table = inputs.table(name)
+    return inputs.put_table(name, table | {"kinds": with_values(table["kinds"], values, minor)})
 
 
 def read_loose_gates(inputs: Inputs, arguments: argparse.Namespace) -> None:
@@ -100,7 +119,9 @@ def put_discovery(inputs: Inputs, tree: SourceTree) -> bool:
     newest = max(NEWEST_MINOR, tree.minor)
     rows = with_resources(table["resources"], served["resources"], tree.minor, newest)
     order = with_group_order(table["groupOrder"], served["groupOrder"], tree.minor, newest)
-    return inputs.put_table("discovery", table | {"groupOrder": order, "resources": rows})
+    gates_of = with_values(table["gates"], resource_gates.resource_gates(tree), tree.minor)
+    changed = {"groupOrder": order, "gates": gates_of, "resources": rows}
+    return inputs.put_table("discovery", table | changed)
 
 
 def put_gates(
@@ -113,7 +134,7 @@ def put_gates(
     table = inputs.table("gates")
     changed = {
         "gates": with_gates(table["gates"], states, minor, keep),
-        "dependencies": with_dependencies(table["dependencies"], dependencies, minor),
+        "dependencies": with_values(table["dependencies"], dependencies, minor),
     }
     return inputs.put_table("gates", table | changed)
 

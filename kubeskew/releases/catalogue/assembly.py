@@ -19,7 +19,6 @@ from kubeskew.releases.catalogue.overlay import LATER
 from kubeskew.releases.catalogue.resources import (
     group_orders,
     kind_definition,
-    printer_columns,
     resource_rows,
     runs,
     storage_versions,
@@ -217,15 +216,14 @@ def catalogue(
 ) -> Document:
     """`facts` is by file stem, and its `gates` as gates.json has them."""
     releases = read_releases(types, openapi)
-    oldest, newest = min(releases), max(releases)
     rows = resource_rows(facts["discovery"], releases)
     return assembled(
         releases,
         facts["gates"]["gates"],
-        groups=group_orders(facts["discovery"], newest),
+        groups=group_orders(facts["discovery"], max(releases)),
         resources=rows,
-        storage=storage_versions(facts["storage-versions"], rows, newest),
-        columns=printer_columns(facts["printer-columns"], oldest, newest),
+        storage=storage_versions(facts["storage-versions"], rows),
+        columns=facts["printer-columns"]["kinds"],
     )
 
 

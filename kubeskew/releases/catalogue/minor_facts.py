@@ -67,17 +67,15 @@ def with_gates(
     changed = {name: rows for name, rows in spans.items() if name not in kept}
     values = {name: list(state) for name, state in states.items() if name not in kept}
     stay = {name: rows for name, rows in spans.items() if name in kept}
-    return dict(sorted((_with_values(changed, values, minor) | stay).items()))
+    return dict(sorted((_with_rows(changed, values, minor) | stay).items()))
 
 
-def with_dependencies(
-    spans: Mapping[str, list[list[Any]]], dependencies: Mapping[str, list[str]], minor: int
-) -> Spans:
-    """Gates that gates need, `{gate: [[first, last, [gate, …]], …]}`."""
-    return _with_values(spans, {name: [needed] for name, needed in dependencies.items()}, minor)
+def with_values(spans: Mapping[str, list[list[Any]]], values: Mapping[str, Any], minor: int) -> Spans:
+    """Tables of `{name: [[first, last, value], …]}`."""
+    return _with_rows(spans, {name: [value] for name, value in values.items()}, minor)
 
 
-def _with_values(spans: Mapping[str, list[list[Any]]], values: Mapping[str, list[Any]], minor: int) -> Spans:
+def _with_rows(spans: Mapping[str, list[list[Any]]], values: Mapping[str, list[Any]], minor: int) -> Spans:
     """Rows are a first and a last minor, then what a value is made of."""
     histories: dict[str, dict[int, list[Any]]] = {
         name: {

@@ -24,8 +24,7 @@ from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.routes import discovery
 from kubeskew.releases.catalogue.inputs import Inputs
-from kubeskew.releases.catalogue.overlay import CONVERTED_VALUES
-from kubeskew.releases.catalogue.resources import RESOURCE_GATES, package
+from kubeskew.releases.catalogue.resources import package
 
 FACTS = Path(__file__).parents[3] / "hack" / "catalogue" / "facts"
 _PACKAGES = {
@@ -234,7 +233,11 @@ def _tree(minor: int) -> Tree:
             if (value := data.at(history, at_minor))
         },
         {key: value for key, history in document["columns"].items() if (value := data.at(history, at_minor))},
-        {name: gate for name, history in RESOURCE_GATES.items() if (gate := data.at(history, minor))},
+        {
+            name: gate
+            for name, history in Inputs(FACTS).table("discovery")["gates"].items()
+            if (gate := data.at(history, minor))
+        },
         _kinds(document["resources"], minor),
     )
 
@@ -278,7 +281,7 @@ def _declaration(name: str, fact: Mapping[str, Any]) -> str:
     values = (
         [
             f"\t{name}{index} {name} = {json.dumps(value)}"
-            for index, value in enumerate(fact.get("values") or CONVERTED_VALUES.get(name, ()))
+            for index, value in enumerate(fact.get("values", ()))
         ]
         if kind != "="
         else []

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.versions import NEWEST_MINOR
-from kubeskew.releases.catalogue import resources
 from kubeskew.releases.catalogue.assembly import catalogue, read_releases
 from kubeskew.releases.catalogue.gates import gate_table
 
@@ -62,27 +61,26 @@ OPENAPI = {
 }
 FACTS = {
     "discovery": {
+        "gates": {},
         "groupOrder": {"1.36-": ["apps"]},
         "resources": [
             {"group": "apps", "version": "v1", "resource": "things", "kind": "Thing", "singular": "thing",
              "namespaced": True, "verbs": "std", "minors": "1.36-"},
         ],
     },
-    "storage-versions": {"resource.k8s.io": {"perMinor": {}}, "otherKinds": []},
-    "printer-columns": {"kinds": []},
+    "storage-versions": {"kinds": {"apps/Thing": [[36, 37, "apps/v1"]]}},
+    "printer-columns": {"kinds": {}},
     "gates": {"gates": {"Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99}}},
 }  # fmt: skip
 
 
 @pytest.fixture(name="document")
-def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def made() -> dict[str, Any]:
     """The catalogue of two small releases."""
     mode = {"type": "Mode", "omitempty": True}
     old = types("1.36", {"mode": mode, "gone": {"type": "int32"}, "list": {"type": "[]string"}}, ["A"])
     fancy = {"type": "*Free", "omitempty": True, "markers": ["optional", "featureGate=Fancy"]}
     new = types("1.37", {"mode": mode, "fancy": fancy, "list": {"type": "[]string"}}, ["A", "B"])
-    monkeypatch.setattr(resources, "EARLY", [])
-    monkeypatch.setattr(resources, "SHARED_STORES", {})
     return catalogue({36: old, 37: new}, {36: OPENAPI}, FACTS)
 
 
@@ -136,6 +134,17 @@ def test_only_what_is_reachable(document: dict[str, Any]) -> None:
     assert "o" not in document["specs"][thing["spec"]]
     assert document["storage"] == {"apps/Thing": [[36, 37, "apps/v1"]]}
     assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
+
+
+def test_a_kind_without_a_storage_version_is_named() -> None:
+    """Nothing guesses in which version a kind is stored: the facts must say it of every minor."""
+    stored = {"kinds": {"apps/Thing": [[37, 37, "apps/v1"]]}}
+    documents = {minor: types(f"1.{minor}", {}, ["A"]) for minor in (36, 37)}
+
+    with pytest.raises(
+        ValueError, match=r"^1\.36: storage-versions\.json has no version .* apps/Thing is stored$"
+    ):
+        catalogue(documents, {36: OPENAPI}, FACTS | {"storage-versions": stored})
 
 
 def test_gates_of_the_table() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import source_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from randomness import examples
@@ -112,6 +113,17 @@ def test_the_order_of_writing_does_not_count(tmp_path: Path) -> None:
     assert len({(folder / "types.json.gz").read_bytes() for folder in folders}) == 1
 
 
+def test_a_tree_says_of_its_minor_what_the_facts_say(tmp_path: Path) -> None:
+    """A tree that is written of the shipped data changes nothing of the facts that it is read into."""
+    shutil.copytree(FACTS, tmp_path / "facts")
+    tree = source_trees.tree(37).write(tmp_path / "tree")
+
+    read = facts_command("--facts", tmp_path / "facts", "read", tree, "discovery")
+
+    assert read.stderr == "discovery 1.37: unchanged\n"
+    assert (tmp_path / "facts/discovery.json").read_bytes() == (FACTS / "discovery.json").read_bytes()
+
+
 def test_facts_are_shown_changed_and_put_back(tmp_path: Path) -> None:
     """The command `put` takes what `show` prints, and a mended document shows in `diff`."""
     facts = tmp_path / "facts"
@@ -140,7 +152,10 @@ def test_facts_are_shown_changed_and_put_back(tmp_path: Path) -> None:
         (("show", "types", "1.99"), "there is no types of 1.99; these are: 1.26, 1.27"),
         (("show", "types", "new"), "'new' is no release; write 1.NN"),
         (("read", HACK), "is no Kubernetes source tree"),
-        (("read", HACK, "roles"), "roles is no part; these are: types, openapi, discovery, gates"),
+        (
+            ("read", HACK, "roles"),
+            "roles is no part; these are: types, openapi, discovery, storage, columns, gates",
+        ),
         (("put", "types", HACK / "facts" / "discovery.json"), "a document of types has `version` (1.NN)"),
     ],
 )

@@ -8,11 +8,11 @@ import pytest
 from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.releases.catalogue.inputs import Inputs
 from kubeskew.releases.catalogue.minor_facts import (
-    with_dependencies,
     with_gates,
     with_group_order,
     with_groups,
     with_resources,
+    with_values,
 )
 from kubeskew.releases.catalogue.resources import minors
 
@@ -86,11 +86,11 @@ def test_gates_of_a_minor() -> None:
     }
 
 
-def test_dependencies_of_a_minor() -> None:
-    """A minor's dependencies replace what was said of that minor, and what it lacks goes there."""
+def test_values_of_a_minor() -> None:
+    """A minor's values replace what was said of that minor, and what it lacks goes there."""
     spans = {"A": [[35, 37, ["X"]]], "B": [[35, 37, ["X", "Y"]]]}
 
-    assert with_dependencies(spans, {"A": ["X", "Z"], "C": ["A"]}, 36) == {
+    assert with_values(spans, {"A": ["X", "Z"], "C": ["A"]}, 36) == {
         "A": [[35, 35, ["X"]], [36, 36, ["X", "Z"]], [37, 37, ["X"]]],
         "B": [[35, 35, ["X", "Y"]], [37, 37, ["X", "Y"]]],
         "C": [[36, 36, ["A"]]],
