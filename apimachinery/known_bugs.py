@@ -65,7 +65,7 @@ class KnownBug:
         return component == self.component or component in self.also
 
     def affects(self, version: Version) -> bool:
-        """Previews of drafts were never released and have no bugs; imported releases have those of their base."""
+        """Previews of drafts were never released and have no bugs; an imported release has its base's."""
         base = version.base
         released = bool(self.since) and not base.preview
         return released and _reached(self.since, base) and not _reached(self.fixed, base)

@@ -133,9 +133,10 @@ def _imported(text: str, name: str) -> Version:
         return _version_of(name, base)
     imported = list(imported_bases())
     if "+" in name and minor_of(name) >= OLDEST_IMPORTED:
+        there = ", ".join(imported) or "none"
         raise VersionError(
-            f"release {name} is not imported in {releases_directory()}, which has "
-            f"{', '.join(imported) or 'none'}: import it with `kubeskew release import`, or name the directory that has it in {ENVIRONMENT}"
+            f"release {name} is not imported in {releases_directory()}, which has {there}: import it with "
+            f"`kubeskew release import`, or name the directory that has it in {ENVIRONMENT}"
         )
     more = "".join(f", {each}" for each in imported)
     raise VersionError(

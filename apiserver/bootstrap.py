@@ -26,8 +26,7 @@ from kubeskew.apiserver.aggregation.local import built_in
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles, must_be_replaced, reconciled
 from kubeskew.apiserver.fairness import defaults
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.http import request_info
-from kubeskew.apiserver.http.request import Handler, Request
+from kubeskew.apiserver.http.request import Handler, Request, RequestInfo, parse_info
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.records import Key
@@ -173,9 +172,9 @@ def _key(services: Services, path: str, obj: Object) -> Key | None:
 
 
 @cache
-def _creation(path: str) -> request_info.RequestInfo:
+def _creation(path: str) -> RequestInfo:
     """Cached: objects are made here under few paths."""
-    return request_info.parse("POST", path, {})
+    return parse_info("POST", path, {})
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> bool:
@@ -246,7 +245,7 @@ async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool | 
 def _request(method: str, path: str, obj: Object | None) -> Request:
     body = b"" if obj is None else orjson.dumps(obj)
     request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)
-    request.info = request_info.parse(method, path, {})
+    request.info = parse_info(method, path, {})
     request.user = SERVER
     return request
 

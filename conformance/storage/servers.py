@@ -14,8 +14,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import Version, supported
-from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
-from kubeskew.apiserver.apiextensions.table import Snapshot
+from kubeskew.apiserver.apiextensions.table import STORED_AS, Definition, Snapshot
 from kubeskew.apiserver.features import Features, SchemaFeatures
 from kubeskew.apiserver.registry.codec import Codec, undecodable
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext, strategies_of

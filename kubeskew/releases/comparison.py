@@ -66,7 +66,9 @@ def view(version: Version) -> dict[str, dict[str, Any]]:
         "fields": dict(_fields(catalogue, minor)),
         "resources": dict(_resources(catalogue, minor)),
         "storage versions": _at(catalogue["storage"], minor),
-        "columns": {name: columns for name, columns in _at(catalogue["columns"], minor).items() if name in kinds},
+        "columns": {
+            name: columns for name, columns in _at(catalogue["columns"], minor).items() if name in kinds
+        },
         "gates": {name: _gate(gates, name) for name in gates.known()},
         "roles": {_role_name(role): _content(role) for role in bound},
         "code": (document(str(version), CODE) if version.imported_from is not None else None) or {},

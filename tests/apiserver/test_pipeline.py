@@ -7,10 +7,9 @@ import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
 from kubeskew.apiserver import pipeline
-from kubeskew.apiserver.filters import deadlines
 from kubeskew.apiserver.http import statuses
-from kubeskew.apiserver.http.authors import component_of
 from kubeskew.apiserver.http.request import Peer
+from kubeskew.apiserver.registry.requests.scope import component_of
 
 
 def test_order():
@@ -171,8 +170,8 @@ async def test_the_servers_own_deadline(api, monkeypatch):
     async def hang():
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(deadlines, "MAX_SECONDS", 0.05)
-    monkeypatch.setattr(deadlines, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(pipeline, "MAX_SECONDS", 0.05)
+    monkeypatch.setattr(pipeline, "_DEADLINE_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(api.server.services.store, "refresh", hang)
     others = asyncio.create_task(api.get(MAPS))
     await asyncio.sleep(0)
@@ -185,9 +184,8 @@ async def test_the_servers_own_deadline(api, monkeypatch):
 
 async def test_in_flight():
     """Beyond the limit readers are told to come again; masters are not."""
-    from kubeskew.apiserver.filters.in_flight import with_max_in_flight
-    from kubeskew.apiserver.http.request import Request, text
-    from kubeskew.apiserver.http.request_info import parse
+    from kubeskew.apiserver.http.request import Request, parse_info, text
+    from kubeskew.apiserver.pipeline import with_max_in_flight
     from kubeskew.apiserver.user import User
 
     nested = []
@@ -199,7 +197,7 @@ async def test_in_flight():
 
     bounded = with_max_in_flight(inner, max_reads=1, max_writes=1)
     request = Request.of("GET", "/api/v1/nodes")
-    request.info, request.user = parse("GET", "/api/v1/nodes", {}), User("bob")
+    request.info, request.user = parse_info("GET", "/api/v1/nodes", {}), User("bob")
 
     assert (await bounded(request)).status == 200
     assert nested[0].status == 429

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import GroupKind
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
-from kubeskew.apiserver.apiextensions.resource import AGE, CustomResource
+from kubeskew.apiserver.apiextensions.table import AGE, CustomResource
 from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.registry.tables import custom
 from kubeskew.apiserver.registry.tables.cells import Cell, Cells, CellsOf, Subject, at

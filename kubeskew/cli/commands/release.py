@@ -22,6 +22,7 @@ from kubeskew.releases.directory import (
 )
 
 _SHOWN = 12  # characters of a commit in a table
+_MOST = 72  # characters of a value in a table; -o json has it whole
 into_option = click.option(
     "--into",
     "directory",
@@ -267,4 +268,7 @@ def _show(found: ImportedRelease) -> None:
 
 
 def _text(value: Any) -> str:
-    return "-" if value is None else orjson.dumps(value).decode()
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"

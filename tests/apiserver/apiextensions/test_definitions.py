@@ -25,7 +25,7 @@ from webhook_server import hook_server
 
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

@@ -7,8 +7,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.rbac import Rule
-from kubeskew.apiserver.http.request import Peer
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.http.request import Peer, parse_info
 from kubeskew.apiserver.serviceaccount import USER_PREFIX
 
 GROUP = "rbac.authorization.k8s.io"
@@ -82,7 +81,7 @@ def test_rules(given, target, allowed):
     method, _, whole = target.partition(" ")
     path, _, query = whole.partition("?")
 
-    assert Rule.of(given).allows(parse(method, path, parse_qs(query))) is allowed
+    assert Rule.of(given).allows(parse_info(method, path, parse_qs(query))) is allowed
 
 
 async def test_a_binding(api, eve):

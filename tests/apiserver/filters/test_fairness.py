@@ -13,8 +13,7 @@ from kubeskew.apiserver.fairness.defaults import schemas
 from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
 from kubeskew.apiserver.fairness.metrics import FlowMetrics
 from kubeskew.apiserver.filters.fairness import Fairness
-from kubeskew.apiserver.http.request import Peer, Request, text
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.http.request import Peer, Request, parse_info, text
 from kubeskew.apiserver.user import User
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
@@ -105,7 +104,7 @@ def test_classification(user, method, path, wanted):
     ]
     names = {obj["spec"]["priorityLevelConfiguration"]["name"] for obj in made}
     levels = {name: {"metadata": {"name": name, "uid": name}} for name in names}
-    flow = Classifier(made, levels).classify(user, parse(method, path, {}))
+    flow = Classifier(made, levels).classify(user, parse_info(method, path, {}))
     assert flow is not None
     assert flow.schema == wanted
 
@@ -194,7 +193,7 @@ async def test_overload(call):
 
     def request(user):
         made = Request.of("GET", "/api/v1/pods")
-        made.user, made.info = user, parse("GET", "/api/v1/pods", {})
+        made.user, made.info = user, parse_info("GET", "/api/v1/pods", {})
         return asyncio.create_task(fairness.serve(handler, made))
 
     change = {"spec": {"priorityLevelConfiguration": {"name": "catch-all"}}}
@@ -231,7 +230,7 @@ async def test_at_verbosity_5_a_rejection_is_logged(call, caplog):
     fairness = Fairness(call.server.services.store, FlowMetrics(unseen_families(), 0.0), 8)
     made = Request.of("GET", "/api/v1/pods")
     made.user = User("somebody", groups=("system:authenticated",))
-    made.info = parse("GET", "/api/v1/pods", {})
+    made.info = parse_info("GET", "/api/v1/pods", {})
 
     served = asyncio.Event()
 

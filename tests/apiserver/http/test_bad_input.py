@@ -281,7 +281,7 @@ async def test_large_bodies_leave_room(api, monkeypatch):
     """A large body is read in a thread, so that other requests go on."""
     import asyncio
 
-    from kubeskew.apiserver.registry.requests import bodies
+    from kubeskew.apiserver.registry.requests.scope import MAX_BODY_BYTES
 
     used: list[Any] = []
 
@@ -296,7 +296,7 @@ async def test_large_bodies_leave_room(api, monkeypatch):
 
     assert answer.status == 201
     assert used
-    assert bodies.MAX_BYTES == 3 * 2**20
+    assert MAX_BODY_BYTES == 3 * 2**20
 
 
 async def test_broken_body(server):

@@ -26,7 +26,7 @@ from kubeskew.apimachinery.resources import (
 )
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver import openapi
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 from kubeskew.apiserver.features import DocumentFeatures, Features
 from kubeskew.apiserver.structuralschema import Structural, to_schema
 

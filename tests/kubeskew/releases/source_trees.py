@@ -141,7 +141,7 @@ class Tree:
         return root
 
     def _registrations(self) -> dict[str, str]:
-        """`register.go` of each group and version with its kinds, and what installs them in the API server."""
+        """`register.go` of each group and version with its kinds, and what installs them."""
         texts = {}
         for of, (group, kinds) in sorted(self.kinds.items()):
             folder, version = of.split("/")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from server_in_process import Caller, make_service_account
 
-from kubeskew.apiserver.admission.podsecurity.evaluation import Evaluator, Level, Policy, details, read_policy
+from kubeskew.apiserver.admission.podsecurity.plugin import Evaluator, Level, Policy, details, read_policy
 
 GOOD = {
     "allowPrivilegeEscalation": False,

@@ -1,11 +1,17 @@
-"""Builds AdmissionReviews for the webhooks of configurations, calls them, and reads their answers.
+"""Admits requests by webhooks: AdmissionReviews are made, sent, and their answers read.
 
-Sources: k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go and errors/statuserror.go,
-1.36; k8s.io/apiserver/pkg/admission/plugin/webhook/{accessors.go,generic,mutating,validating}, 1.36.
+Those that may change an object are called one after the other, and some of them twice; those that may refuse
+it are called all at once.
+
+Sources, all 1.36: k8s.io/apiserver/pkg/admission/plugin/webhook (request/admissionreview.go,
+errors/statuserror.go, accessors.go, generic, mutating/{dispatcher,reinvocationcontext}.go,
+validating/dispatcher.go).
 """
 
+import asyncio
 import base64
 import binascii
+import copy
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,18 +21,21 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic.conditions import Conditions
 from kubeskew.apiserver.admission.dynamic.matching import (
     EXEMPT,
     REVIEWS,
     Criteria,
     Invocation,
+    ReinvokeContext,
     Versioned,
     described,
     options_of,
 )
 from kubeskew.apiserver.admission.services import AdmissionServices
+from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
+from kubeskew.apiserver.apply.patching.values import PatchError
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.webhooks.client import CallError, ConfigError
@@ -323,3 +332,130 @@ async def guarded(hook: Hook, ask: Callable[[], Awaitable[None]]) -> None:
         raise errors.internal(str(error)) from None
     except StatusError:
         raise
+
+
+_MUTATING = "MutatingAdmissionWebhook"
+
+
+class MutatingAdmissionWebhook(Plugin):
+    waits = True
+    operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
+    subresources = None
+
+    def __init__(self, services: AdmissionServices) -> None:
+        self._services = services
+        self._hooks = Hooks(services, "mutatingwebhookconfigurations", mutating=True)
+
+    async def admit(self, attributes: Attributes) -> None:
+        hooks = self._hooks.concerned(attributes)
+        if not hooks:
+            return
+        notes: ReinvokeContext = attributes.reinvocation.notes.setdefault(_MUTATING, ReinvokeContext())
+        again = attributes.reinvocation.again
+        if again and notes.last != attributes.object:
+            notes.require()
+        versioned = Versioned(self._services, attributes)
+        try:
+            for hook in hooks:
+                await self._ask(hook, versioned, notes, again=again)
+        finally:
+            notes.last = copy.deepcopy(attributes.object)
+
+    async def _ask(self, hook: Hook, versioned: Versioned, notes: ReinvokeContext, *, again: bool) -> None:
+        attributes = versioned.attributes
+        invocation = await self._hooks.invocation(hook, attributes, versioned)
+        if invocation is None or (again and hook.uid not in notes.due):
+            return
+        changed = False
+
+        async def ask() -> None:
+            nonlocal changed
+            changed = await self._apply(
+                hook, invocation, versioned, await self._hooks.call(hook, invocation, versioned)
+            )
+
+        try:
+            await guarded(hook, ask)
+        finally:
+            if changed:
+                notes.require()
+                attributes.reinvocation.wanted = True
+            if hook.spec.get("reinvocationPolicy") == "IfNeeded":
+                notes.eligible.add(hook.uid)
+
+    async def _apply(
+        self, hook: Hook, invocation: Invocation, versioned: Versioned, response: AdmissionResponse
+    ) -> bool:
+        """True if the object changed; raises the refusal, and 500."""
+        if not response.allowed:
+            raise denial(hook.name, response.status)
+        if not response.patch:
+            return False
+        operations = patch_operations(response.patch)
+        if not operations:
+            return False
+        current = await versioned.object(invocation)
+        if current is None:
+            raise errors.internal(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported '
+                "for this operation"
+            )
+        if response.patch_type != "JSONPatch":
+            why = f'unsupported patch type "{response.patch_type}"'
+            raise CallingError(f'failed calling webhook "{hook.name}": {why}')
+        try:
+            whole = self._services.features.requests.whole_patches
+            patched = apply_json_patch(current, operations, whole=whole)
+        except PatchError as error:
+            raise errors.internal(error.why) from None
+        return await versioned.replace(invocation, patched)
+
+
+class ValidatingAdmissionWebhook(Plugin):
+    """Asks the webhooks of every ValidatingWebhookConfiguration; the first refusal is the client's answer."""
+
+    waits = True
+    operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
+    subresources = None
+
+    def __init__(self, services: AdmissionServices) -> None:
+        self._services = services
+        self._hooks = Hooks(services, "validatingwebhookconfigurations", mutating=False)
+
+    async def validate(self, attributes: Attributes) -> None:
+        hooks = self._hooks.concerned(attributes)
+        if not hooks:
+            return
+        versioned = Versioned(self._services, attributes)
+        relevant: list[tuple[Hook, Invocation]] = []
+        for hook in hooks:
+            invocation = await self._hooks.invocation(hook, attributes, versioned)
+            if invocation is not None:
+                await versioned.object(invocation)  # converted once, before all ask for it
+                await versioned.old(invocation)
+                relevant.append((hook, invocation))
+        if relevant:
+            await self._ask_all(relevant, versioned)
+
+    async def _ask_all(self, relevant: list[tuple[Hook, Invocation]], versioned: Versioned) -> None:
+        """Calls all webhooks at once and waits for them; raises the refusal that came first."""
+        refusals: list[StatusError] = []
+
+        async def ask(hook: Hook, invocation: Invocation) -> None:
+            try:
+                await guarded(hook, lambda: self._ask(hook, invocation, versioned))
+            except StatusError as error:
+                refusals.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for hook, invocation in relevant:
+                group.create_task(ask(hook, invocation))
+        if refusals:
+            for error in refusals[1:]:
+                log.warning("another webhook refused too: %s", error.message)
+            raise refusals[0]
+
+    async def _ask(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> None:
+        response = await self._hooks.call(hook, invocation, versioned)
+        if not response.allowed:
+            raise denial(hook.name, response.status)
