@@ -18,7 +18,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,14 @@ from kubeskew.releases.tree.go_syntax import TreeError
 from kubeskew.releases.tree.source_tree import SourceTree
 
 FOLDER = Path(__file__).parent / "facts"
-PARTS = ("types", "openapi", "discovery", "storage", "columns", "gates")
+READERS: Mapping[str, Callable[[SourceTree], Any]] = {
+    "types": go_types.types,
+    "openapi": documents.openapi,
+    "discovery": lambda tree: (discovery.discovery(tree), resource_gates.resource_gates(tree)),
+    "storage": storage_versions.storage_versions,
+    "columns": printer_columns.printer_columns,
+    "gates": gates.gates,
+}
 
 
 def list_subjects(inputs: Inputs, _: argparse.Namespace) -> None:
@@ -74,28 +81,27 @@ def put(inputs: Inputs, arguments: argparse.Namespace) -> None:
 
 
 def read(inputs: Inputs, arguments: argparse.Namespace) -> None:
+    """All parts are read before the first is put: nothing changes if one cannot be read."""
     tree = SourceTree(arguments.tree)
-    for part in arguments.parts or PARTS:
-        report(part, tree.minor, put_part(inputs, tree, part, arguments.keep))
+    said = {part: READERS[part](tree) for part in arguments.parts or READERS}
+    for part, found in said.items():
+        report(part, tree.minor, put_part(inputs, tree.minor, part, found, arguments.keep))
 
 
-def put_part(inputs: Inputs, tree: SourceTree, part: str, keep: Iterable[str]) -> bool:
-    if part == "types":
-        return inputs.put("types", tree.minor, go_types.types(tree))
-    if part == "openapi":
-        return inputs.put("openapi", tree.minor, documents.openapi(tree))
+def put_part(inputs: Inputs, minor: int, part: str, found: Any, keep: Iterable[str]) -> bool:
+    if part in SUBJECTS:
+        return inputs.put(part, minor, found)
     if part == "discovery":
-        return put_discovery(inputs, tree)
-    if part == "storage":
-        return put_kinds(inputs, "storage-versions", tree.minor, storage_versions.storage_versions(tree))
-    if part == "columns":
-        return put_kinds(inputs, "printer-columns", tree.minor, printer_columns.printer_columns(tree))
-    found = gates.gates(tree)
-    states = {
-        name: (state["stage"], int(state["default"]), int(state["locked"]))
-        for name, state in found["gates"].items()
-    }
-    return put_gates(inputs, tree.minor, states, found["dependencies"], keep)
+        return put_discovery(inputs, minor, *found)
+    if part == "gates":
+        states = {
+            name: (state["stage"], int(state["default"]), int(state["locked"]))
+            for name, state in found["gates"].items()
+        }
+        return put_gates(inputs, minor, states, found["dependencies"], keep)
+    return put_kinds(
+        inputs, {"storage": "storage-versions", "columns": "printer-columns"}[part], minor, found
+    )
 
 
 def put_kinds(inputs: Inputs, name: str, minor: int, values: Mapping[str, Any]) -> bool:
@@ -114,13 +120,13 @@ def read_loose_gates(inputs: Inputs, arguments: argparse.Namespace) -> None:
     report("gates", arguments.release, changed)
 
 
-def put_discovery(inputs: Inputs, tree: SourceTree) -> bool:
-    table, served = inputs.table("discovery"), discovery.discovery(tree)
-    newest = max(NEWEST_MINOR, tree.minor)
-    rows = with_resources(table["resources"], served["resources"], tree.minor, newest)
-    order = with_group_order(table["groupOrder"], served["groupOrder"], tree.minor, newest)
-    gates_of = with_values(table["gates"], resource_gates.resource_gates(tree), tree.minor)
-    changed = {"groupOrder": order, "gates": gates_of, "resources": rows}
+def put_discovery(inputs: Inputs, minor: int, served: Mapping[str, Any], gates_of: Mapping[str, str]) -> bool:
+    table, newest = inputs.table("discovery"), max(NEWEST_MINOR, minor)
+    changed = {
+        "groupOrder": with_group_order(table["groupOrder"], served["groupOrder"], minor, newest),
+        "gates": with_values(table["gates"], gates_of, minor),
+        "resources": with_resources(table["resources"], served["resources"], minor, newest),
+    }
     return inputs.put_table("discovery", table | changed)
 
 
@@ -155,8 +161,8 @@ def release_number(text: str) -> int:
 
 
 def part_of_a_tree(text: str) -> str:
-    if text not in PARTS:
-        raise argparse.ArgumentTypeError(f"{text} is no part; these are: {', '.join(PARTS)}")
+    if text not in READERS:
+        raise argparse.ArgumentTypeError(f"{text} is no part; these are: {', '.join(READERS)}")
     return text
 
 
@@ -185,7 +191,7 @@ def parser() -> argparse.ArgumentParser:
     two.set_defaults(run=diff)
     tree = commands.add_parser("read", help="put what a source tree says of its minor")
     tree.add_argument("tree", type=Path, help="the root of a clone of kubernetes/kubernetes, 1.31 or later")
-    tree.add_argument("parts", nargs="*", type=part_of_a_tree, metavar="PART", help=", ".join(PARTS))
+    tree.add_argument("parts", nargs="*", type=part_of_a_tree, metavar="PART", help=", ".join(READERS))
     tree.set_defaults(run=read)
     loose = commands.add_parser("gates", help="put the gates of a minor that trees cannot be read of")
     loose.add_argument("release", type=release_number)

@@ -24,7 +24,10 @@ def data_files(inputs: Inputs, previews: Path) -> Iterator[tuple[str, str]]:
     }
     table = gate_table(inputs.table("gates"), {name: one["gates"] for name, one in descriptions.items()})
     yield GATES, gates_text(table)
-    facts = {name: inputs.table(name) for name in ("discovery", "printer-columns", "storage-versions")}
+    facts = {
+        name: inputs.table(name)
+        for name in ("discovery", "field-gates", "printer-columns", "storage-versions")
+    }
     document = catalogue(inputs.documents("types"), inputs.documents("openapi"), facts | {"gates": table})
     yield CATALOGUE, document_text(document)
     for name, description in descriptions.items():

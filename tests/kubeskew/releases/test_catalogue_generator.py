@@ -70,7 +70,13 @@ FACTS = {
     },
     "storage-versions": {"kinds": {"apps/Thing": [[36, 37, "apps/v1"]]}},
     "printer-columns": {"kinds": {}},
-    "gates": {"gates": {"Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99}}},
+    "field-gates": [{"field": "apps.v1.ThingSpec.gone", "gates": ["Old"]}],
+    "gates": {
+        "gates": {
+            "Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99},
+            "Old": {"specs": [[36, "Beta", 1, 0]], "first": 36, "last": 36},
+        },
+    },
 }  # fmt: skip
 
 
@@ -92,6 +98,7 @@ def test_histories(document: dict[str, Any]) -> None:
 
     assert document["minors"] == [36, 37]
     assert [run[:2] for run in spec["gone"]] == [[36, 36]]
+    assert specs[spec["gone"][0][2]] == {"t": "int32", "r": 1, "g": ["Old"]}
     assert [run[:2] for run in spec["fancy"]] == [[37, 37]]
     assert specs[spec["fancy"][0][2]] == {"t": "'v1.Free'string", "o": 1, "p": 1, "g": ["Fancy"]}
     assert specs[spec["mode"]] == {"t": "io.k8s.api.apps.v1.Mode", "o": 1, "r": 1}

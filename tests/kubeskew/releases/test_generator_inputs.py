@@ -99,6 +99,20 @@ def test_committed_tables_are_canonical(name: str) -> None:
     assert table_text(Inputs(FACTS).table(name)) == (FACTS / f"{name}.json").read_text("utf-8")
 
 
+def test_gates_of_fields_have_a_source() -> None:
+    """Each field that is said by hand to have a gate is in the catalogue, and says where that is from."""
+    made = dict(data_files(Inputs(FACTS), HACK / "previews"))
+    definitions = json.loads(made["apimachinery/data/catalogue.json"])["definitions"]
+    gates = json.loads(made["apimachinery/data/gates.json"])["gates"]
+
+    for entry in Inputs(FACTS).table("field-gates"):
+        definition, _, field = entry["field"].rpartition(".")
+        assert field in definitions[f"io.k8s.api.{definition}"]["f"]
+        assert set(entry["gates"]) <= gates.keys()
+        assert entry["source"].startswith("pkg/")
+        assert entry["certain"] in (True, False)
+
+
 def test_the_order_of_writing_does_not_count(tmp_path: Path) -> None:
     """Files are equal to the byte whichever minor came first, and one that is put again changes nothing."""
     documents = {26: {"a": 1}, 27: {"a": 2, "b": {"c": []}}, 28: {"b": {"c": [1]}}}
