@@ -92,6 +92,26 @@ def test_gang_scheduling_needs_workloads() -> None:
 
 
 @pytest.mark.parametrize(
+    ("minor", "gates", "missing"),
+    [
+        (35, "UserNamespacesHostNetworkSupport=true,NodeDeclaredFeatures=false", ""),
+        (36, "UserNamespacesHostNetworkSupport=true,NodeDeclaredFeatures=false", "[NodeDeclaredFeatures]"),
+        (36, "WorkloadAwarePreemption=true,GangScheduling=false", "[GangScheduling]"),
+    ],
+)
+def test_dependencies_are_those_of_the_release(minor: int, gates: str, missing: str) -> None:
+    """A gate needs what it needs in that very minor."""
+    try:
+        FeatureGates.parse(Version(minor), gates)
+        refused = ""
+    except GateError as error:
+        refused = str(error)
+
+    assert missing in refused
+    assert bool(missing) == bool(refused)
+
+
+@pytest.mark.parametrize(
     ("version", "overrides", "on"),
     [
         ("1.35.3", {}, True),

@@ -22,7 +22,7 @@ from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.routes import discovery
 from kubeskew.releases.catalogue.inputs import Inputs
-from kubeskew.releases.catalogue.resources import RESOURCE_GATES, package
+from kubeskew.releases.catalogue.resources import package
 
 FACTS = Path(__file__).parents[3] / "hack" / "catalogue" / "facts"
 _PACKAGES = {
@@ -288,7 +288,11 @@ def _tree(minor: int) -> Tree:
             if (value := data.at(history, at_minor))
         },
         {key: value for key, history in document["columns"].items() if (value := data.at(history, at_minor))},
-        {name: gate for name, history in RESOURCE_GATES.items() if (gate := data.at(history, minor))},
+        {
+            name: gate
+            for name, history in Inputs(FACTS).table("discovery")["gates"].items()
+            if (gate := data.at(history, minor))
+        },
         _kinds(document["resources"], minor),
     )
 
