@@ -184,7 +184,7 @@ async def test_the_servers_own_deadline(api, monkeypatch):
 
 
 async def test_in_flight():
-    """Beyond the limit readers are told to come again; masters are not."""
+    """Beyond the limit readers are asked to come again; masters are not."""
     from kubeskew.apiserver.filters.in_flight import with_max_in_flight
     from kubeskew.apiserver.http.request import Request, text
     from kubeskew.apiserver.http.request_info import parse
@@ -266,7 +266,8 @@ async def test_a_component_announces_itself_alone(server, name, groups, componen
     ],
 )
 async def test_who_is_no_component_announces_nothing(server, name, groups):
-    """A user who is no component is refused by authorization, whatever is announced; so is reading."""
+    """A user who is no component is refused by authorization, even if something is announced; so is
+    reading."""
     caller = Caller(server, Peer(name, groups))
     for answer in (await caller.post(COMPONENTS, {}), await caller.get(COMPONENTS)):
         assert answer.status == 403

@@ -6,7 +6,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.store_cache import DerivedFromStore
 
 
-async def test_a_derived_value_is_made_anew_only_when_its_resource_changed() -> None:
+async def test_a_derived_value_is_made_again_only_when_its_resource_changed() -> None:
     """Reading twice makes the value once; a write to the resource, and to no other, makes it again."""
     server = await open_server()
     try:
