@@ -49,7 +49,7 @@ def test_a_struct_has_the_fields_of_its_release(minor, lists):
 
 @pytest.mark.parametrize(("minor", "head"), HEADS)
 def test_embedded_metadata_are_shown_in_their_order(minor, head):
-    """Labels come before annotations, whatever the request's order; the time of creation is left out."""
+    """Labels come before annotations, regardless of the request's order; the time of creation is left out."""
     spec = {"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}}
     assert device_structs(Version(minor)).shown(spec, "resource.ResourceClaimTemplateSpec").startswith(head)
 
