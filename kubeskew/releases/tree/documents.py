@@ -18,7 +18,7 @@ V2 = "api/openapi-spec/swagger.json"
 _GVK = "x-kubernetes-group-version-kind"
 _REFERENCE = "#/definitions/"
 # Members of schemas, of which what is read further has to be of these types.
-_MEMBERS = {
+_MEMBERS: dict[str, type] = {
     "$ref": str, "format": str, "required": list, "type": str, "x-kubernetes-group-version-kind": list,
     "x-kubernetes-list-map-keys": list, "x-kubernetes-list-type": str, "x-kubernetes-map-type": str,
     "x-kubernetes-patch-merge-key": str, "x-kubernetes-patch-strategy": str,
@@ -120,7 +120,7 @@ def _without_prose(schema: Document, known: Document) -> Document:
     """
     made: Document = {}
     for key, value in schema.items():
-        if not isinstance(value, _MEMBERS.get(key, object)):
+        if key in _MEMBERS and not isinstance(value, _MEMBERS[key]):
             raise TypeError(f"{key} is {value!r}")
         if key == "$ref" and value.removeprefix(_REFERENCE) not in known:
             raise KeyError(value)
