@@ -141,7 +141,7 @@ def _definition(base: _Document | None, change: _Document, minor: int, specs: li
             specs.append(spec)
     first = {name: fields[name] for name in ("kind", "apiVersion", "metadata") if name in fields}
     ordered = first | dict(sorted(fields.items()))
-    said = {"doc": change["doc"]} if "doc" in change else {}
+    said: _Document = {key: change[key] for key in ("doc", "pd") if key in change}
     return {name: value for name, value in kept.items() if name != "f"} | {
         "in": [[minor, minor]],
         "f": ordered,

@@ -69,7 +69,7 @@ class _Place:
 
 @dataclass
 class _Run:
-    """What is known while a function is read. `names` are its variables: places, values, or unknown."""
+    """The state in which a function is read. `names` are its variables: places, values, or unknown."""
 
     file: GoFile
     names: dict[str, Any]
