@@ -132,6 +132,7 @@ def test_gates(tmp_path: Path) -> None:
     "body",
     [
         "helper(obj)",
+        'if obj.Spec.Count == nil { return }\nif obj.Spec.Mode == "" { obj.Spec.Mode = "On" }',
         'if obj.Spec.Mode == "" { obj.Spec.Mode = "On" } else { obj.Spec.Size = 3 }',
         'if obj.Spec.Mode == "On" && obj.Spec.Size == 0 { obj.Spec.Size = 3 }',
         "hour := int64(time.Hour.Seconds())\nif obj.Spec.Size == 0 { obj.Spec.Size = hour }",
