@@ -48,7 +48,6 @@ class Schema:
     nullable: bool = False
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
     go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
-    description: str = ""  # only kinds of previews have one
     # Defaults that functions set, by paths such as `spec.ports[].protocol`; OpenAPI does not publish them.
     path_defaults: Mapping[str, Any] = field(default_factory=dict)
     release: str = ""  # of a struct of an imported release: its name, for it has field numbers of its own
@@ -65,4 +64,3 @@ class Field:
     patch_merge_key: str = ""
     omit_empty: bool = True  # Go's omitempty: an empty value is not written
     pointer: bool = False  # Go pointer: present-but-zero differs from absent
-    description: str = ""

@@ -51,8 +51,11 @@ class Types(Mapping[str, Schema]):
     Iterating is cheap; a schema is built when it is looked up.
     """
 
-    def __init__(self, version: Version) -> None:
-        document, self._minor, _ = data.release(version)
+    def __init__(self, document: Mapping[str, Any], minor: int, imported: str = "") -> None:
+        """`document` is a catalogue (`kubeskew/releases/catalogue/assembly.py` has its shape); `imported` is
+        the name of its release if that was imported."""
+        self._minor = minor
+        self._imported = imported
         self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
@@ -117,7 +120,7 @@ class Types(Mapping[str, Schema]):
             name,
             fields=fields,
             map_type=map_type,
-            description=entry.get("doc", ""),
+            release=self._imported,
             path_defaults=entry.get("pd", {}),
         )
         self._built[name] = schema  # before its fields: types may contain themselves
@@ -148,7 +151,6 @@ class Types(Mapping[str, Schema]):
                 patch_merge_key=spec.get("pk", ""),
                 omit_empty="o" in spec,
                 pointer="p" in spec,
-                description=spec.get("doc", ""),
             )
         return built
 
@@ -190,4 +192,5 @@ def types_of(version: Version) -> Types:
 
 @cache
 def _types_of(version: Version) -> Types:
-    return Types(version)
+    document, minor, _ = data.release(version)
+    return Types(document, minor, str(version) if version.imported_from is not None else "")

@@ -17,7 +17,7 @@ from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, S
 from kubeskew.apiserver.registry.shared import addresses, amounts
 from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.internal_values import node_address
-from kubeskew.apiserver.registry.shared.podtemplate.scheduling import taint_errors
+from kubeskew.apiserver.registry.shared.podtemplate.validation import taint_errors
 from kubeskew.apiserver.registry.tables.cells import NONE, UNKNOWN, Cells, Subject
 
 _POSITIVE = "must be greater than zero"

@@ -1,9 +1,7 @@
-"""Facts that OpenAPI lacks of the shared machinery's types, from their Go source (see `overlay.py`)."""
+"""Facts that OpenAPI lacks of the shared machinery's types, from their Go source."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-from kubeskew.releases.catalogue.overlay import Overlay
+from typing import Any, NamedTuple
 
 Document = dict[str, Any]
 
@@ -11,6 +9,16 @@ _SCALARS = frozenset({"string", "bool", "int", "int32", "int64", "float64"})
 _EMBEDDED = {"ObjectMeta": "metadata", "ListMeta": "metadata"}
 _NAMED_STRINGS = ("types.", "apimachinerytypes.")
 _NAMED_OF_META = frozenset({"metav1.ConditionStatus"})
+
+
+class Overlay(NamedTuple):
+    """Fields by `definition.field`, and of `names` the names of their types."""
+
+    values: frozenset[str]  # structs that are no pointers: Go always writes them
+    written_empty: frozenset[str]  # no omitempty although not required
+    pointers: frozenset[str]  # scalars behind a Go pointer: zero differs from absent
+    names: dict[str, str]  # strings whose type has a name
+    omitted_zeros: frozenset[str] = frozenset()  # structs that are no pointers, which Go leaves out if zero
 
 
 def overlay(machinery: Mapping[str, Document]) -> Overlay:

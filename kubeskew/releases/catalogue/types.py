@@ -1,8 +1,8 @@
 """The types of one release: every named type with its fields, from Go types and OpenAPI together.
 
 Go types have pointer, omitempty, gates, patch strategy; OpenAPI has the required fields, and it alone knows
-the types of the shared machinery (ObjectMeta, …) and of the extension API servers. What it lacks of these is
-written down (`overlay.py`), or comes from their Go source if the facts have it (`machinery.py`).
+the types of the shared machinery (ObjectMeta, …) and of the extension API servers. What it lacks of these
+comes from their Go source (`machinery.py`).
 `release(types, openapi)` gives `{definition name: {"fields": {json name: spec}, …}}`; a spec is the compact
 dict of the catalogue:
 
@@ -21,16 +21,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kubeskew.releases.catalogue.machinery import overlay
+from kubeskew.releases.catalogue.machinery import Overlay, overlay
 from kubeskew.releases.catalogue.overlay import (
-    CONVERTED_VALUES,
     EMPTY_COUNTS,
     INT_OR_STRING,
     META,
+    NAMED_RESOURCES_POINTERS,
     QUANTITY,
     RAW,
-    WRITTEN_DOWN,
-    Overlay,
 )
 
 Document = dict[str, Any]
@@ -107,8 +105,7 @@ class GoTypes:
             kind = "{}" + self.resolve(package, found[2])[0]
             if found[1] == "string":
                 return kind, False
-            version = package.split("/")[1]
-            key, value = (name if "." in name else f"{version}.{name}" for name in found.groups())
+            key, value = (self._reflected(package, name) for name in found.groups())
             return named(f"map[{key}]{value}", kind), False
         if expression in _SCALARS:
             return _SCALARS[expression], False
@@ -116,6 +113,14 @@ class GoTypes:
             raise ValueError(f"{package}: a field of the type {' '.join(expression.split())} is unknown")
         qualifier, _, name = expression.rpartition(".")
         return (self._imported(package, qualifier, name) if qualifier else self._local(package, name)), False
+
+    def _reflected(self, package: str, name: str) -> str:
+        """Reflection puts before a type's name the last part of its package's path."""
+        qualifier, _, bare = name.rpartition(".")
+        if not qualifier:
+            return f"{package.split('/')[1]}.{name}"
+        path = (self._imports or {}).get(package, {}).get(qualifier, qualifier)
+        return f"{path.rpartition('/')[2]}.{bare}"
 
     def _imported(self, package: str, qualifier: str, name: str) -> str:
         if self._imports is not None:
@@ -314,7 +319,9 @@ def _openapi_field(owner: str, name: str, schema: Document, required: bool, of: 
         spec["r"] = 1
     elif path not in of.values and path not in of.written_empty:
         spec["o"] = 1
-    if path in of.pointers or (spec["t"].startswith("io.") and path not in of.values | of.omitted_zeros):
+    if path in of.pointers | NAMED_RESOURCES_POINTERS or (
+        spec["t"].startswith("io.") and path not in of.values | of.omitted_zeros
+    ):
         spec["p"] = 1
     return spec | _extensions(schema)
 
@@ -366,9 +373,9 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
     `types` that are read from a tree have their `imports` and the `machinery`; others are known from files
     of single packages.
     """
-    packages = types["types"] if "imports" in types else _with_values(types["types"])
+    packages = types["types"]
     go = GoTypes(packages, openapi, types.get("imports"), types.get("constants", {}))
-    of = overlay(types["machinery"]) if "machinery" in types else WRITTEN_DOWN
+    of = overlay(types.get("machinery", {}))
     found: dict[str, Document] = {}
     for package, declarations in packages.items():
         for name, declared in declarations.items():
@@ -387,16 +394,6 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
         if name not in found and (name.startswith(META) or not name.endswith("List")):
             found[name] = _from_openapi(name, definition, of)
     return found
-
-
-def _with_values(packages: Document) -> Document:
-    return {
-        package: {
-            name: declared | {"values": CONVERTED_VALUES[name]} if name in CONVERTED_VALUES else declared
-            for name, declared in declarations.items()
-        }
-        for package, declarations in packages.items()
-    }
 
 
 def _same_fields(made: Document, definition: Document) -> bool:

@@ -11,7 +11,8 @@
 A field has `type` as written and what its tag and its comments say: `omitempty`, `omitzero`,
 `patchStrategy`, `patchMergeKey`, `markers` without their `+`. An embedded struct whose fields are the
 object's own is `<inline:TYPE>`. `constants` are those that `default=ref(…)` markers name, as written there.
-`machinery` has the types that modules other than k8s.io/api publish.
+`machinery` has the types that modules other than k8s.io/api publish; it is left out if the tree lacks their
+sources.
 """
 
 import re
@@ -49,7 +50,8 @@ def types(tree: SourceTree) -> Document:
     packages = {package.removeprefix(API + "/"): tree.package(package) for package in api_packages(tree)}
     constants = Constants(tree)
     found = {name: package_types(package, constants) for name, package in packages.items()}
-    return {
+    machinery = {path: package_types(tree.package(path), constants) for path in MACHINERY}
+    made: Document = {
         "version": f"1.{tree.minor}",
         "types": {name: declared for name, declared in found.items() if declared},
         "imports": {name: _imports(packages[name]) for name, declared in found.items() if declared},
@@ -58,8 +60,8 @@ def types(tree: SourceTree) -> Document:
             for name, package in packages.items()
             if (referred := _referred(found[name], package, constants))
         },
-        "machinery": {path: package_types(tree.package(path), constants) for path in MACHINERY},
     }
+    return made | ({"machinery": machinery} if any(machinery.values()) else {})
 
 
 def api_packages(tree: SourceTree) -> list[str]:

@@ -93,7 +93,7 @@ def test_there_and_back(data):
 @settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_hostile_bytes(data):
-    """Whatever the bytes, there is an object that normalising takes, or a WireError."""
+    """For any bytes there is an object that normalising takes, or a WireError."""
     schema = DEFINITIONS[data.draw(st.sampled_from(KINDS))]
     body = bytearray(message(data.draw(objects(schema)), schema))
     for _ in range(data.draw(st.integers(1, 3))):

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from go_trees import API, write_tree
 
-from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.registry.defaulting import schema_defaults
 from kubeskew.releases.catalogue.assembly import Assembly
 from kubeskew.releases.catalogue.defaults import with_defaults
@@ -231,13 +229,12 @@ def test_defaults_by_path(path: str, default: Any, obj: dict[str, Any], filled: 
     assert obj == filled
 
 
-def test_a_catalogue_keeps_defaults_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalogue_keeps_defaults_by_path() -> None:
     """They come from the newest release into the definition, and from there into the schema."""
     release = {"Thing": {"fields": {"mode": {"t": "string"}}, "pd": {"mode": "On"}}}
     assembly = Assembly({36: {"Thing": {"fields": {}}}, 37: release}, {})
     definition = assembly.definition("Thing", [36, 37])
     document = {"kinds": {}, "specs": [{"t": "string"}], "definitions": {"Thing": definition}}
-    monkeypatch.setattr(data, "release", lambda _: data.Release(document, 37, frozenset()))
 
     assert definition["pd"] == {"mode": "On"}
-    assert Types(Version(37))["Thing"].path_defaults == {"mode": "On"}
+    assert Types(document, 37)["Thing"].path_defaults == {"mode": "On"}
