@@ -115,7 +115,14 @@ class Types(Mapping[str, Schema]):
         map_type = entry.get("mt", "granular")
         if not isinstance(map_type, str):
             map_type = data.at(map_type, self._minor)
-        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=map_type, release=self._imported)
+        schema = Schema(
+            Kind.OBJECT,
+            name,
+            fields=fields,
+            map_type=map_type,
+            release=self._imported,
+            path_defaults=entry.get("pd", {}),
+        )
         self._built[name] = schema  # before its fields: types may contain themselves
         for field, history in entry["f"].items():
             index = history if isinstance(history, int) else data.at(history, self._minor)
@@ -139,7 +146,6 @@ class Types(Mapping[str, Schema]):
                 required="r" in spec,
                 default=spec.get("d"),
                 has_default="d" in spec,
-                function_default=spec.get("fd"),
                 gates=tuple(spec.get("g", ())),
                 patch_strategy=tuple(spec.get("ps", ())),
                 patch_merge_key=spec.get("pk", ""),
