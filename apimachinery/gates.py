@@ -28,7 +28,6 @@ _ON_WITH = {
     "MaxUnavailableStatefulSet": "k8s-137409",
     "SchedulerAsyncAPICalls": "k8s-134401",
 }
-_DEPENDENCIES_SINCE = 35  # older flag parsers did not check them
 
 
 class GateError(ValueError):
@@ -101,10 +100,17 @@ def _comes_later(version: Version, name: str) -> bool:
     return version.imported_from is None and _table()["gates"].get(name, _UNKNOWN)["last"] >= version.minor
 
 
+@cache
 def _dependencies(version: Version) -> Mapping[str, Sequence[str]]:
-    table = _table() if version.imported_from is None else _imported(str(version))
-    dependencies: Mapping[str, Sequence[str]] = table["dependencies"]
-    return dependencies
+    if version.imported_from is not None:
+        imported: Mapping[str, Sequence[str]] = _imported(str(version))["dependencies"]
+        return imported
+    return {
+        name: needed
+        for name, spans in _table()["dependencies"].items()
+        for first, last, needed in spans
+        if first <= version.minor <= last
+    }
 
 
 @cache
@@ -262,8 +268,6 @@ class FeatureGates:
         return ""
 
     def _dependency_errors(self) -> list[str]:
-        if self._version.base.minor < _DEPENDENCIES_SINCE:
-            return []
         errors = []
         for name, needed in _dependencies(self._version).items():
             off = [other for other in needed if self.spec(other) and not self.enabled(other)]

@@ -24,7 +24,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that differ")
     arguments = parser.parse_args()
     differing = []
-    for path, text in data_files(Inputs(HERE / "facts"), HERE / "previews"):
+    try:
+        made = list(data_files(Inputs(HERE / "facts"), HERE / "previews"))
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+    for path, text in made:
         file = REPOSITORY / path
         if not file.is_file() or file.read_text("utf-8") != text:
             differing.append(path)

@@ -19,7 +19,6 @@ from kubeskew.releases.catalogue.overlay import LATER
 from kubeskew.releases.catalogue.resources import (
     group_orders,
     kind_definition,
-    printer_columns,
     resource_rows,
     runs,
     storage_versions,
@@ -30,34 +29,6 @@ from kubeskew.releases.catalogue.types import Document, definition_name, release
 # (pkg/api/pod/util.go, dropDisabledPodStatusFields; pkg/features/kube_features.go on the gate's deprecation).
 LATER_FIELD_GATES = {"core.v1.ContainerStatus.allocatedResources": (33, "InPlacePodVerticalScaling")}
 
-# Gates of fields that have no marker in the Go source (from memory of the strategies' drop functions).
-FIELD_GATES = {
-    "batch.v1.JobSpec.podFailurePolicy": "JobPodFailurePolicy",
-    "batch.v1.JobSpec.backoffLimitPerIndex": "JobBackoffLimitPerIndex",
-    "batch.v1.JobSpec.maxFailedIndexes": "JobBackoffLimitPerIndex",
-    "batch.v1.JobSpec.podReplacementPolicy": "JobPodReplacementPolicy",
-    "batch.v1.JobSpec.successPolicy": "JobSuccessPolicy",
-    "batch.v1.JobSpec.managedBy": "JobManagedBy",
-    "apps.v1.StatefulSetSpec.ordinals": "StatefulSetStartOrdinal",
-    "apps.v1.StatefulSetSpec.persistentVolumeClaimRetentionPolicy": "StatefulSetAutoDeletePVC",
-    "apps.v1.RollingUpdateStatefulSetStrategy.maxUnavailable": "MaxUnavailableStatefulSet",
-    "apps.v1.DeploymentStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
-    "apps.v1.ReplicaSetStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
-    "core.v1.PodSpec.hostUsers": "UserNamespacesStatelessPodsSupport UserNamespacesSupport",  # older, newer
-    "core.v1.SecurityContext.procMount": "ProcMountType",
-    "core.v1.Lifecycle.stopSignal": "ContainerStopSignals",
-    "core.v1.PodSpec.schedulingGates": "PodSchedulingReadiness",
-    "core.v1.PodStatus.hostIPs": "PodHostIPs",
-    "core.v1.PersistentVolumeStatus.lastPhaseTransitionTime": "PersistentVolumeLastPhaseTransitionTime",
-    "core.v1.LoadBalancerIngress.ipMode": "LoadBalancerIPMode",
-    "core.v1.TopologySpreadConstraint.nodeAffinityPolicy": "NodeInclusionPolicyInPodTopologySpread",
-    "core.v1.TopologySpreadConstraint.nodeTaintsPolicy": "NodeInclusionPolicyInPodTopologySpread",
-    "core.v1.TopologySpreadConstraint.matchLabelKeys": "MatchLabelKeysInPodTopologySpread",
-    "core.v1.TopologySpreadConstraint.minDomains": "MinDomainsInPodTopologySpread",
-    "core.v1.PodAffinityTerm.matchLabelKeys": "MatchLabelKeysInPodAffinity",
-    "core.v1.PodAffinityTerm.mismatchLabelKeys": "MatchLabelKeysInPodAffinity",
-    "policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy": "PDBUnhealthyPodEvictionPolicy",
-}
 # Bodies and options that no resource row names.
 _MORE_KINDS = [("policy", "v1beta1", "Eviction"), ("", "v1", "PodExecOptions")]
 
@@ -217,15 +188,15 @@ def catalogue(
 ) -> Document:
     """`facts` is by file stem, and its `gates` as gates.json has them."""
     releases = read_releases(types, openapi)
-    oldest, newest = min(releases), max(releases)
     rows = resource_rows(facts["discovery"], releases)
     return assembled(
         releases,
         facts["gates"]["gates"],
-        groups=group_orders(facts["discovery"], newest),
+        groups=group_orders(facts["discovery"], max(releases)),
         resources=rows,
-        storage=storage_versions(facts["storage-versions"], rows, newest),
-        columns=printer_columns(facts["printer-columns"], oldest, newest),
+        storage=storage_versions(facts["storage-versions"], rows),
+        columns=facts["printer-columns"]["kinds"],
+        field_gates={entry["field"]: entry["gates"] for entry in facts["field-gates"]},
     )
 
 
@@ -237,11 +208,11 @@ def assembled(
     resources: list[Document],
     storage: Document,
     columns: Document,
-    field_gates: Mapping[str, list[str]] | None = None,
+    field_gates: Mapping[str, list[str]],
 ) -> Document:
     """The document of the releases; sections are as it has them, `gates` as gates.json has them.
 
-    `field_gates` are more gates of fields, by path, than FIELD_GATES has.
+    `field_gates` are gates of fields that have no marker, by path.
     """
     kinds: dict[str, str] = {}
     present: dict[str, list[int]] = {}
@@ -255,8 +226,7 @@ def assembled(
         names = [*roots.values(), *shared, definition_name("autoscaling/v1", "Scale")]
         for name in sorted(reachable(definitions, names)):
             present.setdefault(name, []).append(minor)
-    by_hand = {path: names.split() for path, names in FIELD_GATES.items()}
-    assembly = Assembly(releases, gates, by_hand | dict(field_gates or {}))
+    assembly = Assembly(releases, gates, field_gates)
     definitions = {name: assembly.definition(name, present[name]) for name in sorted(present)}
     return {
         "minors": [min(releases), max(releases)],

@@ -19,16 +19,19 @@ PREVIEWS = "apimachinery/data/previews"
 
 def data_files(inputs: Inputs, previews: Path) -> Iterator[tuple[str, str]]:
     """Pairs each file's path with its text. `previews` is the folder of hand-written descriptions."""
-    table = gate_table(inputs.table("feature-gates"), inputs.table("gate-releases"))
+    descriptions = {
+        path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(previews.glob("*.yaml"))
+    }
+    table = gate_table(inputs.table("gates"), {name: one["gates"] for name, one in descriptions.items()})
     yield GATES, gates_text(table)
-    facts = {name: inputs.table(name) for name in ("discovery", "printer-columns", "storage-versions")}
+    facts = {
+        name: inputs.table(name)
+        for name in ("discovery", "field-gates", "printer-columns", "storage-versions")
+    }
     document = catalogue(inputs.documents("types"), inputs.documents("openapi"), facts | {"gates": table})
     yield CATALOGUE, document_text(document)
-    for description in sorted(previews.glob("*.yaml")):
-        yield (
-            f"{PREVIEWS}/{description.stem}.json",
-            document_text(preview(yaml.safe_load(description.read_text("utf-8")))),
-        )
+    for name, description in descriptions.items():
+        yield f"{PREVIEWS}/{name}.json", document_text(preview(description))
 
 
 def gates_text(table: dict[str, Any]) -> str:

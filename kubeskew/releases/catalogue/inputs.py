@@ -6,15 +6,19 @@ A subject of which each minor has a document of its own (`types`, `openapi`) is 
     document  its document
     changes   {minor: how its document differs from that of the minor before in this file} (differences.py)
 
-A table covers all minors at once and is text, `TABLE.json`, with a line for each entry of its sections.
+A table covers all minors at once and is text: `TABLE.json`, with a line for each entry of its sections, or
+`TABLE.yaml`, which is written by hand alone.
 """
 
 import gzip
 import io
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from kubeskew.releases.catalogue.differences import applied, difference
 
@@ -55,11 +59,12 @@ class Inputs:
         return True
 
     def table(self, name: str) -> Any:
-        path = self.folder / f"{name}.json"
-        if not path.is_file():
-            known = ", ".join(sorted(other.stem for other in self.folder.glob("*.json")))
-            raise KeyError(f"there is no table {name}; these are: {known}")
-        return json.loads(path.read_text("utf-8"))
+        found = [*self.folder.glob("*.json"), *self.folder.glob("*.yaml")]
+        tables = {path.stem: path for path in sorted(found)}
+        if name not in tables:
+            raise KeyError(f"there is no table {name}; these are: {', '.join(tables)}")
+        text = tables[name].read_text("utf-8")
+        return yaml.safe_load(text) if tables[name].suffix == ".yaml" else json.loads(text)
 
     def put_table(self, name: str, table: Any) -> bool:
         """False if the table was so already."""
@@ -85,10 +90,10 @@ def unpacked(archive: Mapping[str, Any]) -> dict[int, Document]:
 
 def packed(documents: Mapping[int, Document]) -> Document:
     """The content of a subject's file, from at least one document."""
-    first, *later = sorted(documents)
+    minors = sorted(documents)
+    first = minors[0]
     changes = {
-        f"1.{minor}": difference(documents[before], documents[minor])
-        for before, minor in zip((first, *later), later, strict=False)
+        f"1.{minor}": difference(documents[before], documents[minor]) for before, minor in pairwise(minors)
     }
     return {"first": f"1.{first}", "document": documents[first], "changes": changes}
 

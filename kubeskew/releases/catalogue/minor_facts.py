@@ -61,22 +61,35 @@ def with_group_order(
 def with_gates(
     spans: Mapping[str, list[list[Any]]], states: Mapping[str, State], minor: int, keep: Iterable[str] = ()
 ) -> Spans:
-    """Rows of `gate-releases.json`: `{gate: [[first, last, stage, default, locked], …]}`. What is said of the
-    gates to `keep` stays."""
+    """States of gates, `{gate: [[first, last, stage, default, locked], …]}`. What is said of the gates to
+    `keep` stays."""
     kept = set(keep)
-    histories: dict[str, dict[int, State]] = {}
-    for name, listed in spans.items():
-        histories[name] = {
-            number: (stage, default, locked)
-            for first, last, stage, default, locked in listed
+    changed = {name: rows for name, rows in spans.items() if name not in kept}
+    values = {name: list(state) for name, state in states.items() if name not in kept}
+    stay = {name: rows for name, rows in spans.items() if name in kept}
+    return dict(sorted((_with_rows(changed, values, minor) | stay).items()))
+
+
+def with_values(spans: Mapping[str, list[list[Any]]], values: Mapping[str, Any], minor: int) -> Spans:
+    """Tables of `{name: [[first, last, value], …]}`."""
+    return _with_rows(spans, {name: [value] for name, value in values.items()}, minor)
+
+
+def _with_rows(spans: Mapping[str, list[list[Any]]], values: Mapping[str, list[Any]], minor: int) -> Spans:
+    """Rows are a first and a last minor, then what a value is made of."""
+    histories: dict[str, dict[int, list[Any]]] = {
+        name: {
+            number: value
+            for first, last, *value in rows
             for number in range(first, last + 1)
-            if number != minor or name in kept
+            if number != minor
         }
-    for name, state in states.items():
-        if name not in kept:
-            histories.setdefault(name, {})[minor] = state
+        for name, rows in spans.items()
+    }
+    for name, value in values.items():
+        histories.setdefault(name, {})[minor] = value
     return {
-        name: [[first, last, *state] for first, last, state in runs(history)]
+        name: [[first, last, *value] for first, last, value in runs(history)]
         for name, history in sorted(histories.items())
         if history
     }

@@ -22,7 +22,7 @@ from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.routes import discovery
 from kubeskew.releases.catalogue.inputs import Inputs
-from kubeskew.releases.catalogue.resources import RESOURCE_GATES, package
+from kubeskew.releases.catalogue.resources import package
 
 FACTS = Path(__file__).parents[3] / "hack" / "catalogue" / "facts"
 _PACKAGES = {
@@ -63,7 +63,6 @@ class Tree:
     columns: dict[str, list[list[Any]]]
     resource_gates: dict[str, str]
     kinds: dict[str, tuple[str, set[str]]]  # group and registered kinds by package
-    plurals: list[tuple[str, str, str]] = field(default_factory=list)  # group, kind, plural of new kinds
     files: dict[str, str] = field(default_factory=dict)  # more files, by path
 
     def add_gate(self, name: str, *, stage: str = "Alpha", default: bool = False) -> None:
@@ -112,7 +111,6 @@ class Tree:
         listed.append(made)
         self.storage[f"{group}/{kind}"] = version
         self.kinds[of][1].add(kind)
-        self.plurals.append((group, kind, plural))
 
     def write(self, root: Path) -> Path:
         texts = {
@@ -129,11 +127,11 @@ class Tree:
                 for of in self.types
             },
             **policy(self.roles),
+            "pkg/printers/internalversion/printers.go": self._printers(),
+            "pkg/kubeapiserver/default_storage_factory_builder.go": self._storage_factory(),
             **{f"staging/src/{path}/types.go": _go_file("v1", declared) for path, declared in _machinery().items()},
             **self._registrations(),
             **self._providers(),
-            "pkg/kubeapiserver/default_storage_factory_builder.go": self._storage_factory(),
-            "pkg/printers/internalversion/printers.go": self._printers(),
             **self.files,
         }  # fmt: skip
         for path, text in texts.items():
@@ -156,23 +154,22 @@ class Tree:
             )
             internal = f"pkg/apis/{folder}/{version}"
             texts[f"{internal}/register.go"] = (
-                f'package {version}\n\nimport {folder}{version} "k8s.io/api/{of}"\n\n'
-                f'const GroupName = "{group}"\n\n'
-                f'var SchemeGroupVersion = schema.GroupVersion{{Group: GroupName, Version: "{version}"}}\n'
-                f"var localSchemeBuilder = &{folder}{version}.SchemeBuilder\n"
+                f'package {version}\n\nimport api{version} "k8s.io/api/{of}"\n\n'
+                f"var localSchemeBuilder = &api{version}.SchemeBuilder\n\n"
+                f'var SchemeGroupVersion = schema.GroupVersion{{Group: "{group}", Version: "{version}"}}\n'
             )
+            texts[f"pkg/apis/{folder}/register.go"] = f'package {folder}\n\nconst GroupName = "{group}"\n'
+            if folder == "events":
+                texts[f"pkg/apis/{folder}/register.go"] = _EVENTS
         for folder in sorted({of.partition("/")[0] for of in self.kinds}):
             versions = [of.partition("/")[2] for of in self.kinds if of.startswith(f"{folder}/")]
             imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}/{version}"\n' for version in versions)
-            priorities = ", ".join(f"{version}.SchemeGroupVersion" for version in versions)
+            preferred = ", ".join(
+                f"{version}.SchemeGroupVersion" for version in sorted(versions, key=_stability)
+            )
             texts[f"pkg/apis/{folder}/install/install.go"] = (
                 f"package install\n\nimport (\n{imports})\n\nfunc Install(scheme *runtime.Scheme) {{\n"
-                f"\tutilruntime.Must(scheme.SetVersionPriority({priorities}))\n}}\n"
-            )
-            texts[f"pkg/apis/{folder}/register.go"] = (
-                _EVENTS
-                if folder == "events"
-                else f'package {folder}\n\nconst GroupName = "{self._folders()[folder]}"\n'
+                f"\tutilruntime.Must(scheme.SetVersionPriority({preferred}))\n}}\n"
             )
         return texts
 
@@ -198,53 +195,48 @@ class Tree:
             )
         return texts
 
-    def _folders(self) -> dict[str, str]:
-        """The groups by the folders of their internal packages."""
-        return {of.partition("/")[0]: group for of, (group, _) in sorted(self.kinds.items())}
-
     def _storage_factory(self) -> str:
-        """Each kind is stored in a version that the factory names; events of both groups are stored as one."""
+        """All kinds have the version that the tree stores them in as an override."""
+        folders = {group: of.partition("/")[0] for of, (group, _) in sorted(self.kinds.items())}
+        listed = [*self.groups["items"], {"versions": [{"resources": _core_rows(self.core)}]}]
         plurals = {
-            (row["g"], row["k"]): row["r"] for row in data.load()["resources"]
-        } | {(group, kind): plural for group, kind, plural in self.plurals}  # fmt: skip
-        lines = []
-        for folder, group in self._folders().items():
-            for key, version in sorted(self.storage.items()):
-                of, _, kind = key.rpartition("/")
-                if of == group and kind != "Event":
-                    lines.append(
-                        f'\t\t{folder}.Resource("{plurals[group, kind]}").WithVersion("{version}"),\n'
-                    )
-        imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}"\n' for folder in self._folders())
+            f"{item.get('metadata', {}).get('name', '')}/{row['responseKind']['kind']}": row["resource"]
+            for item in listed
+            for version in item["versions"]
+            for row in version["resources"]
+        }
+        lines = [
+            f'\t\t{folders[group]}.Resource("{plurals[key]}").WithVersion("{version.rpartition("/")[2]}"),\n'
+            for key, version in sorted(self.storage.items())
+            if (group := key.partition("/")[0]) in folders and key in plurals and key != _SHARED_EVENT
+        ]
+        imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}"\n' for folder in sorted(folders.values()))
         return (
-            f"package kubeapiserver\n\nimport (\n{imports})\n\nfunc NewConfig() *Config {{\n"
+            f"package kubeapiserver\n\nimport (\n{imports})\n\nfunc NewStorageFactoryConfig() *Config {{\n"
             f"\tresources := []schema.GroupVersionResource{{\n{''.join(lines)}\t}}\n"
             '\tfactory.AddCohabitatingResources(core.Resource("events"), events.Resource("events"))\n}\n'
         )
 
     def _printers(self) -> str:
-        folders = {group: folder for folder, group in self._folders().items()}
-        handlers, functions = [], []
+        folders = {group: of.partition("/")[0] for of, (group, _) in sorted(self.kinds.items())}
+        imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}"\n' for folder in sorted(folders.values()))
+        imports += f'\tmetav1 "{_PACKAGES["metav1"]}"\n'
+        folders["meta"] = "metav1"
+        lines, functions = [], []
         for number, (key, columns) in enumerate(sorted(self.columns.items())):
-            group, _, kind = key.rpartition("/")
-            if group not in folders:
+            group, _, kind = key.partition("/")
+            if group not in folders or key == _SHARED_EVENT:
                 continue
-            rows = "".join(
-                f'\t\t{{Name: "{name}", Type: "{type_}", Format: "{form}", Priority: {priority}, Description: "{name}."}},\n'
+            rows = [
+                f"\t\t{{Name: {json.dumps(name)}, Type: {json.dumps(type_)}, Format: {json.dumps(form)}, "
+                f"Priority: {priority}}},\n"
                 for name, type_, form, priority in columns
-            )
-            handlers.append(
-                f"\tcolumns{number} := []metav1.TableColumnDefinition{{\n{rows}\t}}\n"
-                f"\th.TableHandler(columns{number}, print{number})\n"
-            )
-            functions.append(
-                f"func print{number}(obj *{folders[group]}.{kind}) ([]metav1.TableRow, error) {{\n\treturn nil, nil\n}}\n"
-            )
-        imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}"\n' for folder in self._folders())
-        return (
-            f'package internalversion\n\nimport (\n\tmetav1 "{_PACKAGES["metav1"]}"\n{imports})\n\n'
-            f"func AddHandlers(h printers.PrintHandler) {{\n{''.join(handlers)}}}\n\n{''.join(functions)}"
-        )
+            ]
+            lines += [f"\tcolumns{number} := []metav1.TableColumnDefinition{{\n", *rows, "\t}\n"]
+            lines.append(f"\t_ = h.TableHandler(columns{number}, print{number})\n")
+            functions.append(f"func print{number}(obj *{folders[group]}.{kind}) {{\n}}\n")
+        handlers = f"func AddHandlers(h printers.PrintHandler) {{\n{''.join(lines)}}}\n"
+        return f"package internalversion\n\nimport (\n{imports})\n\n" + "\n".join([handlers, *functions])
 
     def _features(self) -> str:
         constants = [f'\t{name} featuregate.Feature = "{name}"' for name in sorted(self.gates)]
@@ -296,9 +288,20 @@ def _tree(minor: int) -> Tree:
             if (value := data.at(history, at_minor))
         },
         {key: value for key, history in document["columns"].items() if (value := data.at(history, at_minor))},
-        {name: gate for name, history in RESOURCE_GATES.items() if (gate := data.at(history, minor))},
+        {
+            name: gate
+            for name, history in Inputs(FACTS).table("discovery")["gates"].items()
+            if (gate := data.at(history, minor))
+        },
         _kinds(document["resources"], minor),
     )
+
+
+_SHARED_EVENT = "events.k8s.io/Event"  # printed and stored as the core group's
+
+
+def _stability(version: str) -> tuple[bool, bool, str]:
+    return "alpha" in version, "beta" in version, version
 
 
 _EVENTS = """package events
@@ -312,6 +315,10 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	return nil
 }
 """
+
+
+def _core_rows(listed: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"resource": row["name"], "responseKind": {"kind": row["kind"]}} for row in listed["resources"]]
 
 
 _POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
@@ -476,7 +483,7 @@ def _declaration(name: str, fact: Mapping[str, Any]) -> str:
     values = (
         [
             f"\t{name}{index} {name} = {json.dumps(value)}"
-            for index, value in enumerate(fact.get("values") or ())
+            for index, value in enumerate(fact.get("values", ()))
         ]
         if kind != "="
         else []
@@ -497,4 +504,4 @@ def _field(name: str, fact: Mapping[str, Any]) -> list[str]:
     patch = [f'{key}:"{fact[key]}"' for key in ("patchStrategy", "patchMergeKey") if key in fact]
     tags = " ".join([f'json:"{name}{omit}"', *patch])
     go_name = re.sub("[^A-Za-z0-9]", "", name)
-    return [*doc, f"\t{go_name[:1].upper()}{re.sub('[^A-Za-z0-9]', '', name[1:])} {fact['type']} `{tags}`"]
+    return [*doc, f"\t{go_name[:1].upper()}{go_name[1:]} {fact['type']} `{tags}`"]

@@ -1,15 +1,13 @@
 """The generator of the catalogue: types of two releases in, histories out."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kubeskew.releases.catalogue import resources
+from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.releases.catalogue.assembly import catalogue, read_releases
-from kubeskew.releases.catalogue.gates import with_releases
+from kubeskew.releases.catalogue.gates import gate_table
 
-HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 OBJECT_META = {
@@ -63,27 +61,32 @@ OPENAPI = {
 }
 FACTS = {
     "discovery": {
+        "gates": {},
         "groupOrder": {"1.36-": ["apps"]},
         "resources": [
             {"group": "apps", "version": "v1", "resource": "things", "kind": "Thing", "singular": "thing",
              "namespaced": True, "verbs": "std", "minors": "1.36-"},
         ],
     },
-    "storage-versions": {"resource.k8s.io": {"perMinor": {}}, "otherKinds": []},
-    "printer-columns": {"kinds": []},
-    "gates": {"gates": {"Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99}}},
+    "storage-versions": {"kinds": {"apps/Thing": [[36, 37, "apps/v1"]]}},
+    "printer-columns": {"kinds": {}},
+    "field-gates": [{"field": "apps.v1.ThingSpec.gone", "gates": ["Old"]}],
+    "gates": {
+        "gates": {
+            "Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99},
+            "Old": {"specs": [[36, "Beta", 1, 0]], "first": 36, "last": 36},
+        },
+    },
 }  # fmt: skip
 
 
 @pytest.fixture(name="document")
-def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def made() -> dict[str, Any]:
     """The catalogue of two small releases."""
     mode = {"type": "Mode", "omitempty": True}
     old = types("1.36", {"mode": mode, "gone": {"type": "int32"}, "list": {"type": "[]string"}}, ["A"])
     fancy = {"type": "*Free", "omitempty": True, "markers": ["optional", "featureGate=Fancy"]}
     new = types("1.37", {"mode": mode, "fancy": fancy, "list": {"type": "[]string"}}, ["A", "B"])
-    monkeypatch.setattr(resources, "EARLY", [])
-    monkeypatch.setattr(resources, "SHARED_STORES", {})
     return catalogue({36: old, 37: new}, {36: OPENAPI}, FACTS)
 
 
@@ -95,6 +98,7 @@ def test_histories(document: dict[str, Any]) -> None:
 
     assert document["minors"] == [36, 37]
     assert [run[:2] for run in spec["gone"]] == [[36, 36]]
+    assert specs[spec["gone"][0][2]] == {"t": "int32", "r": 1, "g": ["Old"]}
     assert [run[:2] for run in spec["fancy"]] == [[37, 37]]
     assert specs[spec["fancy"][0][2]] == {"t": "'v1.Free'string", "o": 1, "p": 1, "g": ["Fancy"]}
     assert specs[spec["mode"]] == {"t": "io.k8s.api.apps.v1.Mode", "o": 1, "r": 1}
@@ -139,21 +143,43 @@ def test_only_what_is_reachable(document: dict[str, Any]) -> None:
     assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
 
 
-def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release that its sources cover knows no other gates than these; others know what the facts say."""
-    monkeypatch.syspath_prepend(str(HACK))
-    rows = {
-        "Guessed": {"specs": [[34, "Alpha", 0, 0]], "first": 34, "last": 35},
-        "Kept": {"specs": [[30, "Beta", 1, 0], [36, "GA", 1, 1]], "first": 30, "last": 99},
-    }
-    sources = {
-        "Kept": [[33, 35, "Alpha", 0, 0]],
-        "Gone": [[33, 34, "Beta", 1, 0]],
-        "Old": [[26, 35, "GA", 1, 1]],
+def test_a_kind_without_a_storage_version_is_named() -> None:
+    """Nothing guesses in which version a kind is stored: the facts must say it of every minor."""
+    stored = {"kinds": {"apps/Thing": [[37, 37, "apps/v1"]]}}
+    documents = {minor: types(f"1.{minor}", {}, ["A"]) for minor in (36, 37)}
+
+    with pytest.raises(
+        ValueError, match=r"^1\.36: storage-versions\.json has no version .* apps/Thing is stored$"
+    ):
+        catalogue(documents, {36: OPENAPI}, FACTS | {"storage-versions": stored})
+
+
+def test_gates_of_the_table() -> None:
+    """A gate has a spec for each change, and the releases that know it; the newest release has no end."""
+    facts = {
+        "gates": {
+            "Kept": [[33, 35, "Alpha", 0, 0], [36, NEWEST_MINOR, "GA", 1, 1]],
+            "Gone": [[33, 34, "Beta", 1, 0]],
+        },
+        "dependencies": {"Kept": [[35, NEWEST_MINOR, ["Gone"]]]},
     }
 
-    table = with_releases(rows, sources)
+    table = gate_table(facts, {"1.25+kep1": {"Kept": ["Alpha", 1, 0]}})
 
-    assert table["Kept"] == {"specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]], "first": 33, "last": 99}
-    assert table["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
-    assert "Guessed" not in table
+    assert table["gates"]["Kept"] == {
+        "specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]],
+        "first": 33,
+        "last": 99,
+    }
+    assert table["gates"]["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
+    assert table["gates"]["AllAlpha"] == {"specs": [[0, "Alpha", 0, 0]], "first": 0, "last": 99}
+    assert table["dependencies"] == facts["dependencies"]
+    assert table["previews"] == {"1.25+kep1": {"Kept": ["Alpha", 1, 0]}}
+
+
+def test_a_gate_that_comes_again_is_refused() -> None:
+    """A minor that lacks a gate between two that have it is a mistake in the facts."""
+    spans = {"Again": [[33, 34, "Alpha", 0, 0], [36, 36, "Alpha", 0, 0]]}
+
+    with pytest.raises(ValueError, match=r"^Again goes after 1\.34 and comes again in 1\.36$"):
+        gate_table({"gates": spans, "dependencies": {}}, {})

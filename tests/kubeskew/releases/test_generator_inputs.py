@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import source_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from randomness import examples
@@ -98,6 +99,20 @@ def test_committed_tables_are_canonical(name: str) -> None:
     assert table_text(Inputs(FACTS).table(name)) == (FACTS / f"{name}.json").read_text("utf-8")
 
 
+def test_gates_of_fields_have_a_source() -> None:
+    """Each field that is said by hand to have a gate is in the catalogue, and says where that is from."""
+    made = dict(data_files(Inputs(FACTS), HACK / "previews"))
+    definitions = json.loads(made["apimachinery/data/catalogue.json"])["definitions"]
+    gates = json.loads(made["apimachinery/data/gates.json"])["gates"]
+
+    for entry in Inputs(FACTS).table("field-gates"):
+        definition, _, field = entry["field"].rpartition(".")
+        assert field in definitions[f"io.k8s.api.{definition}"]["f"]
+        assert set(entry["gates"]) <= gates.keys()
+        assert entry["source"].startswith("pkg/")
+        assert entry["certain"] in (True, False)
+
+
 def test_the_order_of_writing_does_not_count(tmp_path: Path) -> None:
     """Files are equal to the byte whichever minor came first, and one that is put again changes nothing."""
     documents = {26: {"a": 1}, 27: {"a": 2, "b": {"c": []}}, 28: {"b": {"c": [1]}}}
@@ -110,6 +125,17 @@ def test_the_order_of_writing_does_not_count(tmp_path: Path) -> None:
     assert not Inputs(folders[0]).put("types", 27, documents[27])
     assert Inputs(folders[0]).documents("types") == documents
     assert len({(folder / "types.json.gz").read_bytes() for folder in folders}) == 1
+
+
+def test_a_tree_says_of_its_minor_what_the_facts_say(tmp_path: Path) -> None:
+    """A tree that is written of the shipped data changes nothing of the facts that it is read into."""
+    shutil.copytree(FACTS, tmp_path / "facts")
+    tree = source_trees.tree(37).write(tmp_path / "tree")
+
+    read = facts_command("--facts", tmp_path / "facts", "read", tree, "discovery")
+
+    assert read.stderr == "discovery 1.37: unchanged\n"
+    assert (tmp_path / "facts/discovery.json").read_bytes() == (FACTS / "discovery.json").read_bytes()
 
 
 def test_facts_are_shown_changed_and_put_back(tmp_path: Path) -> None:
@@ -140,7 +166,10 @@ def test_facts_are_shown_changed_and_put_back(tmp_path: Path) -> None:
         (("show", "types", "1.99"), "there is no types of 1.99; these are: 1.26, 1.27"),
         (("show", "types", "new"), "'new' is no release; write 1.NN"),
         (("read", HACK), "is no Kubernetes source tree"),
-        (("read", HACK, "roles"), "roles is no part; these are: types, openapi, discovery, gates"),
+        (
+            ("read", HACK, "roles"),
+            "roles is no part; these are: types, openapi, discovery, storage, columns, gates",
+        ),
         (("put", "types", HACK / "facts" / "discovery.json"), "a document of types has `version` (1.NN)"),
     ],
 )

@@ -7,7 +7,13 @@ import pytest
 
 from kubeskew.apimachinery.versions import NEWEST_MINOR
 from kubeskew.releases.catalogue.inputs import Inputs
-from kubeskew.releases.catalogue.minor_facts import with_gates, with_group_order, with_groups, with_resources
+from kubeskew.releases.catalogue.minor_facts import (
+    with_gates,
+    with_group_order,
+    with_groups,
+    with_resources,
+    with_values,
+)
 from kubeskew.releases.catalogue.resources import minors
 
 INPUTS = Inputs(Path(__file__).parents[3] / "hack" / "catalogue" / "facts")
@@ -77,6 +83,17 @@ def test_gates_of_a_minor() -> None:
         "A": [[33, 34, "Alpha", 0, 0], [35, 35, "Beta", 1, 0], [36, 36, "Alpha", 0, 0]],
         "B": [[33, 36, "Beta", 1, 0]],
         "New": [[35, 35, "Alpha", 0, 0]],
+    }
+
+
+def test_values_of_a_minor() -> None:
+    """A minor's values replace what was said of that minor, and what it lacks goes there."""
+    spans = {"A": [[35, 37, ["X"]]], "B": [[35, 37, ["X", "Y"]]]}
+
+    assert with_values(spans, {"A": ["X", "Z"], "C": ["A"]}, 36) == {
+        "A": [[35, 35, ["X"]], [36, 36, ["X", "Z"]], [37, 37, ["X"]]],
+        "B": [[35, 35, ["X", "Y"]], [37, 37, ["X", "Y"]]],
+        "C": [[36, 36, ["A"]]],
     }
 
 

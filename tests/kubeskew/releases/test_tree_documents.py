@@ -241,7 +241,7 @@ def test_discovery_of_a_tree(tree: Tree) -> None:
     made = discovery(tree())
 
     assert made["groupOrder"] == ["zoo.k8s.io", "apps"]
-    pods, widgets = resource_rows({**made, "resources": made["resources"]}, {38: {}})[:2]
+    pods, widgets = resource_rows({**made, "gates": {}}, {38: {}})[:2]
     assert pods == {
         "g": "", "v": "v1", "r": "pods", "k": "Pod", "s": "pod", "n": 1, "verbs": "std", "in": [38, 38],
         "short": ["po"], "cat": ["all"],

@@ -1,15 +1,19 @@
 """Feature gates as a source tree registers them."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from written_trees import written_tree
 
+from kubeskew.releases.catalogue.inputs import Inputs
 from kubeskew.releases.tree.gates import gates
 from kubeskew.releases.tree.go_syntax import TreeError
 
-HACK = Path(__file__).parents[3] / "hack" / "catalogue"
+ROOT = Path(__file__).parents[3]
+HACK = ROOT / "hack" / "catalogue"
 KUBE = "pkg/features/kube_features.go"
 GENERIC = "staging/src/k8s.io/apiserver/pkg/features/kube_features.go"
 TABLES = """package features
@@ -119,33 +123,44 @@ def test_a_tree_without_gates_is_refused(tmp_path: Path) -> None:
         gates(written_tree(tmp_path, {}))
 
 
-def test_gates_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gates_of_releases(tmp_path: Path) -> None:
     """Trees and loose files give histories; what is not named stays, and unchanged releases are one row."""
-    monkeypatch.syspath_prepend(str(HACK))
-    import gate_releases
-
-    loose = tmp_path / "loose"
+    facts, loose = tmp_path / "facts", tmp_path / "loose"
+    facts.mkdir()
     loose.mkdir()
     for name, text in (("kube.go", TABLES), ("generic.go", SHARED)):
         (loose / name).write_text(text, "utf-8")
+    known = {
+        "Gone": [[28, 29, "Alpha", 0, 0]],
+        "FlatGate": [[34, 34, "Beta", 1, 0]],
+        "SharedGate": [[34, 34, "GA", 1, 1]],
+    }
+    Inputs(facts).put_table("gates", {"gates": known, "dependencies": {"FlatGate": [[34, 34, ["Gone"]]]}})
+    commands = [["gates", "1.30", str(loose)]]
     for minor in (33, 34):
         written_tree(tmp_path / str(minor), {KUBE: TABLES, GENERIC: SHARED}, minor)
-    output = tmp_path / "gate-releases.json"
-    output.write_text(
-        '{"Gone":[[28,29,"Alpha",0,0]],"FlatGate":[[34,34,"Beta",1,0]],"SharedGate":[[34,34,"GA",1,1]]}'
-    )
-    releases = [f"1.30={loose}", f"1.33={tmp_path / '33'}", f"1.34={tmp_path / '34'}"]
-    monkeypatch.setattr(
-        sys, "argv", ["gate_releases.py", "--output", str(output), "--keep", "SharedGate", *releases]
-    )
+        commands.append(["read", str(tmp_path / str(minor)), "gates"])
 
-    gate_releases.main()
+    for command in commands:
+        arguments = [
+            sys.executable,
+            str(HACK / "facts.py"),
+            "--facts",
+            str(facts),
+            *command,
+            "--keep",
+            "SharedGate",
+        ]
+        subprocess.run(
+            arguments, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
 
-    assert output.read_text("utf-8").splitlines() == [
-        "{",
-        '"FlatGate":[[30,30,"Alpha",0,0],[33,34,"Alpha",0,0]],',
-        '"Gone":[[28,29,"Alpha",0,0]],',
-        '"MovingGate":[[30,30,"Alpha",0,0],[33,33,"Alpha",0,0],[34,34,"GA",0,1]],',
-        '"SharedGate":[[34,34,"GA",1,1]]',
-        "}",
-    ]
+    table = Inputs(facts).table("gates")
+    assert table["gates"] == {
+        "FlatGate": [[30, 30, "Alpha", 0, 0], [33, 34, "Alpha", 0, 0]],
+        "Gone": [[28, 29, "Alpha", 0, 0]],
+        "MovingGate": [[30, 30, "Alpha", 0, 0], [33, 33, "Alpha", 0, 0], [34, 34, "GA", 0, 1]],
+        "SharedGate": [[34, 34, "GA", 1, 1]],
+    }
+    needed = ["SharedGate", "FlatGate"]
+    assert table["dependencies"] == {"MovingGate": [[30, 30, needed], [33, 34, needed]]}

@@ -48,7 +48,7 @@ def _group(key: str) -> str:
 
 
 def _groups(facts: Tree) -> set[str]:
-    return {group for group, _ in facts.kinds.values()}
+    return {group for group, _ in facts.kinds.values()} | {"meta"}
 
 
 def test_roles(whole: tuple[Tree, SourceTree], monkeypatch: pytest.MonkeyPatch) -> None:
