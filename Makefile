@@ -32,7 +32,7 @@ planted: $(STAMP)  ## Plant defects, one at a time, and see an exploration find 
 explored-bugs: $(STAMP)  ## Have explorations come upon known bugs, and see that fixed releases do not have them
 	$(BIN)/python hack/checks/explored_bugs.py $(BUGS_FLAGS)
 
-schemas: $(STAMP)  ## Write docs/schemas and the pages made of the code anew, after a change of what they tell
+schemas: $(STAMP)  ## Write docs/schemas and the pages made of the code again, after a change of what they say
 	$(BIN)/python hack/documents/schemas.py
 	$(BIN)/python hack/documents/known_bugs_page.py
 	$(BIN)/python hack/documents/invariants_page.py
@@ -47,7 +47,7 @@ check-catalogue: $(STAMP)  ## Fail if a data file of the catalogue is not what t
 site: $(STAMP)  ## Build the documentation into report/site, which works without network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
-outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what changed before you commit it
+outcomes: $(STAMP)  ## Record the outcomes of every cell again; look at what changed before you commit it
 	$(BIN)/kubeskew matrix --profile full --record --report report
 
 test: kubectl node  ## Static checks and the whole test suite

@@ -48,6 +48,7 @@ class Schema:
     nullable: bool = False
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
     go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
+    release: str = ""  # of a struct of an imported release: its name, for it has field numbers of its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +57,7 @@ class Field:
     required: bool = False
     default: Any = None
     has_default: bool = False
+    function_default: Any = None  # what a defaulting function sets: OpenAPI does not publish it
     gates: tuple[str, ...] = ()  # all of them must be on, else the field is dropped
     patch_strategy: tuple[str, ...] = ()  # merge, replace, retainKeys
     patch_merge_key: str = ""

@@ -50,7 +50,7 @@ _CHECKED_ONCE_IN_36 = {"networkpolicies.networking.k8s.io", "csinodes.storage.k8
 EXPRESSIONS = made(Release, MINOR, misses_inner_networks=bug("k8s-130450"))
 
 # Upstream's internal types, as errors show them; with `unified`, differences are of lines.
-_INTERNAL = made(InternalTypes, MINOR, unified=since(34))
+_INTERNAL = made(InternalTypes, VERSION, unified=since(34))
 
 # The beta version of aggregated discovery ends where the gate for its removal exists and is on.
 _AGGREGATED_BETA = gate("AggregatedDiscoveryEndpoint") & ~(

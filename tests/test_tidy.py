@@ -120,7 +120,8 @@ def draws_unseeded(tree: ast.Module) -> bool:
 
 
 def test_the_usual_profile_is_repeatable(request: pytest.FixtureRequest):
-    """Hypothesis draws the same examples each time, whatever it drew before, unless told otherwise."""
+    """Hypothesis draws the same examples each time, regardless of what it drew before, unless asked
+    otherwise."""
     if request.config.getoption("--hypothesis-profile"):
         pytest.skip("another profile is asked for")
     assert settings.default is not None
@@ -223,12 +224,12 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
     sample = tmp_path / "sample.py"
     sample.write_text(ORDERS)
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), str(sample)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     lines = ORDERS.splitlines()
     expected = [number for number, line in enumerate(lines, 1) if line.endswith("# reported")]
 
-    assert [line for line in told.splitlines()[:-1] if "[set-order]" not in line] == []
-    assert sorted({int(line.split(":")[1]) for line in told.splitlines()[:-1]}) == expected
+    assert [line for line in output.splitlines()[:-1] if "[set-order]" not in line] == []
+    assert sorted({int(line.split(":")[1]) for line in output.splitlines()[:-1]}) == expected
 
 
 # Steps of our scenarios that have the passing of time as their subject, with how much of it they let pass.
@@ -283,7 +284,7 @@ def test_readme_commands_exist():
 def test_groups_stay_together(request: pytest.FixtureRequest):
     """The tests of a group run in one process, else each process starts the group's cluster for itself.
 
-    pytest-xdist tells groups by the ends of node ids, which not every pytest lets it write.
+    pytest-xdist knows groups by the ends of node ids, which not every pytest lets it write.
     """
     if not getattr(request.config.option, "loadgroup", False):
         pytest.skip("the tests are not run in groups")

@@ -137,6 +137,7 @@ class Types(Mapping[str, Schema]):
                 required="r" in spec,
                 default=spec.get("d"),
                 has_default="d" in spec,
+                function_default=spec.get("fd"),
                 gates=tuple(spec.get("g", ())),
                 patch_strategy=tuple(spec.get("ps", ())),
                 patch_merge_key=spec.get("pk", ""),

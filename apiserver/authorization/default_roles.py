@@ -27,6 +27,7 @@ _GROUP = "rbac.authorization.k8s.io"
 _API_VERSION = f"{_GROUP}/v1"
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _CONTROLLER = "system:controller:"
+_OURS = "kubeskew:"
 
 
 @cache
@@ -35,13 +36,22 @@ def _table() -> dict[str, Any]:
     return table
 
 
+def _with_ours(rows: dict[str, Any]) -> dict[str, Any]:
+    """The roles and bindings of an imported release, and those that are ours."""
+    return {
+        section: [*listed, *(row for row in _table()[section] if row["name"].startswith(_OURS))]
+        for section, listed in rows.items()
+    }
+
+
 class DefaultRoles:
     """Roles and bindings are whole objects, as they are created."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
         imported = gates.version.imported_from is not None
-        self._rows = (document(str(gates.version), FILE) if imported else None) or _table()
+        rows = document(str(gates.version), FILE) if imported else None
+        self._rows = _with_ours(rows) if rows is not None else _table()
 
     def cluster_roles(self) -> Iterator[Object]:
         for row in self._held(self._rows["clusterRoles"]):

@@ -39,8 +39,8 @@ class Key:
     expected: str = ""
 
     def described(self) -> Schema:
-        told = {"errorMessage": f"expected {self.expected}"} if self.expected else {}
-        return {"description": self.meaning, **told, **self.schema}
+        message = {"errorMessage": f"expected {self.expected}"} if self.expected else {}
+        return {"description": self.meaning, **message, **self.schema}
 
 
 Keys = Mapping[str, Key]

@@ -78,7 +78,7 @@ def test_unfinished_gates_of_1_36() -> None:
     ],
 )
 def test_removed_gates(minor: int, gate: str) -> None:
-    """A gate that a release no longer has is unknown to its flag, whatever the value."""
+    """A gate that a release no longer has is unknown to its flag, regardless of the value."""
     for value in ("true", "false"):
         with pytest.raises(GateError, match=f"^unrecognized feature gate: {gate}$"):
             FeatureGates.parse(Version(minor), f"{gate}={value}")
@@ -210,7 +210,7 @@ def test_unknown_names_are_off_and_removed_ones_keep_their_end() -> None:
 
 
 def test_warnings() -> None:
-    """Setting a gate that is on its way out is told."""
+    """Setting a gate that is on its way out is reported."""
     assert FeatureGates.parse(Version(36), "DRAPrioritizedList=true").warnings() == [
         "Setting GA feature gate DRAPrioritizedList=true. It will be removed in a future release."
     ]

@@ -183,7 +183,7 @@ async def test_the_servers_own_deadline(api, monkeypatch):
 
 
 async def test_in_flight():
-    """Beyond the limit readers are told to come again; masters are not."""
+    """Beyond the limit readers are asked to come again; masters are not."""
     from kubeskew.apiserver.http.request import Request, parse_info, text
     from kubeskew.apiserver.pipeline import with_max_in_flight
     from kubeskew.apiserver.user import User
@@ -264,7 +264,8 @@ async def test_a_component_announces_itself_alone(server, name, groups, componen
     ],
 )
 async def test_who_is_no_component_announces_nothing(server, name, groups):
-    """A user who is no component is refused by authorization, whatever is announced; so is reading."""
+    """A user who is no component is refused by authorization, even if something is announced; so is
+    reading."""
     caller = Caller(server, Peer(name, groups))
     for answer in (await caller.post(COMPONENTS, {}), await caller.get(COMPONENTS)):
         assert answer.status == 403

@@ -270,7 +270,7 @@ def test_the_reader_refuses_what_the_schema_refuses():
     assert len(every) > 400
 
 
-def test_every_key_of_a_cluster_file_is_told():
+def test_every_key_of_a_cluster_file_is_reported():
     """The page has every key, and its examples are what the reader takes."""
     page = (DOCS / "cluster-file.md").read_text()
     for keys in (schemas.CLUSTER_KEYS, schemas.COMPONENT_KEYS, schemas.NODE_KEYS, schemas.DRIVER_KEYS):

@@ -47,7 +47,7 @@ class DraftedCluster(Cluster):
         )
         return scheduler_of(claim)
 
-    async def told(self, name="c0", **driver):
+    async def say_as_driver(self, name="c0", **driver):
         """Say as the driver what holds for the claim while it is pending."""
         claim = await self.read_claim(name)
         scheduling = {**(claim["status"].get("scheduling") or {}), "driver": driver}

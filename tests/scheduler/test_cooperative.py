@@ -29,22 +29,22 @@ async def test_long_work_lets_others_have_their_turn():
             give_way(clock.monotonic())
         return "done"
 
-    beside = asyncio.create_task(others())
+    other = asyncio.create_task(others())
     assert await in_turns(clock, work) == "done"
-    beside.cancel()
+    other.cancel()
 
     assert story == [*["work"] * 5, "others", *["work"] * 5, "others", *["work"] * 2]
 
 
 async def test_short_work_is_not_interrupted():
     """Work that is over soon has no turn of the loop in between; elsewhere, giving way changes nothing."""
-    beside = asyncio.create_task(asyncio.sleep(0))
+    other = asyncio.create_task(asyncio.sleep(0))
 
     assert await in_turns(_ticking(), lambda: give_way(0.0) or 1) == 1
     give_way(1000.0)
 
-    assert not beside.done()
-    await beside
+    assert not other.done()
+    await other
 
 
 async def test_long_work_sees_context_variables():

@@ -69,7 +69,7 @@ def test_the_newest_release_shows_an_open_bug(bug: str):
 @pytest.mark.slow  # the cells as they are shipped, one on each side, are among all cells
 @pytest.mark.parametrize("bug", BUILT)
 def test_without_the_bug_an_affected_release_does_as_a_fixed_one(bug: str):
-    """A red cell is green once the bug is off; the green one beside it is red once the bug is on."""
+    """A red cell is green once the bug is off; the green one next to it is red once the bug is on."""
     made = scenario(bug)
     cells = list(made.cells())
     red = next(cell for cell in cells if is_red(cell))

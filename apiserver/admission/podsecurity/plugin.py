@@ -112,7 +112,7 @@ class Evaluator:
         self._minor = minor
 
     def shown_version(self, level: Level) -> str:
-        """Returns the version of a level as metrics tell it: `future` is one after this release."""
+        """Returns the version of a level as metrics show it: `future` is one after this release."""
         later = level.minor is not None and not is_between(level.minor, None, self._minor)
         return "future" if later else level.version
 

@@ -10,12 +10,14 @@ dict of the catalogue:
         'N'T: T that has the name N in Go, and is no struct
     r   required        o  omitempty has an effect      p  Go pointer
     d   default         g  gates                        ps, pk  patch strategy, merge key
+    fd  default that a function sets (see defaults.py)
     lt, lk  list type, map keys                         mt  map or struct type
 """
 
 import json
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kubeskew.releases.catalogue.machinery import Overlay, overlay
@@ -51,7 +53,7 @@ _PACKAGES = {
 _META_UNPUBLISHED = {"List", "TypeMeta", "GroupVersionKind", "GroupVersionResource"}
 _META_STRINGS = {"ConditionStatus", "LabelSelectorOperator", "FieldSelectorOperator", "StatusReason"}
 
-# Constants that `default=ref(…)` markers name.
+# Constants that `default=ref(…)` markers name, where the facts lack them.
 _CONSTANTS = {
     "AzureDataDiskCachingReadWrite": "ReadWrite",
     "AzureSharedBlobDisk": "Shared",
@@ -77,12 +79,17 @@ class GoTypes:
     """
 
     def __init__(
-        self, types: Document, openapi: Document, imports: Mapping[str, Mapping[str, str]] | None = None
+        self,
+        types: Document,
+        openapi: Document,
+        imports: Mapping[str, Mapping[str, str]] | None = None,
+        constants: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
         self.types = types
         self.published = openapi["definitions"].keys()
         self.meta = {name.removeprefix(META) for name in openapi["definitions"] if name.startswith(META)}
         self._imports = imports
+        self.constants = constants
 
     def resolve(self, package: str, expression: str) -> tuple[str, bool]:
         """Resolves a Go type as seen in `package`; True means that it is a pointer."""
@@ -209,13 +216,16 @@ def _marks(field: Document) -> dict[str, list[str]]:
     return marks
 
 
-def _default(marks: dict[str, list[str]]) -> Spec:
+def _default(marks: dict[str, list[str]], constants: Mapping[str, Any]) -> Spec:
     if "default" not in marks:
         return {}
     text = marks["default"][0]
     if text.startswith("ref("):
-        return {"d": _CONSTANTS[text[4:-1]]}
-    return {"d": json.loads(text)}
+        return {"d": constants[text[4:-1]]}
+    try:
+        return {"d": json.loads(text)}
+    except ValueError:
+        raise ValueError(f"+default={text} is no JSON") from None
 
 
 def _treatment(field: Document, marks: dict[str, list[str]]) -> Spec:
@@ -252,7 +262,7 @@ def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
         spec["r"] = 1
     if "doc" in field:
         spec["doc"] = field["doc"]
-    return spec | _default(marks) | _treatment(field, marks)
+    return spec | _default(marks, go.constants.get(package, _CONSTANTS)) | _treatment(field, marks)
 
 
 _TYPE_META = {"kind": {"t": "string", "o": 1}, "apiVersion": {"t": "string", "o": 1}}
@@ -363,7 +373,7 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
     of single packages.
     """
     packages = types["types"]
-    go = GoTypes(packages, openapi, types.get("imports"))
+    go = GoTypes(packages, openapi, types.get("imports"), types.get("constants", {}))
     of = overlay(types.get("machinery", {}))
     found: dict[str, Document] = {}
     for package, declarations in packages.items():

@@ -21,8 +21,14 @@ UNKNOWN: Final = _Unknown()
 Scalar = str | int | float | bool | None | _Unknown
 
 _LITERALS: Final = {"true": True, "false": False, "nil": None}
-_POINTERS: Final = {("k8s.io/utils/ptr", "To")} | {
-    ("k8s.io/utils/pointer", name) for name in ("Bool", "Int", "Int32", "Int64", "String", "To")
+# Functions that give what they are given: as a pointer, or as a number or a string.
+_PASSING: Final = {("k8s.io/utils/ptr", "To")} | {
+    (package, name)
+    for package, names in (
+        ("k8s.io/utils/pointer", ("Bool", "Int", "Int32", "Int64", "String", "To")),
+        ("k8s.io/apimachinery/pkg/util/intstr", ("FromInt", "FromInt32", "FromString")),
+    )
+    for name in names
 }
 _SCALARS: Final = {"string", "bool", "int", "int32", "int64", "uint", "uint32", "uint64", "float64", "byte"}
 _MOST_STEPS: Final = 16  # constants that name each other in a circle are no Go
@@ -37,6 +43,10 @@ class Constants:
     def value(self, node: Node, file: GoFile) -> Scalar:
         """The value of an expression of a file; that of a pointer is the value behind it."""
         return self._value(node, file, 0)[0]
+
+    def of(self, package: str, name: str) -> Scalar:
+        """The value of a constant by its package and name."""
+        return self.typed(name, package)[1] if name in self._of(package) else UNKNOWN
 
     def typed(self, name: str, package: str) -> tuple[str, Scalar]:
         """The type that a constant of a package is declared with, as its file writes it, and its value."""
@@ -78,6 +88,8 @@ class Constants:
                 return self._named(node, file, steps), ""
             case "call_expression":
                 return self._converted(node, file, steps)
+            case "type_conversion_expression":  # ptr.To[int32](1)
+                return self._instantiated(node, file, steps)
         return UNKNOWN, ""
 
     def _named(self, node: Node, file: GoFile, steps: int) -> Scalar:
@@ -91,12 +103,17 @@ class Constants:
         function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
         if function is None or arguments is None or arguments.named_child_count != 1:
             return UNKNOWN, ""
-        if function.type == "type_instantiation_expression":  # ptr.To[int32](1)
-            function = function.named_children[0]
-        if _place(function, file) not in _POINTERS and not self._is_type(function, file):
+        passes = _place(function, file) in _PASSING
+        if not passes and not self._is_type(function, file):
             return UNKNOWN, ""
         value, kind = self._value(arguments.named_children[0], file, steps + 1)
-        return value, kind if _place(function, file) in _POINTERS else text_of(function)
+        return value, kind if passes else text_of(function)
+
+    def _instantiated(self, node: Node, file: GoFile, steps: int) -> tuple[Scalar, str]:
+        qualifier, _, name = text_of(node).partition("[")[0].rpartition(".")
+        if (file.imports.get(qualifier, ""), name) not in _PASSING or len(node.named_children) != 2:
+            return UNKNOWN, ""
+        return self._value(node.named_children[1], file, steps + 1)
 
     def _is_type(self, function: Node, file: GoFile) -> bool:
         """Only types of the tree are known, and Go's own."""
@@ -131,7 +148,7 @@ def _quoted(text: str) -> Scalar:
 
 def _number(text: str) -> Scalar:
     try:
-        return int(text.replace("_", ""), 0)
+        return int(text, 8) if text.isdigit() and text[0] == "0" else int(text.replace("_", ""), 0)
     except ValueError:
         pass
     try:

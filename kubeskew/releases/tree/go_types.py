@@ -5,19 +5,21 @@
                            "RestartPolicy": {"alias": "string", "markers": ["+enum"], "values": […]},
                            "IPFamilyPolicyType": {"alias": "=", "of": "IPFamilyPolicy"}}},
      "imports": {"core/v1": {"metav1": "k8s.io/apimachinery/pkg/apis/meta/v1"}},
+     "constants": {"core/v1": {"AzureSharedBlobDisk": "Shared"}},
      "machinery": {"k8s.io/apimachinery/pkg/apis/meta/v1": {…}}}
 
 A field has `type` as written and what its tag and its comments say: `omitempty`, `omitzero`,
 `patchStrategy`, `patchMergeKey`, `markers` without their `+`. An embedded struct whose fields are the
-object's own is `<inline:TYPE>`. `machinery` has the types that modules other than k8s.io/api publish;
-it is left out if the tree lacks their sources.
+object's own is `<inline:TYPE>`. `constants` are those that `default=ref(…)` markers name, as written there.
+`machinery` has the types that modules other than k8s.io/api publish; it is left out if the tree lacks their
+sources.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubeskew.releases.tree.go_constants import Constants
+from kubeskew.releases.tree.go_constants import UNKNOWN, Constants, Scalar
 from kubeskew.releases.tree.go_syntax import (
     GoFile,
     StructField,
@@ -39,6 +41,7 @@ MACHINERY = (
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?$")
 _MARKER = re.compile(r"\+[A-Za-z]")
 _METADATA = ("ObjectMeta", "ListMeta")  # named in JSON, but always `metadata`
+_REFERENCE = re.compile(r"default=ref\(([^)]+)\)")
 _TAG = re.compile(r'(\w+):"((?:[^"\\]|\\.)*)"')
 
 
@@ -52,6 +55,11 @@ def types(tree: SourceTree) -> Document:
         "version": f"1.{tree.minor}",
         "types": {name: declared for name, declared in found.items() if declared},
         "imports": {name: _imports(packages[name]) for name, declared in found.items() if declared},
+        "constants": {
+            name: referred
+            for name, package in packages.items()
+            if (referred := _referred(found[name], package, constants))
+        },
     }
     return made | ({"machinery": machinery} if any(machinery.values()) else {})
 
@@ -129,6 +137,23 @@ def _values(constants: Constants, package: str) -> dict[str, list[str]]:
         if kind and isinstance(value, str) and value not in found.setdefault(kind, []):
             found[kind].append(value)
     return {kind: values for kind, values in found.items() if values}
+
+
+def _referred(declared: Document, package: Package, constants: Constants) -> dict[str, Scalar]:
+    """Raises TreeError for a default that no constant of the tree has."""
+    found: dict[str, Scalar] = {}
+    for made in declared.values():
+        for field in made.get("fields", {}).values():
+            for marker in field.get("markers", ()):
+                if match := _REFERENCE.match(marker):
+                    path, _, name = match[1].rpartition(".")
+                    value = constants.of(path or package.path, name)
+                    if value is UNKNOWN:
+                        raise TreeError(
+                            f"{package.directory}: +{marker} names no constant; fix it and import again"
+                        )
+                    found[match[1]] = value
+    return found
 
 
 def _imports(package: Package) -> dict[str, str]:

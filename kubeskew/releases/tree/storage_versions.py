@@ -54,13 +54,19 @@ def storage_versions(tree: SourceTree) -> dict[str, str]:
 
 def listed_resources(tree: SourceTree) -> Iterator[tuple[str, str, str]]:
     """Group, plural and kind of what the API server of the tree lists, by its discovery documents."""
-    for group in tree.json(_DISCOVERY)["items"] + _core(tree):
-        name = group["metadata"].get("name", "")
-        for version in group["versions"]:
-            for resource in version["resources"]:
-                if "list" in resource["verbs"]:
-                    kind = resource["responseKind"]
-                    yield kind["group"] or name, resource["resource"], kind["kind"]
+    try:
+        for group in tree.json(_DISCOVERY)["items"] + _core(tree):
+            name = group["metadata"].get("name", "")
+            for version in group["versions"]:
+                for resource in version["resources"]:
+                    if "list" in resource["verbs"]:
+                        kind = resource["responseKind"]
+                        yield kind["group"] or name, resource["resource"], kind["kind"]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise TreeError(
+            f"{tree.root / _DISCOVERY}: this is no discovery document ({type(error).__name__}: {error}); "
+            "make it again with hack/update-openapi-spec.sh"
+        ) from None
 
 
 def _core(tree: SourceTree) -> list[dict[str, list[dict[str, object]]]]:

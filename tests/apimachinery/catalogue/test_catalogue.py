@@ -127,7 +127,7 @@ def test_kinds_come_and_go(version: str, kind: str, present: range) -> None:
     ],
 )
 def test_storage_versions(group: str, kind: str, stored: dict[int, str]) -> None:
-    """A kind is stored in the version that the facts tell, whichever version it is served in."""
+    """A kind is stored in the version that the facts show, whichever version it is served in."""
     for minor, expected in stored.items():
         table = everything(Version(minor))
         of_kind = [
@@ -165,7 +165,7 @@ def test_events_share_a_store() -> None:
 
 
 def test_go_shape() -> None:
-    """Value structs are always written, pointers and omitempty are told apart."""
+    """Value structs are always written, pointers and omitempty are distinguished."""
     deployment = fields(36, "apps.v1.DeploymentSpec")
     pod = fields(36, "core.v1.Pod")
     container = fields(36, "core.v1.Container")

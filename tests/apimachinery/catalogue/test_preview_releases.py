@@ -1,4 +1,4 @@
-"""Preview releases: a KEP draft's design as a catalogue and a gate table beside those of the minors."""
+"""Preview releases: a KEP draft's design as a catalogue and a gate table next to those of the minors."""
 
 import json
 from itertools import pairwise
@@ -211,7 +211,7 @@ def test_only_the_base_changes_where_said() -> None:
     ],
 )
 def test_where_the_log_keeps_a_resource(resource: str, kept: str) -> None:
-    """Claims of the draft lie where upstream keys claims of whatever group."""
+    """Claims of the draft lie where upstream keys claims of any group."""
     found = catalogue_for(KEP_3063).resource(*CDI, "resourceclaims")
 
     assert store_of(resource) == kept

@@ -114,7 +114,7 @@ def test_schemas_inside_schemas(given: dict[str, Any], written: dict[str, Any]):
     ],
 )
 def test_schemas_inside_schemas_have_types(given: dict[str, Any], text: str):
-    """A wrong type inside of them is told from there."""
+    """A wrong type inside of them is reported from there."""
     props = types_of(DEFAULT_VERSION)[
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
     ]

@@ -14,13 +14,13 @@ def test_verbosities_are_levels_of_logging():
     assert (levels[0], levels[4]) == (logging.INFO, logging.DEBUG)
 
 
-@pytest.mark.parametrize(("verbosity", "told"), [(4, False), (5, True), (6, True)])
-def test_what_is_more_verbose_than_the_log_is_not_told(verbosity, told, caplog):
+@pytest.mark.parametrize(("verbosity", "logged"), [(4, False), (5, True), (6, True)])
+def test_what_is_more_verbose_than_the_log_is_not_reported(verbosity, logged, caplog):
     """A message of level 5 is logged from level 5 on, with its values."""
     log = logging.getLogger("test_verbosity")
     with caplog.at_level(level_of(verbosity), logger="test_verbosity"):
         log_values(log, 5, "pod unschedulable", pod="ns/a", reason='no "gpu"')
-    assert caplog.messages == ([r'"pod unschedulable" pod="ns/a" reason="no \"gpu\""'] if told else [])
+    assert caplog.messages == ([r'"pod unschedulable" pod="ns/a" reason="no \"gpu\""'] if logged else [])
 
 
 def test_a_message_may_have_no_values():

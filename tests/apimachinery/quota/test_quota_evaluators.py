@@ -311,7 +311,7 @@ def test_extended_resources(minor: int, explicit: str, implicit: str) -> None:
 @pytest.mark.parametrize("gate", [False, True])
 @pytest.mark.parametrize("minor", [34, 35])
 def test_quotas_of_pods_by_implicit_names(minor: int, gate: bool) -> None:
-    """Since 1.35 pods count for the implicit name of any class, whatever the gate; before nothing does."""
+    """Since 1.35 pods count for the implicit name of any class, with any gate; before nothing does."""
     pods = evaluators(minor, DRAExtendedResource=gate).of(PODS)
     implicit = "requests.deviceclass.resource.kubernetes.io/gpu"
 
@@ -345,7 +345,7 @@ def test_what_statuses_say_of_resources_has_quotas_measured(
 
 @pytest.mark.parametrize("minor", [34, 35, 36])
 def test_quotas_of_claims_by_extended_resources(minor: int) -> None:
-    """From 1.35 on, by what some class is called; the implicit name needs no explicit one beside it."""
+    """From 1.35 on, by what some class is called; the implicit name needs no explicit one next to it."""
     classes = DeviceClasses.of([{"metadata": {"name": "gpu"}, "spec": {}}])
     facts = ClaimFacts(lambda: classes, lambda *_: None, lambda _: ())
     known = evaluators(minor, facts, DRAExtendedResource=True).of(CLAIMS)

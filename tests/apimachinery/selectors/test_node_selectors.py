@@ -48,7 +48,7 @@ def test_numbers(label, operator, limit, expected):
     ],
 )
 def test_values_that_no_label_can_have(selector, expected):
-    """A term with such a value cannot be read and matches no node, whatever its other values are."""
+    """A term with such a value cannot be read and matches no node, regardless of its other values."""
     assert selector_matches(selector, {"cpus": "5"}, "n") is expected
 
 

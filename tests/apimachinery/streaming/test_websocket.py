@@ -13,7 +13,7 @@ def test_the_handshake_of_the_rfc():
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 200_000])
 async def test_messages_of_every_size(size: int):
-    """A masked message arrives as it was, whatever the form of its length."""
+    """A masked message arrives as it was, regardless of the form of its length."""
     here, there = pipes()
     await WebSocket(here, client=True).send(b"x" * size)
     assert (await WebSocket(there).receive()).data == b"x" * size

@@ -167,8 +167,8 @@ def asked(remote):
 
 
 async def raw_backend(*pieces, hold=None):
-    """A TLS server that says these bytes to whoever asks, and what it is told; with `hold` up to the end."""
-    told = []
+    """A TLS server that says these bytes to whoever asks, and what it receives; with `hold` up to the end."""
+    received = []
 
     async def talk(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
@@ -176,16 +176,16 @@ async def raw_backend(*pieces, hold=None):
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
             writer.close()
             return
-        told.append(head)
+        received.append(head)
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
         if hold is not None:
-            told.append(await reader.read())
+            received.append(await reader.read())
             hold.set()
         writer.close()
 
-    return await asyncio.start_server(talk, "127.0.0.1", 0, ssl=remote_context()), told
+    return await asyncio.start_server(talk, "127.0.0.1", 0, ssl=remote_context()), received
 
 
 def remote_context():
@@ -278,7 +278,7 @@ async def test_upgrades_pass(call, remote):
     """A connection that the remote server takes over carries bytes both ways; a refusal is passed on."""
     done = asyncio.Event()
     switching = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello"
-    backend, told = await raw_backend(switching, hold=done)
+    backend, received = await raw_backend(switching, hold=done)
     wanted = {"connection": "Upgrade", "upgrade": "x"}
     async with backend:
         await led_to(call, backend)
@@ -288,9 +288,9 @@ async def test_upgrades_pass(call, remote):
         await response.body.talk(tunnel)
         await asyncio.wait_for(done.wait(), 30)
     assert tunnel.got == b"hello"
-    assert told[1] == b"from the client"
-    assert b"\r\nUpgrade: x\r\n" in told[0]
-    assert b"\r\nX-Remote-User: admin\r\n" in told[0]
+    assert received[1] == b"from the client"
+    assert b"\r\nUpgrade: x\r\n" in received[0]
+    assert b"\r\nX-Remote-User: admin\r\n" in received[0]
     refusing, _ = await raw_backend(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno")
     async with refusing:
         await led_to(call, refusing)
@@ -317,7 +317,7 @@ class Tunnel:
 
 
 async def test_discovery(call, hook):
-    """A remote group is listed among the others, and its resources are its own server's to tell."""
+    """A remote group is listed among the others, and its own server lists its resources."""
     await call.post("/api/v1/namespaces/default/services", service(hook.port))
     await call.post(SERVICES, api_service())
     await condition(call, "Passed")

@@ -57,7 +57,7 @@ def test_allowance():
 
 
 async def test_policies(api):
-    """An expression that takes long is evaluated beside other requests, and can ask the authorizer there."""
+    """An expression that takes long is evaluated next to other requests, and can ask the authorizer there."""
     expression = f"{LONG} && authorizer.group('').resource('pods').check('get').allowed()"
     await api.post(
         f"{GROUP}/validatingadmissionpolicies",
@@ -101,7 +101,7 @@ async def test_rules_of_definitions(api):
 
 
 async def test_selectors_of_devices(api):
-    """Dozens of selectors are compiled beside other requests, though a claim with them is not long."""
+    """Dozens of selectors are compiled next to other requests, though a claim with them is not long."""
 
     def request(number):
         selectors = [{"cel": {"expression": f"device.driver == 'd-{number}-{n}'"}} for n in range(32)]
@@ -130,7 +130,7 @@ async def test_selectors_over_many_objects(api, monkeypatch):
 
 
 async def test_an_error_of_many_causes(api):
-    """An error of very many causes is told whole, and in turns."""
+    """An error of very many causes is reported whole, and in turns."""
     wrong = {f"k {n}": "1" for n in range(3_000)}
     response = await api.raw("POST", MAPS, config_map("a", data=wrong))
     assert response.status == 422

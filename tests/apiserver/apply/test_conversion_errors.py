@@ -28,8 +28,8 @@ def config_map(**data: str) -> dict[str, object]:
     ],
 )
 def test_a_conversion_that_fails_is_named(number: int, words: str):
-    """Each of the conversions of an apply, in another version than the last one, is told with what it was for
-    (structured-merge-diff merge/update.go, prune)."""
+    """Each of the conversions of an apply, in another version than the last one, is reported with what it
+    was for (structured-merge-diff merge/update.go, prune)."""
     conversions = 0
 
     def convert(obj: dict[str, object], _api_version: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Front proxies tell users in headers; clients cannot, and proxies are no users."""
+"""Front proxies name users in headers; clients cannot, and proxies are no users."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from kubeskew.cluster.pki import Authority
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 CONFIG = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-TOLD = [
+NAMED = [
     ("X-Remote-User", "alice"), ("X-Remote-Group", "devs"), ("X-Remote-Group", "ops"),
     ("X-Remote-Extra-Acme.com%2Fproject", "x"), ("X-Remote-Extra-Acme.com%2Fproject", "y"),
     ("X-Remote-Uid", "42"),
@@ -63,7 +63,7 @@ class Cluster:
         await self.server.listener.close(0)
         await close_server(self.server)
 
-    async def ask(self, pair, headers=TOLD):
+    async def ask(self, pair, headers=NAMED):
         """Status and user of who asks with a certificate and headers."""
         context = ssl.create_default_context(cafile=str(self.directory / "clients.crt"))
         if pair is not None:
@@ -84,7 +84,7 @@ async def cluster(tmp_path):
         yield cluster
 
 
-async def test_a_front_proxy_tells_users(cluster):
+async def test_a_front_proxy_names_users(cluster):
     """With a certificate of its authority and an allowed name, the headers say who asks."""
     status, user = await cluster.ask(cluster.proxies.client("front-proxy-client"))
 
@@ -118,19 +118,19 @@ async def test_a_resumed_connection_is_no_other(cluster):
 
 
 @pytest.mark.parametrize("minor", [28, 36])
-async def test_extension_servers_are_told(tmp_path, minor):
+async def test_extension_servers_are_informed(tmp_path, minor):
     """The config map holds both authorities and the headers; the header for uids from its gate on."""
     async with Cluster(tmp_path, minor) as cluster:
         data = (await Caller(cluster.server, ADMIN).get(CONFIG)).body["data"]
-    told = {name.removeprefix("requestheader-"): text for name, text in data.items()}
+    published = {name.removeprefix("requestheader-"): text for name, text in data.items()}
 
-    assert told.pop("client-ca-file") in {
+    assert published.pop("client-ca-file") in {
         cluster.proxies.pair.certificate.decode(),
         cluster.clients.pair.certificate.decode(),
     }
     assert data["client-ca-file"] == cluster.clients.pair.certificate.decode()
     assert data["requestheader-client-ca-file"] == cluster.proxies.pair.certificate.decode()
-    assert told == {
+    assert published == {
         "username-headers": '["X-Remote-User"]',
         "group-headers": '["X-Remote-Group"]',
         "extra-headers-prefix": '["X-Remote-Extra-"]',
@@ -139,7 +139,7 @@ async def test_extension_servers_are_told(tmp_path, minor):
     }
 
 
-async def test_what_was_told_before_is_completed(tmp_path):
+async def test_what_was_published_before_is_completed(tmp_path):
     """A server adds what an older cluster lacks, and keeps other servers' authorities."""
     url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
     cluster = Cluster(tmp_path)

@@ -91,7 +91,7 @@ async def test_only_runs_with_changes_are_made_again(lists: Lists) -> None:
 
 
 @pytest.mark.random
-async def test_whatever_changes_lists_say_what_is_there(lists: Lists) -> None:
+async def test_lists_say_what_is_there_after_any_change(lists: Lists) -> None:
     """Lists and chunks of them are right after any writes, and runs do not fall to pieces."""
     chance = random.Random(SEED)
     for _ in range(300):

@@ -60,7 +60,7 @@ def test_looked_for_afterwards(collected):
 
 @pytest.mark.parametrize("body", [config_map("a", data={"k": "x" * 70_000}), b"{" * 70_000])
 async def test_a_large_request(api, body):
-    """A large body puts the collector to rest until its answer is made, whatever the answer."""
+    """A large body puts the collector to rest until its answer is made, regardless of the answer."""
     answer = await api.post(MAPS, body)
 
     assert answer.status in {201, 400}

@@ -182,7 +182,7 @@ async def test_lent_seats_go_back_to_who_needs_them():
 
 
 async def test_overload(call):
-    """Whoever finds no seat gets 429 and is told when to come back; masters always get in."""
+    """Whoever finds no seat gets 429 and is informed when to come back; masters always get in."""
     services = call.server.services
     fairness = Fairness(services.store, FlowMetrics(unseen_families(), 0.0), 8)
     free = asyncio.Event()
@@ -244,15 +244,15 @@ async def test_at_verbosity_5_a_rejection_is_logged(call, caplog):
         assert (await fairness.serve(handler, made)).status == 429
     served.set()
     assert (await first).status == 200
-    [told] = caplog.messages
-    assert told == (
+    [warning] = caplog.messages
+    assert warning == (
         'QS(nothing): rejecting request "global-default" list /api/v1/pods of somebody because 1 seats are '
         "asked for, 1 seats are in use (1 are executing) and the limit is 0"
     )
 
 
 async def test_rules(call):
-    """Faults of schemas and levels are told at their fields."""
+    """Faults of schemas and levels are reported at their fields."""
     body = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "x"}}
     rule = {"subjects": [{"kind": "User", "group": {"name": "g"}}]}
     answer = await call.post(

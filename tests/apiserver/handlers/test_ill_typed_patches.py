@@ -31,7 +31,7 @@ async def objects(api: Caller) -> Caller:
 
 @pytest.mark.parametrize("kind", ["merge", "json", "strategic"])
 async def test_metadata_of_another_type(objects, kind, caplog):
-    """Metadata that is no object is 400 or 422 whatever the patch makes of apiVersion and kind."""
+    """Metadata that is no object is 400 or 422 regardless of what the patch makes of apiVersion and kind."""
     targets = [f"{MAPS}/a", f"{PODS}/p", f"{PODS}/p/status"]
     targets += [f"{WIDGETS}/w", f"{WIDGETS}/w/status"] if kind != "strategic" else []
     answers = []
@@ -61,7 +61,7 @@ async def test_metadata_of_another_type(objects, kind, caplog):
     ],
 )
 async def test_an_object_without_a_version(objects, patch, status, message):
-    """An object of no version is read as the internal one, whose name nobody finds; the URL's is told."""
+    """An object of no version is read as the internal one, whose name nobody finds; the URL's is reported."""
     answer = await objects.patch(f"{MAPS}/a", patch)
 
     assert answer.status == status

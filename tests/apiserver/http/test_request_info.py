@@ -54,7 +54,7 @@ def test_other_paths(path):
 
 
 def test_selectors_belong_to_resources():
-    """A path that is no resource has none, whatever the method is called."""
+    """A path that is no resource has none, however the method is called."""
     query = {"fieldSelector": ["metadata.name=a"], "watch": ["true"]}
     info = parse_info("LIST", "/healthz", query)
     assert (info.is_resource, info.verb, info.name, info.field_selector) == (False, "list", "", "")

@@ -55,7 +55,7 @@ def release(directory: Path) -> Path:
 
 
 def test_facts_of_a_release(tmp_path: Path) -> None:
-    """The file tells what published documents say beyond the catalogue, and of which release."""
+    """The file shows what published documents say beyond the catalogue, and of which release."""
     output = tmp_path / "openapi.json"
     arguments = ["--output", str(output), f"1.36.3={release(tmp_path / 'source')}"]
     subprocess.run([sys.executable, HACK / "openapi_facts.py", *arguments], check=True, capture_output=True)

@@ -34,7 +34,7 @@ def _numbered(part: str) -> list[Any]:
 
 @pytest.mark.parametrize(("kind", "row"), _new())
 def test_a_new_object(kind: str, row: dict[str, Any]) -> None:
-    """Each error of a new object is told."""
+    """Each error of a new object is reported."""
     assert rules(kind).errors(whole(kind, row)) == row["errors"]
 
 

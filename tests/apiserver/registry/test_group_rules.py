@@ -21,7 +21,7 @@ def errors(answer: Any) -> list[str]:
 
 
 async def test_new_objects(api: Caller) -> None:
-    """Each error of a new object is told, in upstream's order."""
+    """Each error of a new object is reported, in upstream's order."""
     for row in ROWS["new"]:
         answer = await api.post(row["path"], {"metadata": {"name": "x"}, **row["object"]})
 

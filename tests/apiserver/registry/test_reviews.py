@@ -30,7 +30,7 @@ async def test_a_namespace_that_is_not_there(api):
 
 
 async def test_who_am_i(api):
-    """A SelfSubjectReview tells the user and groups of the one who asks, impersonated or not."""
+    """A SelfSubjectReview shows the user and groups of the one who asks, impersonated or not."""
     question = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
     answer = await api.post(f"{AUTHENTICATION}/selfsubjectreviews", question)
 

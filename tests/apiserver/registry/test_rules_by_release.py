@@ -42,6 +42,6 @@ def test_versions_of_what_is_scaled(minor: int, texts: list[str]):
 
 @pytest.mark.parametrize(("version", "needs"), [("1.35", True), ("1.36.0", True), ("1.36.2", False)])
 def test_suspended_jobs_need_their_condition(version: str, needs: bool):
-    """Suspended jobs of 1.35 may be placed anew once their condition says that they are suspended."""
+    """Suspended jobs of 1.35 may be placed again once their condition says that they are suspended."""
     release = Version.parse(version)
     assert Features.of(FeatureGates(release)).workloads.placing_needs_condition is needs

@@ -130,7 +130,7 @@ PRUNED: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("schema", "value", "kept", "unknown"), PRUNED)
 def test_pruning(schema: dict[str, Any], value: Any, kept: Any, unknown: list[str]):
-    """Unknown fields go and are told; nulls without default go silently."""
+    """Unknown fields go and are reported; nulls without default go silently."""
     obj = {"apiVersion": "g/v1", "kind": "K", "metadata": {"anything": 1}, "x": copy.deepcopy(value)}
     root = Structural.of({"type": "object", "properties": {"x": schema}})
     assert prune(obj, root) == unknown
@@ -162,7 +162,7 @@ def test_defaults_fill_in_and_replace_nulls():
 
 
 def test_embedded_metadata_is_made_fit():
-    """Unknown metadata goes and is told; what does not fit is refused, or dropped from stored objects."""
+    """Unknown metadata goes and is reported; what does not fit is refused, or dropped from stored objects."""
     schema = Structural.of(
         {
             "type": "object",

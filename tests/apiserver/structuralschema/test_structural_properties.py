@@ -113,7 +113,7 @@ def test_pruning_and_defaulting_end(root: dict[str, Any], obj: dict[str, Any]):
 @settings(max_examples=examples(50))
 @given(ROOTS, OBJECTS, OBJECTS)
 def test_any_object_is_judged(root: dict[str, Any], obj: dict[str, Any], old: dict[str, Any]):
-    """Validation finds errors, never fails; what did not change at all has none but those always told."""
+    """Validation finds errors, never fails; what did not change at all has none but those always reported."""
     schema = Structural.of(root)
     try:
         coerce(obj, schema)
@@ -126,7 +126,7 @@ def test_any_object_is_judged(root: dict[str, Any], obj: dict[str, Any], old: di
 @settings(max_examples=examples(50))
 @given(ROOTS)
 def test_any_schema_is_judged_published_and_bridged(root: dict[str, Any]):
-    """Whatever a definition says, it gets an answer."""
+    """A definition of any content gets an answer."""
     validate_definition({"spec": {"versions": [{"schema": {"openAPIV3Schema": root}}]}})
     openapi(root, v2=True)
     openapi(root, v2=False)

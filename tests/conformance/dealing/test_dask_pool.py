@@ -56,25 +56,25 @@ def ignore(_text: str) -> None:
 
 
 async def test_jobs_are_done_by_all_workers(dask: DaskProcesses, workers: list[int]):
-    """Every job is done, by both workers, in processes beside them that end with the run; what jobs tell on
-    the way is heard."""
-    heard: list[tuple[str, Moment]] = []
+    """Every job is done, by both workers, in processes next to them that end with the run; what jobs
+    report on the way is received."""
+    moments: list[tuple[str, Moment]] = []
     with DaskPool(dask.address, {}) as pool:
         wait_for_both(pool)
-        with pool.workers(dask_jobs.double, TERMS, lambda *told: heard.append(told), ignore) as given:
+        with pool.workers(dask_jobs.double, TERMS, lambda *moment: moments.append(moment), ignore) as given:
             assert (given.count, given.free) == (2, True)
             found = all_ended(given, list(range(6)))
             pids = {pid for _, pid in found.values()}
-            await until(lambda: len(heard) == 6)
+            await until(lambda: len(moments) == 6)
 
     assert {job: double for job, (double, _) in found.items()} == {job: 2 * job for job in range(6)}
     assert len(pids) == 2
     assert not any(map(is_running, pids))
     assert [pid for worker in workers for pid in dask.children(worker)] == []
-    assert sorted(heard) == [(f"cell {job}", Moment("doubling", step=job)) for job in range(6)]
+    assert sorted(moments) == [(f"cell {job}", Moment("doubling", step=job)) for job in range(6)]
 
 
-def test_what_goes_wrong_is_told(dask: DaskProcesses, workers: list[int]):
+def test_what_goes_wrong_is_reported(dask: DaskProcesses, workers: list[int]):
     """An exception and a process that ends by itself are what came of a job, and others are done."""
     with DaskPool(dask.address, {}) as pool:
         wait_for_both(pool)
@@ -185,9 +185,9 @@ def test_a_worker_with_another_kubeskew_is_refused(
     """Workers must have the client's build, and the files that scenarios name."""
     mine = dask_worker.build()
     monkeypatch.setattr(dask_worker, "build", lambda: "kubeskew 9.9 build abc on Python 3.11")
-    told = refusal(dask, {})
-    assert told.startswith(f"--dask {dask.address}: the worker tcp://127.0.0.1:")
-    assert told.endswith(
+    refused = refusal(dask, {})
+    assert refused.startswith(f"--dask {dask.address}: the worker tcp://127.0.0.1:")
+    assert refused.endswith(
         f"it has {mine}, this is kubeskew 9.9 build abc on Python 3.11: install the same one there"
     )
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Telling who wrote what a failed check found."""
+"""The authors of what a failed check found."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -118,7 +118,7 @@ def test_the_write_that_brought_a_value_is_named():
 
 
 def test_a_pod_that_should_wait_is_laid_to_who_bound_it():
-    """The kubelet that runs such a pod does what it is told."""
+    """The kubelet that runs such a pod does as it is asked."""
     bound = {**pod(phase="Running"), "spec": {"nodeName": "n"}}
     log = [
         write(1, "kubeskew 0.1", pod(phase="Pending"), "create"),
@@ -177,7 +177,7 @@ def test_who_runs_a_pod_answers_for_its_log():
 
 
 @pytest.mark.parametrize(
-    ("asked", "held", "told"),
+    ("asked", "held", "changed"),
     [
         ("x", "gpu-0", ""),
         ("x", "gpu-7", ("had gpu-7 inside by CDI device d/claim=x, and gpu-0 is allocated to "
@@ -186,7 +186,7 @@ def test_who_runs_a_pod_answers_for_its_log():
             "(injected by kubelet/n 1.36), ")),
     ],
 )  # fmt: skip
-def test_who_put_another_device_into_a_container_comes_first(asked: str, held: str, told: str):
+def test_who_put_another_device_into_a_container_comes_first(asked: str, held: str, changed: str):
     """The driver is named whose CDI device holds another device, the kubelet that asked for another one."""
     use = {"containers": [{"name": "b", "resources": {"claims": [{"name": "d"}]}}], "nodeName": "n"}
     spec = {**use, "resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}
@@ -216,7 +216,9 @@ def test_who_put_another_device_into_a_container_comes_first(asked: str, held: s
     elsewhere = replace(started, pod_uid="2", env={"d_r": "gpu-9"})
 
     found = running(log, NodeRecords([call], [started, elsewhere]), "t", "a")
-    assert found.startswith(f"container b of Pod t/a {told}run by kubelet/n 1.36" if told else "run by kube")
+    assert found.startswith(
+        f"container b of Pod t/a {changed}run by kubelet/n 1.36" if changed else "run by kube"
+    )
 
 
 def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") -> Write:
@@ -227,7 +229,7 @@ def event(second: int, uid: str, reason: str, by: str, kind: str = "Warning") ->
     )
 
 
-def test_warnings_of_components_are_told():
+def test_warnings_of_components_are_reported():
     """The last warning of each reason since a revision; not of what is gone, and no normal events."""
     gone = {**POD, "metadata": {**POD["metadata"], "uid": "2"}}
     log = [
@@ -247,8 +249,8 @@ def test_warnings_of_components_are_told():
     assert warnings(log, "other", 2) == []
 
 
-def test_components_that_failed_and_are_not_back_are_told():
-    """A component that was started again is not told of; a fault of it is no start."""
+def test_components_that_failed_and_are_not_back_are_reported():
+    """A component that was started again is not reported; a fault of it is no start."""
     log = [
         ComponentChange(1, time(1), "kubelet/n", "started", "1.27.0", ""),
         ComponentChange(2, time(2), "kubelet/n", "crashed", "1.27.0", "", "late: crash after"),
@@ -257,16 +259,17 @@ def test_components_that_failed_and_are_not_back_are_told():
     ]
     again = ComponentChange(2, time(5), "kubelet/n", "started", "1.28.0", "")
     forked = ComponentChange(2, time(5), "", "forked", "", "")
-    told = "kubelet/n 1.27.0 failed: checkpoint is corrupted"
+    failed = "kubelet/n 1.27.0 failed: checkpoint is corrupted"
 
-    assert failures(log) == [told]
-    assert background(log, "Pod", "t", "", 0, ()) == f"; {told}"
+    assert failures(log) == [failed]
+    assert background(log, "Pod", "t", "", 0, ()) == f"; {failed}"
     assert failures([*log, again]) == []
     assert failures([*log, forked]) == []
 
 
-def test_warnings_of_what_is_lacking_are_told_first_of_all():
-    """The warnings of the object that is lacking are among the few that are told, though others are newer."""
+def test_warnings_of_what_is_lacking_are_reported_first_of_all():
+    """The warnings of the object that is lacking are among the few that are shown, though others are
+    newer."""
     log = [event(second, str(second), "FailedScheduling", "kube-scheduler 1.36") for second in (1, 2, 3)]
 
     assert [uid for uid, _ in warnings(log, "t", 0)] == ["2", "3"]
@@ -280,7 +283,7 @@ def test_cdi_devices_that_are_not_there_are_laid_to_the_driver():
     given = {"allocation": {"devices": {"results": [{"device": "gpu-0", "driver": "d.example.com"}]}}}
     failed = event(3, "1", "Failed", "kubelet/n 1.36")
     text = "Error: unresolvable CDI devices vendor.com/class=one"
-    told = "written by kubelet/n 1.36 at revision 3"
+    written = "written by kubelet/n 1.36 at revision 3"
     log = [
         write(
             1, "kube-scheduler 1.36", {**claim, "status": given}, resource="resourceclaims.resource.k8s.io"
@@ -292,12 +295,12 @@ def test_cdi_devices_that_are_not_there_are_laid_to_the_driver():
     assert warnings(log, "t", 0) == [
         (
             "1",
-            f"Failed of Pod a: {text} (CDI devices of d.example.com, {told})",
+            f"Failed of Pod a: {text} (CDI devices of d.example.com, {written})",
         )
     ]
 
 
-def test_who_placed_a_pod_is_told():
+def test_who_placed_a_pod_is_reported():
     """The authors of a pod's binding and of its claims' allocations and reservations are named."""
     spec = {"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}
     bound = {**POD, "spec": {**spec, "nodeName": "n"}}
@@ -325,7 +328,7 @@ def test_who_placed_a_pod_is_told():
 
 
 @pytest.mark.parametrize(
-    ("published", "told"),
+    ("published", "taint"),
     [
         ([(1, []), (2, [TAINT])], ", 3.0 s after gpu-0 was tainted by d.example.com 1.35 at revision 2"),
         ([(1, [TAINT]), (2, [TAINT])], ", 4.0 s after gpu-0 was tainted by d.example.com 1.35 at revision 1"),
@@ -333,7 +336,9 @@ def test_who_placed_a_pod_is_told():
         ([(1, []), (6, [TAINT])], ""),
     ],
 )
-def test_a_taint_of_a_device_that_was_given_is_told(published: Sequence[tuple[int, list[Any]]], told: str):
+def test_a_taint_of_a_device_that_was_given_is_reported(
+    published: Sequence[tuple[int, list[Any]]], taint: str
+):
     """A claim's devices that were tainted when they were given are named, with who has tainted them since
     when; taints that were taken back, or came later, are not."""
     device = {"driver": "d.example.com", "pool": "n", "device": "gpu-0"}
@@ -365,10 +370,10 @@ def test_a_taint_of_a_device_that_was_given_is_told(published: Sequence[tuple[in
         log.append(write(revision, "d.example.com 1.35", value, resource="resourceslices.resource.k8s.io"))
     log.sort(key=lambda each: each.revision)
 
-    assert placing(log, "1").endswith(f"given gpu-0 by kube-scheduler 1.35 at revision 5{told}")
+    assert placing(log, "1").endswith(f"given gpu-0 by kube-scheduler 1.35 at revision 5{taint}")
 
 
-def test_deletions_are_told():
+def test_deletions_are_reported():
     """The authors of a deletion's request and of the deletion are named, since a revision or for one name."""
     marked = {**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "x"}}
     log = [
@@ -376,14 +381,14 @@ def test_deletions_are_told():
         write(2, "kube-controller-manager 1.36", marked),
         write(3, "kubelet/n 1.36", marked, "delete"),
     ]
-    told = (
+    deletion = (
         "Pod a deleted by kubelet/n 1.36 at revision 3, "
         "to be deleted as kube-controller-manager 1.36 wrote at revision 2"
     )
 
-    assert deletions(log, "Pod", "t", "", 2) == [told]
+    assert deletions(log, "Pod", "t", "", 2) == [deletion]
     assert deletions(log, "Pod", "t", "", 4) == []
-    assert deletions(log, "Pod", "t", "a", 4) == [told]
+    assert deletions(log, "Pod", "t", "a", 4) == [deletion]
     assert deletions(log, "Pod", "other", "", 2) == []
     assert deletions(log, "Node", "t", "", 2) == []
 

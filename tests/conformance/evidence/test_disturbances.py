@@ -161,7 +161,7 @@ class World:
         ),
     ],
 )
-def test_a_change_tells_from_what_to_what_when_and_by_whom(resource: str, path: str, value: Any, found: str):
+def test_a_change_shows_from_what_to_what_when_and_by_whom(resource: str, path: str, value: Any, found: str):
     """Of the pod, its claim and its node everything counts that has to stay."""
     world = World()
     if path.endswith("GPU"):
@@ -204,7 +204,7 @@ def test_a_change_that_went_again_is_found_in_the_log():
 
 
 def test_a_resource_may_be_missing_while_its_plugin_comes_back():
-    """A device plugin that registers anew with a kubelet disturbs nothing, if the number returns."""
+    """A device plugin that registers again with a kubelet disturbs nothing, if the number returns."""
     world = World()
     world.change("nodes", "status.capacity", {"example.com/gpu": "0"}, "kubelet/n 1.36")
     world.change("nodes", "status.capacity", NODE["status"]["capacity"], "kubelet/n 1.36")
@@ -241,7 +241,7 @@ def test_an_unprepare_disturbs_and_a_repeated_prepare_does_not(calls: list[Drive
 
 
 def test_what_the_node_holds_prepared_is_compared():
-    """Claims that are lost, and other devices, are found; a kubelet that does not answer tells nothing."""
+    """Claims that are lost, and other devices, are found; a kubelet that does not answer shows nothing."""
     world = World()
     world.prepared = {"n": []}
     assert world.found() == ["node n no longer holds the devices of claim ns/mine prepared by d"]
@@ -254,7 +254,7 @@ def test_what_the_node_holds_prepared_is_compared():
 
 
 def test_what_the_runtime_did_is_found():
-    """A container that was stopped and begun anew, with other devices, shows in the runtime's record."""
+    """A container that was stopped and begun again, with other devices, shows in the runtime's record."""
 
     def event(second: int, what: str, *devices: str) -> ContainerEvent:
         return ContainerEvent(time(second), "n", "pod-uid", "c", "containerd://1", what, devices)
@@ -273,7 +273,7 @@ def test_what_the_runtime_did_is_found():
     ]
 
 
-def test_the_end_of_a_pod_is_told():
+def test_the_end_of_a_pod_is_reported():
     """The authors of a deletion's request and of the deletion are named with their revisions."""
     world = World()
     world.change("pods", "metadata.deletionTimestamp", "x", "kube-controller-manager 1.35")
@@ -286,7 +286,7 @@ def test_the_end_of_a_pod_is_told():
 
 
 def test_another_node_of_the_name_is_not_the_same():
-    """A node that was deleted and registered anew is a disturbance."""
+    """A node that was deleted and registered again is a disturbance."""
     world = World()
     world.log.append(write(20, "nodes", NODE, "kubectl", "delete"))
     world.node = changed(NODE, "metadata.uid", "new")
@@ -295,7 +295,7 @@ def test_another_node_of_the_name_is_not_the_same():
 
 
 def test_a_node_whose_clock_is_wrong_disturbs_nothing():
-    """Records that nodes had when the pod was noted are of before, whatever time they have."""
+    """Records that nodes had when the pod was noted are of before, regardless of what time they have."""
     started = ContainerEvent(time(99), "n", "pod-uid", "c", "containerd://1", "started")
     records = NodeRecords([call(99, "NodeUnprepareResources")], [started])
     world = World()

@@ -63,7 +63,7 @@ def test_a_component_has_a_run_per_version():
     ]
 
 
-def test_a_pods_life_is_told():
+def test_a_pods_life_is_reported():
     """Creation, failing to be scheduled, binding, running, restarts and the end, each once."""
     unschedulable = [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}]
     running = {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": 0}]}
@@ -152,7 +152,7 @@ def test_runs_that_did_the_same_have_the_same_digest():
     assert len({record(one, []).digest for one in (log, other, newer, log[:1])}) == 4
 
 
-def test_the_lives_of_objects_are_told():
+def test_the_lives_of_objects_are_reported():
     """A claim is allocated, reserved and freed, each once; what every cluster has is left out."""
     given = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
     claims = "resourceclaims.resource.k8s.io"

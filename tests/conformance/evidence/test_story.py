@@ -1,4 +1,4 @@
-"""The story of an object, told from its log, and what its writes changed."""
+"""The story of an object, reported from its log, and what its writes changed."""
 
 import pytest
 
@@ -55,7 +55,7 @@ class Log(list):
         self.append(ComponentChange(len(self), time, name, what, "1.36", "", detail))
         return self
 
-    def told(self, resource="pods", name="p", records=None):
+    def lines(self, resource="pods", name="p", records=None):
         found = story(self, records or NodeRecords(), resource, "default", name)
         return [sentence.text + (f" ← {sentence.because}" if sentence.because else "") for sentence in found]
 
@@ -63,8 +63,8 @@ class Log(list):
 WAITING = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available."}]}
 
 
-def test_a_pods_life_is_told_with_its_causes():
-    """Creation is told with the owner's write, binding with what the pod waited for, the end with why."""
+def test_a_pods_life_is_reported_with_its_causes():
+    """Creation is reported with the owner's write, binding with what the pod waited for, the end with why."""
     log = (
         Log()
         .add("replicasets.apps", "rs", "kubectl 1.36")
@@ -75,7 +75,7 @@ def test_a_pods_life_is_told_with_its_causes():
     log.component("kubelet/n2", "stopped")
     log.add("pods", "p", KUBELET, spec={"nodeName": "n1"}, status={"phase": "Failed", "reason": "OutOfcpu"})
     owner = "ReplicaSet rs was written by kubectl 1.36 at revision 1"
-    assert log.told() == [
+    assert log.lines() == [
         f"{MANAGER} created Pod p for ReplicaSet rs. ← {owner}",
         f"{SCHEDULER} found no place for Pod p: 0/1 nodes are available.",
         f"{SCHEDULER} bound Pod p to node n1. ← Node n1 was created by {KUBELET} at revision 4",
@@ -99,10 +99,10 @@ def waiting_log():
 
 def bound(log):
     """Returns the last sentence once the pod is bound."""
-    return log.add("pods", "p", SCHEDULER, **BOUND).told()[-1]
+    return log.add("pods", "p", SCHEDULER, **BOUND).lines()[-1]
 
 
-def test_a_pods_binding_is_told_with_what_came_after_it_had_found_no_place():
+def test_a_pods_binding_is_reported_with_what_came_after_it_had_found_no_place():
     """The cause is the newest write that plugins look at; what was there before, what reports the same again
     and what runs on elsewhere is none."""
     log = waiting_log().add(CLASSES, "gpu", "kubectl 1.36", "create")
@@ -113,7 +113,7 @@ def test_a_pods_binding_is_told_with_what_came_after_it_had_found_no_place():
 
 
 def test_a_pod_that_has_gone_makes_room():
-    """A waiting pod is tried anew when another one is removed, or its claim given back."""
+    """A waiting pod is tried again when another one is removed, or its claim given back."""
     gone = waiting_log().add("pods", "other", KUBELET, "delete", **BOUND)
     assert bound(gone).endswith(f"← Pod other was removed by {KUBELET} at revision 5")
     given = {"allocation": {"devices": {"results": []}}}
@@ -131,13 +131,13 @@ def test_what_comes_once_the_scheduler_has_decided_is_no_cause():
     assert bound(log).endswith(f"← Node n2 was created by {KUBELET} at revision 5")
 
 
-def test_a_binding_of_which_the_log_does_not_tell_the_cause_has_none():
+def test_a_binding_of_which_the_log_does_not_show_the_cause_has_none():
     """A write from before the pod found no place is not why it finds one."""
     assert bound(waiting_log()) == f"{SCHEDULER} bound Pod p to node n1."
 
 
 def test_a_pods_claims_are_part_of_its_story():
-    """A pod's story tells what happens to its claims: allocation, reservation, preparation, release."""
+    """A pod's story shows what happens to its claims: allocation, reservation, preparation, release."""
     spec = {"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
     device = {"request": "r", "driver": "d", "pool": "p", "device": "gpu-0"}
     given = {
@@ -153,7 +153,7 @@ def test_a_pods_claims_are_part_of_its_story():
         "2026-01-01T00:00:02.500000Z", "n1", "d", "NodePrepareResources", "default", "c", "ResourceClaim-c"
     )
     last = f"Pod p was last written by {KUBELET} at revision 4"
-    assert log.told(records=NodeRecords([call]))[2:] == [
+    assert log.lines(records=NodeRecords([call]))[2:] == [
         f"{SCHEDULER} allocated ResourceClaim c the devices d/p/gpu-0. ← p asked for it",
         f"{SCHEDULER} reserved ResourceClaim c for p.",
         "driver d on node n1 prepared the devices of ResourceClaim c.",
@@ -163,7 +163,7 @@ def test_a_pods_claims_are_part_of_its_story():
     ]
 
 
-def test_what_components_said_of_an_object_is_told():
+def test_what_components_said_of_an_object_is_reported():
     """Events about the object are part of its story, those about others are not."""
     log = Log().add("pods", "p", "kubectl 1.36", "create")
     for name in ("p", "other"):
@@ -177,30 +177,30 @@ def test_what_components_said_of_an_object_is_told():
             reason="Pulled",
             message="an image",
         )
-    assert log.told()[1:] == [f"{KUBELET} said Pulled: an image"]
+    assert log.lines()[1:] == [f"{KUBELET} said Pulled: an image"]
 
 
-def test_a_kubelet_that_does_not_start_is_told_with_its_words():
-    """A pod's story tells why the kubelet of its node failed."""
+def test_a_kubelet_that_does_not_start_is_reported_with_its_words():
+    """A pod's story says why the kubelet of its node failed."""
     log = Log().add("pods", "p", SCHEDULER, "create", **BOUND)
     log.component("kubelet/n1", "failed", "checkpoint is corrupted")
-    assert log.told()[1:] == ["kubelet/n1 1.36 failed: checkpoint is corrupted."]
+    assert log.lines()[1:] == ["kubelet/n1 1.36 failed: checkpoint is corrupted."]
 
 
 def test_each_of_several_api_servers_is_in_a_story():
-    """A story tells of the one of several API servers that was killed, and not of other nodes and drivers."""
+    """A story reports the one of several API servers that was killed, and not of other nodes and drivers."""
     log = Log().add("pods", "p", SCHEDULER, "create", **BOUND).component("apiserver-2", "killed")
     log.component("kubelet/n2", "killed").component("driver/d", "killed")
-    assert log.told()[1:] == ["apiserver-2 1.36 killed."]
+    assert log.lines()[1:] == ["apiserver-2 1.36 killed."]
 
 
-def test_a_deletion_is_told_with_who_asked_for_it():
-    """A story tells in two sentences who asked for a deletion and what removed the object."""
+def test_a_deletion_is_reported_with_who_asked_for_it():
+    """A story shows in two sentences who asked for a deletion and what removed the object."""
     marked = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     log = Log().add("pods", "p", "kubectl 1.36", "create").add("pods", "p", "kubectl 1.36", metadata=marked)
     log.add("pods", "p", KUBELET, "delete", metadata=marked)
     since = "it was to be deleted, and nothing held it since"
-    assert log.told()[1:] == [
+    assert log.lines()[1:] == [
         "kubectl 1.36 asked for Pod p to be deleted.",
         f"{KUBELET} removed Pod p. ← {since} kubectl 1.36 wrote it at revision 2",
     ]
@@ -209,7 +209,7 @@ def test_a_deletion_is_told_with_who_asked_for_it():
 def test_who_wrote_last_before_a_compaction_is_not_said_to_have_created_the_object():
     """The first write that a compacted log has of an object may be any."""
     log = Log().add("pods", "p", KUBELET).add("pods", "p", "kubectl 1.36", metadata={"labels": {"a": "b"}})
-    assert log.told() == [
+    assert log.lines() == [
         f"{KUBELET} wrote Pod p; the log of what it was before is compacted.",
         "kubectl 1.36 changed Pod p: + metadata.labels: {a: b}.",
     ]
@@ -232,7 +232,7 @@ def test_who_wrote_last_before_a_compaction_is_not_said_to_have_created_the_obje
     ],
 )
 def test_changes_name_fields_and_items(before, after, texts, operations):
-    """Items of lists are named by their key, whatever their order; the patch is RFC 6902's."""
+    """Items of lists are named by their key, regardless of their order; the patch is RFC 6902's."""
     old, new = (
         {"metadata": {"name": "x", "resourceVersion": str(id(each))}, "spec": each}
         for each in (before, after)

@@ -62,9 +62,9 @@ async def test_an_audit_that_says_what_the_file_says_holds(body: str):
     ],
 )
 async def test_what_is_wrong_is_said(body: str, failure: str):
-    """The failure tells the findings, and a gate, a version or a question that cannot be."""
+    """The failure shows the findings, and a gate, a version or a question that cannot be."""
     try:
-        told = await outcome(body)
+        message = await outcome(body)
     except Exception as error:
-        told = str(error)
-    assert failure in told
+        message = str(error)
+    assert failure in message

@@ -23,7 +23,7 @@ MISSING = (
 
 
 class Faulty(Control):
-    """A cluster whose faults fire if they are told to."""
+    """A cluster whose faults fire if they are asked to."""
 
     def __init__(self, *firing):
         super().__init__()
@@ -181,7 +181,7 @@ async def test_an_optional_fault_need_not_fire():
         ("{component: scheduler, answer: ($code)}", "answer: expected one of .*found 418"),
     ],
 )
-async def test_typos_are_told_before_a_cluster_is_started(body, wrong):
+async def test_typos_are_reported_before_a_cluster_is_started(body, wrong):
     """Keys, names, components and values are checked when the file is read, those of parameters too."""
     header = "{cluster: {}, parameters: {which: [scheduler, nobody], code: [409, 418]}}"
     steps = f"""
@@ -192,7 +192,7 @@ async def test_typos_are_told_before_a_cluster_is_started(body, wrong):
         check_cluster(parse([*yaml.safe_load_all(HEAD % header + steps)], "file"))
 
 
-def test_the_log_tells_of_faults():
+def test_the_log_reports_faults():
     """Moments of faults are evidence, and end no run of their component; a crash does."""
     log = [
         ComponentChange(1, "T1", "scheduler", "started", "1.36", ""),

@@ -1,4 +1,4 @@
-"""Operations that wait for what is told: metrics, logs, numbers of objects."""
+"""Operations that wait for what is reported: metrics, logs, numbers of objects."""
 
 import pytest
 from cell_in_memory import POD, Control, run
@@ -32,7 +32,7 @@ async def test_logs_are_searched_by_line(body: str, failure: str):
     assert await one(f"podLogs: {{name: a, {body}}}", control) == failure
 
 
-async def test_of_a_long_log_its_end_is_told():
+async def test_of_a_long_log_its_end_is_reported():
     """A failure has the last lines of a log, and the number of those before."""
     control = Control()
     control.server.logs = "".join(f"line {number}\n" for number in range(1000))
@@ -43,7 +43,7 @@ async def test_of_a_long_log_its_end_is_told():
 
 
 @pytest.mark.parametrize("body", ["matches: ^C=", "lacks: ^B"])
-async def test_a_log_that_is_not_as_it_should_be_tells_who_ran_the_container(body: str):
+async def test_a_log_that_is_not_as_it_should_be_shows_who_ran_the_container(body: str):
     """A line of its own says who bound the pod, and which kubelet wrote of its containers last."""
     control = Control()
     control.server.logs = "A=1\nB=2\n"
@@ -101,21 +101,21 @@ async def test_an_assertion_may_count(count: int, failure: str):
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "lacking"),
     [
         (2, "found 1: Pod t/b; not Pod t/a: metadata.(labels.app == 'b'): expected True, found False"),
         (0, "found 1: Pod t/b"),
     ],
 )
-async def test_an_assertion_that_finds_too_few_says_what_another_lacks(count: int, told: str):
-    """Of the objects that do not match the closest is told with what it lacks, unless too many match."""
+async def test_an_assertion_that_finds_too_few_says_what_another_lacks(count: int, lacking: str):
+    """Of the objects that do not match the closest is reported with what it lacks, unless too many match."""
     wanted = "{apiVersion: v1, kind: Pod, metadata: {(labels.app == 'b'): true}}"
     other = "{apiVersion: v1, kind: Pod, metadata: {name: b, labels: {app: b}}}"
     failed = await one(
         f"apply: {{resource: {other}}}}}, {{assert: {{resource: {wanted}, count: {count}}}", Control()
     )
 
-    assert failed.partition("as asserted; ")[2] == told
+    assert failed.partition("as asserted; ")[2] == lacking
 
 
 @pytest.mark.parametrize(

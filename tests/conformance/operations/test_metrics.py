@@ -49,7 +49,7 @@ async def outcome(body: str, component: str = "component: scheduler") -> str:
         "name: unheard_of, absent: true",
         "name: made_total, value: 0",
         "name: tried_total, since: 4, value: 2",
-        "name: tried_total, since: 7, value: 6",  # it began anew, as a counter does in another process
+        "name: tried_total, since: 7, value: 6",  # it began again, as a counter does in another process
         "name: queued, since: 5, value: -2",
         "name: took_seconds_count, labels: {verb: bind}, value: 10",
         'name: took_seconds_bucket, labels: {verb: bind, le: "1"}, value: 6',
@@ -60,7 +60,7 @@ async def outcome(body: str, component: str = "component: scheduler") -> str:
         "name: took_seconds, labels: {verb: bind}, since: {count: 4, sum: 1, buckets: {}}, count: 6, sum: 20",
     ],
 )
-async def test_what_components_tell_holds(body: str):
+async def test_what_components_show_holds(body: str):
     """Series with the labels are added up; histograms are bound by their parts; changes are compared."""
     assert await outcome(body) == ""
 
@@ -98,7 +98,7 @@ async def test_what_components_tell_holds(body: str):
         ),
     ],
 )
-async def test_what_differs_is_told(body: str, failure: str):
+async def test_what_differs_is_reported(body: str, failure: str):
     """A failure says what was wanted, and each part that was found otherwise."""
     assert await outcome(body) == failure
 
@@ -166,7 +166,7 @@ def test_quantiles_are_linear_within_a_bucket(share: float, value: float):
     assert histogram.quantile(share) == pytest.approx(value)
 
 
-def test_a_histogram_that_began_anew_is_all_new():
+def test_a_histogram_that_began_again_is_all_new():
     """A component that was restarted since the earlier reading has observed all of it since."""
     now, before = Histogram(2, 1.0, {1.0: 2}), Histogram(5, 9.0, {1.0: 3})
 

@@ -81,7 +81,7 @@ async def test_claims_that_are_prepared_as_wanted_hold(body: str):
     ],
 )
 async def test_claims_that_are_prepared_otherwise_fail(body: str, failure: str):
-    """The failure tells what is wanted, of which kubelet, and what is prepared instead."""
+    """The failure shows what is wanted, of which kubelet, and what is prepared instead."""
     assert await outcome(body) == failure
 
 

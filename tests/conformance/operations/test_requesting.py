@@ -46,5 +46,5 @@ async def test_an_answer_is_as_the_file_says(body: str):
     ],
 )
 async def test_another_answer_is_a_failure(body: str, failure: str):
-    """A failure tells what differs, with the message of an error."""
+    """A failure shows what differs, with the message of an error."""
     assert failure in await outcome(body)

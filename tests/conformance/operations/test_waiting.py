@@ -133,7 +133,7 @@ async def test_a_kind_may_be_defined_while_it_is_awaited(monkeypatch, unserved: 
     assert result.passed != failure
 
 
-async def test_what_a_deletion_leaves_tells_who_keeps_it():
+async def test_what_a_deletion_leaves_shows_who_keeps_it():
     """The finalizers that are left, and who wrote the object last, say who should have let it go."""
     control = Control()
     made = await control.client().create(

@@ -47,13 +47,13 @@ def report(folder: Path, *cells: CellResult, place: str = "mine.yaml") -> dict[s
 
 
 def test_steps_are_found_where_the_file_has_them():
-    """A step's line is that of its entry, in whatever order its keys are."""
+    """A step's line is that of its entry, in any order of its keys."""
     assert step_lines(FILE) == {"one": 11, "two: again": 13, "three": 15}
 
 
 def test_cells_that_fail_at_one_step_are_one_annotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The file is named from the working directory, the line is the step's, repeated or not; what passes is
-    not told of."""
+    not reported."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text(FILE)
     repeated = CellResult(
@@ -80,7 +80,7 @@ def test_cells_that_fail_at_one_step_are_one_annotation(tmp_path: Path, monkeypa
     ]
 
 
-def test_cells_without_a_file_or_a_step_are_told_of(tmp_path: Path):
+def test_cells_without_a_file_or_a_step_are_reported(tmp_path: Path):
     """A scenario that comes along has no file; a cell that could not be run, no step; a file may be away."""
     broken = CellResult("mine/a", "mine", {}, error="no cluster")
     assert annotations(report(tmp_path, broken, place="")) == ["::error title=mine::mine/a%0Ano cluster"]
@@ -88,7 +88,7 @@ def test_cells_without_a_file_or_a_step_are_told_of(tmp_path: Path):
     assert line.startswith(f"::error file={tmp_path}/gone.yaml,line=1,title=mine%3A one::mine/a%0A")
 
 
-def test_what_was_not_run_is_told_only_if_nothing_failed(tmp_path: Path):
+def test_what_was_not_run_is_reported_only_if_nothing_failed(tmp_path: Path):
     """Steps behind a failure are its effect; a run that was interrupted has nothing else."""
     failed = cell("mine/a", one="x")
     failed.steps.insert(0, StepResult("two", not_run="why"))

@@ -82,7 +82,7 @@ def test_nothing_comes_from_elsewhere():
     assert re.findall(r"""(?:src|href)=["'](?!#)|@import|url\(""", page) == []
 
 
-def test_the_seconds_of_simulated_cells_are_told_to_be_virtual():
+def test_the_seconds_of_simulated_cells_are_reported_to_be_virtual():
     """A run of simulations takes other seconds than its cells; one with a cell on processes has real ones."""
     simulated, real = cell("s/a", "s/a", seed=0), cell("s/b", "s/b", seed=None)
     assert "1 cell, which took 1.0 s of virtual time;" in as_html(report(simulated))

@@ -45,17 +45,17 @@ def given(version):
     return pod_allocations.encode(PodsState({"pod": {"c": {"requests": {"cpu": "1"}}}}), form)
 
 
-def told(kept, before, after):
+def losses(kept, before, after):
     return [(each.stored, each.what, *each.details) for each in read_by(kept, 1, before, after)[0]]
 
 
 def test_what_an_older_kubelet_would_not_know_of_a_claim_is_lost():
     """1.36 knows no calls to leave out, and 1.34 no shares."""
     skips = (CLAIMS, "lost", "entries.ns/c.skippedCalls: {drv: [NodePrepare]}")
-    assert told(node(claims("1.37")), gates("1.37"), gates("1.36")) == [skips]
+    assert losses(node(claims("1.37")), gates("1.37"), gates("1.36")) == [skips]
     shares = (CLAIMS, "lost", "entries.ns/c.devices.drv.0.shareID: share-1")
-    assert told(node(claims("1.35")), gates("1.35"), gates("1.34")) == [shares]
-    assert told(node(claims("1.34")), gates("1.34"), gates("1.35")) == []
+    assert losses(node(claims("1.35")), gates("1.35"), gates("1.34")) == [shares]
+    assert losses(node(claims("1.34")), gates("1.34"), gates("1.35")) == []
 
 
 def test_a_file_that_the_next_kubelet_does_not_read_is_lost_if_it_holds_anything():
@@ -63,12 +63,12 @@ def test_a_file_that_the_next_kubelet_does_not_read_is_lost_if_it_holds_anything
     on = {RESIZING: True}
     unread = "a kubelet 1.32 with its gates does not read this file"
     kept = node({"allocated_pods_state": given("1.33")})
-    assert told(kept, gates("1.33"), gates("1.32", **on)) == [("allocated_pods_state", "lost", unread)]
-    ((file, what, why),) = told(node(claims("1.33")), gates("1.33", **{DRA: True}), gates("1.33"))
+    assert losses(kept, gates("1.33"), gates("1.32", **on)) == [("allocated_pods_state", "lost", unread)]
+    ((file, what, why),) = losses(node(claims("1.33")), gates("1.33", **{DRA: True}), gates("1.33"))
     assert (file, what) == (CLAIMS, "lost")
     assert "1.33 with its gates" in why
     empty = node({CLAIMS: generation_of(FeatureGates(Version.parse("1.33"))).codec.encode([])})
-    assert told(empty, gates("1.33", **{DRA: True}), gates("1.33")) == []
+    assert losses(empty, gates("1.33", **{DRA: True}), gates("1.33")) == []
 
 
 def test_what_a_pod_was_given_as_a_whole_is_lost_on_the_way_to_1_34():
@@ -77,10 +77,10 @@ def test_what_a_pod_was_given_as_a_whole_is_lost_on_the_way_to_1_34():
     resources = {"requests": {"cpu": "1"}}
     state = PodsState({"pod": {"c": resources}}, pod_level={"pod": resources})
     files = {"allocated_pods_state": pod_allocations.encode(state, form)}
-    ((file, what, lost),) = told(node(files), gates("1.35"), gates("1.34"))
+    ((file, what, lost),) = losses(node(files), gates("1.35"), gates("1.34"))
     assert (file, what) == ("allocated_pods_state", "lost")
     assert lost == "pods: {pod: {requests: {cpu: 1}}}"
-    assert told(node({"allocated_pods_state": given("1.34")}), gates("1.34"), gates("1.33")) == []
+    assert losses(node({"allocated_pods_state": given("1.34")}), gates("1.34"), gates("1.33")) == []
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def test_what_a_pod_was_given_as_a_whole_is_lost_on_the_way_to_1_34():
         ),
     ],
 )
-def test_what_keeps_a_kubelet_from_starting_is_told_in_its_words(files, settings, refusal):
+def test_what_keeps_a_kubelet_from_starting_is_reported_in_its_words(files, settings, refusal):
     """The file is refused, and what it holds is not said to be lost on top of it."""
-    found = told(node(files, **settings), gates("1.33", **{DRA: True}), gates("1.34"))
+    found = losses(node(files, **settings), gates("1.33", **{DRA: True}), gates("1.34"))
     assert [each[:2] for each in found] == [(*files, "undrained")]
     assert refusal in found[0][2]
 
 
 def test_a_kubelet_goes_on_without_a_file_of_devices_that_it_cannot_read():
     """Upstream logs it, and takes the devices of running containers for free."""
-    ((file, what, why),) = told(node({DEVICES: b"xx"}), gates("1.35"), gates("1.34"))
+    ((file, what, why),) = losses(node({DEVICES: b"xx"}), gates("1.35"), gates("1.34"))
     assert (file, what) == (DEVICES, "lost")
     assert why == (
         "Continue after failing to read checkpoint file. Device allocation info may NOT be up-to-date: "
@@ -125,7 +125,7 @@ def test_files_go_on_as_the_next_kubelet_writes_them():
     on = gates("1.31", **{DRA: True})
     _, after = read_by(node(claims("1.30")), 1, gates("1.30", **{DRA: True}), on)
     assert orjson.loads(after.files[CLAIMS])["Data"]
-    assert told(after, on, gates("1.32", **{DRA: True})) == []
+    assert losses(after, on, gates("1.32", **{DRA: True})) == []
     found, files = restored(after.config, on, after.files)
     assert [each.refused for each in found] == [""] * len(found)
     assert {*files} == {CLAIMS, "cpu_manager_state", "memory_manager_state"}

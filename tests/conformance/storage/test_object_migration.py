@@ -26,7 +26,7 @@ async def cluster():
 
 
 async def test_a_resource_of_another_version_than_the_preferred_one_is_found(cluster):
-    """A resource that only a version has which its group does not prefer is written anew with the others."""
+    """A resource that only a version has which its group does not prefer is written again with the others."""
     ref = Ref("admissionregistration.k8s.io", "v1beta1", POLICIES.partition(".")[0], False, "")
     constraints = {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}]}
     constraints["resourceRules"][0]["resources"] = ["pods"]
@@ -40,7 +40,7 @@ async def test_a_resource_of_another_version_than_the_preferred_one_is_found(clu
 
 
 async def test_names_are_quoted(cluster):
-    """An object whose name has a question mark is written anew, not one with the first half of its name."""
+    """An object whose name has a question mark is written again, not one with the first half of its name."""
     key = Key("clusterroles.rbac.authorization.k8s.io", "", "a?b")
     now = cluster.environment.clock.now()
     await cluster.server.services.store.write(Change(Verb.CREATE, key, "u", ROLE, 0, AUTHOR, now))

@@ -115,7 +115,7 @@ def stored_at_26():
     ]
 
 
-def told(entries, present, *versions, kubelet=None, kept=(), **gates):
+def findings(entries, present, *versions, kubelet=None, kept=(), **gates):
     way = [settings(version, **gates) for version in versions]
     before = settings(present, **gates)
     kubelets = {"x": kubelet or before.gates}
@@ -125,29 +125,29 @@ def told(entries, present, *versions, kubelet=None, kept=(), **gates):
 
 
 def test_a_way_says_before_which_step_what_has_to_be_done():
-    """Claims of 1.26 have to be deleted before 1.27; what a step before it has mended is not told again."""
+    """Claims of 1.26 have to be deleted before 1.27; what a step before it has mended is not listed again."""
     on = {"DynamicResourceAllocation": True}
-    assert [each[:3] for each in told(stored_at_26(), "1.26", "1.27", "1.28", **on)] == [
+    assert [each[:3] for each in findings(stored_at_26(), "1.26", "1.27", "1.28", **on)] == [
         ("1.27", "pods", "lost"),
         ("1.27", f"resourceclaims.{GROUP}", "unreadable"),
     ]
-    assert told(stored_at_26()[:1], "1.26", "1.27", **on)[0][3] == "delete it at 1.26"
+    assert findings(stored_at_26()[:1], "1.26", "1.27", **on)[0][3] == "delete it at 1.26"
 
 
-def test_what_has_to_be_deleted_is_told_at_the_first_step_only():
+def test_what_has_to_be_deleted_is_reported_at_the_first_step_only():
     """A ServiceCIDR has to be deleted at 1.29, the oldest release that has any; later steps are rid of it."""
     kind = "servicecidrs.networking.k8s.io", "networking.k8s.io/v1alpha1", "ServiceCIDR"
     cidr = entry(*kind, namespace="", spec={"cidrs": ["10.0.0.0/16"]})
-    assert told([cidr], "1.29", "1.28", "1.27", "1.26") == [
+    assert findings([cidr], "1.29", "1.28", "1.27", "1.26") == [
         ("1.28", "servicecidrs.networking.k8s.io", "unserved", "delete it at 1.29")
     ]
 
 
-def test_an_object_of_an_older_version_is_to_be_written_anew_while_that_is_read():
+def test_an_object_of_an_older_version_is_to_be_written_again_while_that_is_read():
     """1.34 does not read v1alpha3; 1.33 does, and writes v1beta1, which 1.34 reads."""
     claim_1 = claim("v1alpha3", {"deviceClassName": "gpu", "count": 1})
     advice = f"kubeskew storage migrate resourceclaims.{GROUP} at 1.33"
-    assert (("1.34", f"resourceclaims.{GROUP}", "unreadable", advice)) in told([claim_1], "1.33", "1.34")
+    assert (("1.34", f"resourceclaims.{GROUP}", "unreadable", advice)) in findings([claim_1], "1.33", "1.34")
 
 
 SUBREQUESTS = {"firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]}
@@ -157,7 +157,7 @@ WITHOUT_CLASS = (
 )
 
 
-def test_what_a_release_reads_but_refuses_to_change_is_told():
+def test_what_a_release_reads_but_refuses_to_change_is_reported():
     """1.32 reads a claim of subrequests as one that asks for nothing, and refuses each of its updates."""
     subrequests = claim("v1beta1", SUBREQUESTS)
     found = audited(subrequests, "1.32", **DRA)
@@ -165,7 +165,7 @@ def test_what_a_release_reads_but_refuses_to_change_is_told():
     assert found[2] == ("refused", WITHOUT_CLASS)
     assert [what for what, *_ in audited(subrequests, "1.33", **DRA)] == ["unserved"]
     advice = "change it at 1.33 so that 1.32 takes it, or delete it"
-    found = told([subrequests], "1.33", "1.32", **DRA)
+    found = findings([subrequests], "1.33", "1.32", **DRA)
     assert [each for each in found if each[2] == "refused"] == [
         ("1.32", f"resourceclaims.{GROUP}", "refused", advice)
     ]
@@ -185,26 +185,26 @@ def test_a_preview_refuses_by_its_own_rules(version, refused):
     assert ("refused" in found) is refused
 
 
-def test_what_the_release_before_refuses_with_the_same_words_is_not_told():
+def test_what_the_release_before_refuses_with_the_same_words_is_not_reported():
     """A pod without containers is as wrong before the step as behind it."""
     empty = pod(containers=[])
     assert [what for what, *_ in audited(empty, "1.33")] == ["refused"]
-    assert told([empty], "1.34", "1.33") == []
+    assert findings([empty], "1.34", "1.33") == []
 
 
-def test_what_is_found_of_an_object_once_it_is_migrated_is_told_at_the_same_step():
-    """A claim of v1beta2 has to be written anew for 1.32, which then still does not know its subrequests."""
-    found = told([claim("v1beta2", SUBREQUESTS)], "1.33", "1.32", **DRA)
+def test_what_is_found_of_an_object_once_it_is_migrated_is_reported_at_the_same_step():
+    """A claim of v1beta2 has to be written again for 1.32, which then still does not know its subrequests."""
+    found = findings([claim("v1beta2", SUBREQUESTS)], "1.33", "1.32", **DRA)
     assert [what for _, _, what, _ in found] == ["unreadable", "unserved", "lost", "refused"]
 
 
 def test_nodes_that_a_kubelet_does_not_start_on_have_to_be_drained():
     """The checkpoint of 1.29 with claims in it is nothing that 1.30 reads."""
     on = {"DynamicResourceAllocation": True}
-    found = told(stored_at_26()[1:], "1.29", "1.30", **on)
+    found = findings(stored_at_26()[1:], "1.29", "1.30", **on)
     assert ("1.30", "nodes", "undrained", "drain the node at 1.29 and delete its dra_manager_state") in found
-    assert "undrained" not in [what for _, _, what, _ in told(stored_at_26()[2:], "1.29", "1.30", **on)]
-    assert "undrained" not in [what for _, _, what, _ in told(stored_at_26()[1:], "1.31", "1.32", **on)]
+    assert "undrained" not in [what for _, _, what, _ in findings(stored_at_26()[2:], "1.29", "1.30", **on)]
+    assert "undrained" not in [what for _, _, what, _ in findings(stored_at_26()[1:], "1.31", "1.32", **on)]
 
 
 def kept(*claims):
@@ -233,7 +233,7 @@ def test_the_files_that_a_node_has_count_and_not_what_its_pods_would_put_there()
 
 
 def drains(entries, present, *versions, **others):
-    found = told(entries, present, *versions, **others)
+    found = findings(entries, present, *versions, **others)
     return [(to, advice) for to, _, what, advice in found if what == "undrained"]
 
 
@@ -241,7 +241,7 @@ NODE = entry("nodes", "v1", "Node", namespace="")
 LEVEL = "PodLevelResourceManagers"
 
 
-def test_files_of_the_resource_managers_that_no_other_kubelet_reads_are_told():
+def test_files_of_the_resource_managers_that_no_other_kubelet_reads_are_reported():
     """1.37 reads what 1.36 writes with PodLevelResourceManagers; 1.35 does not, nor 1.36 without it."""
     at_36 = FeatureGates(Version.parse("1.36"), {LEVEL: True, "PodLevelResources": True})
     assert drains([NODE], "1.36", "1.35", kubelet=at_36) == [
@@ -252,7 +252,7 @@ def test_files_of_the_resource_managers_that_no_other_kubelet_reads_are_told():
     assert drains([NODE], "1.37", "1.36", "1.35", "1.34") == []
 
 
-def test_what_kubelets_keep_of_resizing_is_told_where_1_32_wrote_it_otherwise():
+def test_what_kubelets_keep_of_resizing_is_reported_where_1_32_wrote_it_otherwise():
     """With in-place resizing the file of 1.31 stops 1.32, with pods or without; 1.33 has other files."""
     on = {"InPlacePodVerticalScaling": True}
     running = pod(nodeName="x", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
@@ -327,17 +327,17 @@ def test_custom_resources_are_read_along_their_definitions(defined, expected):
     assert [(each.what, *each.details) for each in found] == expected
 
 
-def test_what_helps_custom_resources_is_told():
-    """A version that is gone has to be named again, and a webhook is not needed for what is written anew."""
-    assert told([definition("v2"), WIDGET], "1.33", "1.34", "1.35") == [
+def test_what_helps_custom_resources_is_reported():
+    """A version that is gone has to be named again, and a webhook is not needed for what is written again."""
+    assert findings([definition("v2"), WIDGET], "1.33", "1.34", "1.35") == [
         ("1.34", WIDGETS, "unreadable", "name that version in the definition again")
     ]
-    found = told([definition("v1", "v2", strategy="Webhook"), WIDGET], "1.33", "1.34", "1.35")
+    found = findings([definition("v1", "v2", strategy="Webhook"), WIDGET], "1.33", "1.34", "1.35")
     assert ("1.34", WIDGETS, "webhook", f"kubeskew storage migrate {WIDGETS} at 1.33") in found
 
 
-def test_a_field_is_told_lost_at_the_first_step_alone():
-    """A way tells at each step what that release is the first not to know, with its value."""
+def test_a_field_is_reported_lost_at_the_first_step_alone():
+    """A way shows at each step what that release is the first not to know, with its value."""
     newer = {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGUSR1"}}
     stored = pod(containers=[newer], hostnameOverride="abc")
     present, *way = (settings(each) for each in ("1.34", "1.33", "1.32", "1.31"))
@@ -347,7 +347,7 @@ def test_a_field_is_told_lost_at_the_first_step_alone():
     ]
 
 
-def test_programs_are_told_fields_whole():
+def test_programs_get_fields_whole():
     """A finding has its fields as they were stored, though details are cut; a decoder's words have none."""
     stopped = {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGUSR1"}}
     rules = {**stopped, "restartPolicy": "Never", "env": [{"name": "A" * 90, "value": "b"}]}

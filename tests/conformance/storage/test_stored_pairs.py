@@ -114,9 +114,9 @@ def test_what_a_release_stores_another_reads_as_far_as_it_knows_it(writer: Versi
     table = catalogue_for(reader, FeatureGates(reader), {"api/all": True})
     for resource, entry in stored(writer):
         same = table.by_kind(*resource.gvk)
-        told = [each.what for each in findings([entry], server(reader))]
+        kinds_found = [each.what for each in findings([entry], server(reader))]
         if same is None:
-            assert told == [UNREADABLE if server(reader).keeps(entry) else UNSERVED], entry.key
+            assert kinds_found == [UNREADABLE if server(reader).keeps(entry) else UNSERVED], entry.key
             with pytest.raises(UnreadableError):
                 server(reader).read(entry)
             continue
@@ -124,7 +124,7 @@ def test_what_a_release_stores_another_reads_as_far_as_it_knows_it(writer: Versi
         kept = known(obj, same.schema)
         read = server(reader).read(entry)
         assert [each for each in differences(kept, read) if each.op != "add"] == [], entry.key
-        assert (LOST in told) is (differences(obj, kept) != []), entry.key
+        assert (LOST in kinds_found) is (differences(obj, kept) != []), entry.key
 
 
 @pytest.mark.parametrize("version", MINORS, ids=str)

@@ -48,7 +48,7 @@ async def cluster():
 async def conditions(cluster, reason):
     """The autoscaler's status once a condition has that reason."""
 
-    async def told():
+    async def conditions_of():
         found = await cluster.client.get(HORIZONTAL_POD_AUTOSCALERS, "web", "default")
         status = found.get("status") or {}
         return (
@@ -57,7 +57,7 @@ async def conditions(cluster, reason):
             else None
         )
 
-    return await cluster.until(told)
+    return await cluster.until(conditions_of)
 
 
 async def events(cluster):
@@ -70,7 +70,7 @@ async def events(cluster):
     return {(our["type"], our["reason"], our["message"]) for our in ours}
 
 
-async def test_what_is_missing_is_told(cluster):
+async def test_what_is_missing_is_reported(cluster):
     """An autoscaler without metrics reports their absence as upstream does, and the current size."""
     await cluster.client.create(DEPLOYMENTS, deployment(2))
     await cluster.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler(maxReplicas=3))
@@ -114,15 +114,15 @@ async def test_the_limits_are_kept(cluster, before, limits, after, why):
     assert ("Normal", "SuccessfulRescale", f"New size: {after}; reason: {why}") in await events(cluster)
 
 
-async def test_a_target_that_is_not_there_is_told(cluster):
+async def test_a_target_that_is_not_there_is_reported(cluster):
     """With the words of the server."""
     await cluster.client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler(maxReplicas=3))
 
     status = await conditions(cluster, "FailedGetScale")
 
     why = 'deployments.apps "web" not found'
-    told = f"the HPA controller was unable to get the target's current scale: {why}"
+    message = f"the HPA controller was unable to get the target's current scale: {why}"
     assert [
         (condition["type"], condition["status"], condition["message"]) for condition in status["conditions"]
-    ] == [("AbleToScale", "False", told)]
+    ] == [("AbleToScale", "False", message)]
     assert await events(cluster) == {("Warning", "FailedGetScale", why)}

@@ -148,15 +148,15 @@ async def test_concurrency(cluster, policy, expected, reason):
     await cluster.quiet(121)
 
     assert await jobs(cluster) == [str(number) for number in expected]
-    assert reason in [told for _, told, _ in await events_of(cluster, controller)]
+    assert reason in [event_reason for _, event_reason, _ in await events_of(cluster, controller)]
 
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
 @pytest.mark.parametrize(
-    ("bug", "told"), [(False, ["SuccessfulDelete"]), (True, ["SawCompletedJob", "SuccessfulDelete"])]
+    ("bug", "further"), [(False, ["SuccessfulDelete"]), (True, ["SawCompletedJob", "SuccessfulDelete"])]
 )
-async def test_what_is_cleaned_up_is_not_told_of_otherwise(make_cluster, bug, told):
+async def test_what_is_cleaned_up_is_not_reported_otherwise(make_cluster, bug, further):
     """A job that goes at once is deleted before its end is noted, but up to 1.28 (119776) noted first."""
     cluster = make_cluster(bugs={"k8s-119776": bug})
     controller = await started(cluster, cron_job(successfulJobsHistoryLimit=0))
@@ -164,7 +164,7 @@ async def test_what_is_cleaned_up_is_not_told_of_otherwise(make_cluster, bug, to
     await finish(cluster, FIRST)
 
     reasons = [reason for _, reason, _ in await events_of(cluster, controller)]
-    assert reasons == ["SuccessfulCreate", *told]
+    assert reasons == ["SuccessfulCreate", *further]
 
 
 @pytest.mark.asyncio
@@ -199,13 +199,13 @@ async def test_old_jobs_go(cluster):
     ],
 )
 async def test_what_starts_nothing(cluster, spec, reason, message):
-    """Suspended, or told why not."""
+    """Suspended, or an event says why not."""
     controller = await started(cluster, cron_job(**{"schedule": "* * * * *", **spec}))
     await cluster.quiet(121)
-    told = await events_of(cluster, controller)
+    recorded = await events_of(cluster, controller)
 
     assert await jobs(cluster) == []
-    assert [(one[1], one[2]) for one in told] == ([(reason, message)] if reason else [])
+    assert [(one[1], one[2]) for one in recorded] == ([(reason, message)] if reason else [])
 
 
 @pytest.mark.asyncio

@@ -124,7 +124,7 @@ def test_what_is_replaced(on_nodes, limit, expected):
     ],
 )
 def test_what_surges(on_nodes, nodes, gone):
-    """New pods beside available old ones, up to the limit; the old one goes when the new is available."""
+    """New pods next to available old ones, up to the limit; the old one goes when the new is available."""
     classifier = PodClassifier(daemon_set({"maxSurge": 1, "maxUnavailable": 0}), "new", NOW)
     plan = classifier.surge(on_nodes, 1, lambda node: node != "off", sum(node != "off" for node in on_nodes))
 
@@ -237,9 +237,9 @@ async def test_a_failed_pod_is_replaced_with_patience(running):
         await running.client.update(PODS, one, "status")
         await running.quiet(0.3)
     await running.quiet(3)
-    told = [reason for _, reason, _ in await events_of(running, running.controllers[0])]
+    reasons = [reason for _, reason, _ in await events_of(running, running.controllers[0])]
 
-    assert told.count("FailedDaemonPod") == 2
+    assert reasons.count("FailedDaemonPod") == 2
     assert await nodes_of(running) == ["n1", "n2", "n3"]
 
 

@@ -104,7 +104,7 @@ async def test_a_new_deployment_gets_its_pods(rolling):
     assert found["status"]["terminatingReplicas"] == 0
 
 
-async def test_events_tell_the_scaling(rolling):
+async def test_events_show_the_scaling(rolling):
     """Deployment and replica set say what they did, in upstream's words."""
     await rolling.client.create(DEPLOYMENTS, deployment(2))
     await complete(rolling, 2)
@@ -112,9 +112,9 @@ async def test_events_tell_the_scaling(rolling):
     events = (await rolling.client.list(EVENTS, "ns"))["items"]
     (one,) = (await rolling.client.list(REPLICA_SETS, "ns"))["items"]
     pods = (await rolling.client.list(PODS, "ns"))["items"]
-    told = {(event["source"]["component"], event["reason"], event["message"]) for event in events}
+    recorded = {(event["source"]["component"], event["reason"], event["message"]) for event in events}
 
-    assert told == {
+    assert recorded == {
         (
             "deployment-controller",
             "ScalingReplicaSet",

@@ -161,7 +161,7 @@ def test_only_finished_replica_sets_beyond_the_limit_are_cleaned_up():
 
 
 def test_equal_templates_have_equal_hashes():
-    """Whatever the order of fields; a collision gives another name."""
+    """In any order of fields; a collision gives another name."""
     one = {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}}
     other = {"spec": {"x": 1}, "metadata": {"labels": {"a": "b"}}}
 

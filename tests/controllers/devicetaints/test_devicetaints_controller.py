@@ -1,4 +1,4 @@
-"""Pods are evicted when their devices get a taint that they do not tolerate, and taint rules tell of it."""
+"""Pods are evicted when their devices get a taint that they do not tolerate, and taint rules report it."""
 
 import pytest
 from prometheus_client import generate_latest
@@ -201,7 +201,7 @@ async def test_without_its_gate_a_rule_does_nothing(make_cluster):
     assert await condition(cluster) is None
 
 
-async def test_the_effect_none_only_tells(make_cluster):
+async def test_the_effect_none_only_reports(make_cluster):
     """A rule with the effect None evicts nothing but reports the evictions that NoExecute would cause."""
     cluster = make_cluster(V36, gates=GATES)
     await add_user(cluster)

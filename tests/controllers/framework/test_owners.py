@@ -214,6 +214,6 @@ async def test_nothing_is_adopted_for_an_owner_that_goes(cluster, metadata, why)
     far = {"metadata": {"name": "p", "namespace": "elsewhere", "uid": "u"}}
 
     assert await manager.claim([far]) == []
-    with pytest.raises(SyncError) as told:
+    with pytest.raises(SyncError) as refused:
         await manager.claim([orphan])
-    assert str(told.value) == f"can't adopt Pod ns/p (u): {why}"
+    assert str(refused.value) == f"can't adopt Pod ns/p (u): {why}"

@@ -3,7 +3,7 @@
 import pytest
 
 from kubeskew.apimachinery.golang.raw_extensions import marshalled
-from kubeskew.controllers.framework.history import data_hash, patch_of, template_hash
+from kubeskew.controllers.framework.history import TemplateLayout, data_hash, patch_of, template_hash
 
 DEFAULTS = {
     "automountServiceAccountToken": False,
@@ -83,6 +83,20 @@ def test_fields_younger_than_the_recordings_count():
     younger = {"metadata": {}, "spec": {**DEFAULTS, "containers": [CONTAINER], "hostUsers": False}}
 
     assert template_hash(plain, None) != template_hash(younger, None)
+
+
+def test_an_imported_release_has_a_layout_of_its_own():
+    """Its text has the fields that its struct has, in their order."""
+    spec = [["Fresh", "fresh", "[]v1.Mode"], ["Name", "name", "*string"]]
+    layout = TemplateLayout(
+        {"v1.PodTemplateSpec": [["Spec", "spec", "v1.PodSpec"]], "v1.PodSpec": spec, "v1.Mode": "string"}
+    )
+    template = {"spec": {"fresh": ["a", "b"]}}
+
+    assert layout.text(template) == (
+        "(v1.PodTemplateSpec){Spec:(v1.PodSpec){Fresh:([]v1.Mode)[a b] Name:(*string)<nil>}}"
+    )
+    assert template_hash(template, None, layout) != template_hash(template, None)
 
 
 def test_a_revision_is_named_by_its_bytes():

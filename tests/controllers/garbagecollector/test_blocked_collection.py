@@ -1,4 +1,4 @@
-"""The garbage collector beside a resource that the server cannot list, on an API server of this process."""
+"""The garbage collector next to a resource that the server cannot list, on an API server of this process."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ GOOD = b'{"apiVersion":"v1","kind":"PodTemplate","metadata":{"name":"t","namespa
 
 
 async def write(server, value):
-    """Store a pod template, whatever the value is."""
+    """Store a pod template, regardless of the value."""
     store = server.services.store
     entry = store.get(TEMPLATE)
     verb, revision, uid = (Verb.UPDATE, entry.revision, entry.uid) if entry else (Verb.CREATE, 0, "u")

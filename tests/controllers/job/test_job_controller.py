@@ -58,7 +58,7 @@ async def kinds(cluster):
 
 
 async def end(cluster, pod, phase="Succeeded", code=0, conditions=()):
-    """Let a pod end as its kubelet would tell it."""
+    """Let a pod end as its kubelet would show it."""
     changed = copy.deepcopy(pod)
     now = timestamp(cluster.environment.clock.now())
     state = {"terminated": {"exitCode": code, "finishedAt": now}}
@@ -90,7 +90,7 @@ async def started(cluster, obj):
 
 
 async def test_a_job_runs_to_its_completions(cluster):
-    """Parallelism bounds what runs; ended pods are counted and released; the end is told in two steps."""
+    """Parallelism bounds what runs; ended pods are counted and released; the end is reported in two steps."""
     await started(cluster, job(completions=3, parallelism=2))
     ended = 0
     while found := await running_pods(cluster):
@@ -268,7 +268,7 @@ async def test_the_deadline_ends_the_job(cluster):
 
 
 async def test_a_failure_policy_ends_the_job_or_looks_away(cluster):
-    """Ignore does not count, FailJob tells which rule it was."""
+    """Ignore does not count, FailJob shows which rule it was."""
     rules = [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
@@ -361,7 +361,7 @@ async def test_suspending_and_resuming(cluster):
 
     assert await running_pods(cluster) == {}
     assert (await status_of(cluster)).get("failed", 0) == 0  # nobody counts what was called back
-    assert [told for told in await events_of(cluster, cluster.controllers[0]) if "Job " in told[2]] == [
+    assert [event for event in await events_of(cluster, cluster.controllers[0]) if "Job " in event[2]] == [
         ("Normal", "Suspended", "Job suspended"),
         ("Normal", "Resumed", "Job resumed"),
     ]

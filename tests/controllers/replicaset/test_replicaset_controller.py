@@ -88,7 +88,7 @@ async def test_pods_are_made_and_counted(running):
     }
 
 
-async def test_a_refused_pod_is_told_and_not_tried_a_hundred_times(cluster):
+async def test_a_refused_pod_is_reported_and_not_tried_a_hundred_times(cluster):
     """FailedCreate as event and condition after one try of the first batch; all is well once it works."""
     tries = []
 
@@ -127,7 +127,7 @@ async def test_a_refused_pod_is_told_and_not_tried_a_hundred_times(cluster):
 
 
 async def test_a_namespace_that_goes_is_no_failure(cluster):
-    """Pods that cannot be made because the namespace ends are not told."""
+    """Pods that cannot be made because the namespace ends are not reported."""
 
     def refuse(request):
         causes = {"causes": [{"reason": "NamespaceTerminating"}]}
@@ -173,7 +173,7 @@ async def test_a_pod_whose_labels_change_is_released_and_replaced(running):
 
 
 async def test_scaling_down_takes_the_least_wanted(running):
-    """The pod with the lowest deletion cost goes; events tell it."""
+    """The pod with the lowest deletion cost goes; events show it."""
     await running.client.create(REPLICA_SETS, replica_set(3))
     await running.quiet(1)
     first, second, third = (one["metadata"]["name"] for one in await listed(running))

@@ -122,7 +122,7 @@ async def test_each_release_has_its_own_dialect(make_cluster, version, source, n
     assert found["apiVersion"] == refs.claims.api_version
 
 
-async def test_a_missing_template_is_told_and_waited_for(cluster):
+async def test_a_missing_template_is_reported_and_waited_for(cluster):
     """A warning on the pod; the claim is made once the template is there."""
     await cluster.client.create(PODS, pod())
     (controller,) = await cluster.start(ResourceClaimController)
@@ -156,11 +156,11 @@ async def test_admin_access_needs_its_gate(make_cluster):
 
 
 @pytest.mark.parametrize(
-    ("started_again", "hours", "anew"), [(False, 0, False), (True, 0, True), (False, 1.1, True)]
+    ("started_again", "hours", "again"), [(False, 0, False), (True, 0, True), (False, 1.1, True)]
 )
-async def test_a_claim_deleted_by_mistake_is_made_again(cluster, started_again, hours, anew):
+async def test_a_claim_deleted_by_mistake_is_made_again(cluster, started_again, hours, again):
     """A claim that is deleted while its pod exists is made again: not by the controller that has created it,
-    which takes it for one that its informer is still to hear of, for an hour."""
+    which takes it for one that its informer is still to learn of, for an hour."""
     await cluster.client.create(REFS.claim_templates, template())
     made = await cluster.client.create(PODS, pod())
     (controller,) = await cluster.start(ResourceClaimController)
@@ -177,8 +177,8 @@ async def test_a_claim_deleted_by_mistake_is_made_again(cluster, started_again, 
     await cluster.quiet()
     second = await the_claim(cluster)
 
-    assert (second is not None) == anew
-    assert not anew or second["metadata"]["uid"] != first["metadata"]["uid"]
+    assert (second is not None) == again
+    assert not again or second["metadata"]["uid"] != first["metadata"]["uid"]
     assert second is None or second["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
 
 
@@ -201,7 +201,7 @@ async def test_a_claim_that_no_cache_has_is_asked_for(make_cluster, minor, claim
 
 @pytest.mark.parametrize(("minor", "kept"), [(36, 1), (37, 2)])
 async def test_names_of_other_claims_in_the_status(make_cluster, minor, kept):
-    """A claim that is made anew takes the name of another one out of the status until 1.36, which comes back
+    """A claim that is made again takes the name of another one out of the status until 1.36, which comes back
     without the first (138407); since 1.37 both stay."""
     cluster = make_cluster(Version(minor))
     await cluster.client.create(REFS.claim_templates, template())
@@ -363,7 +363,7 @@ async def test_a_pod_that_is_done_gets_a_reservation_back(make_cluster, bug):
     assert (after - before > 10) is bug
 
 
-async def test_a_rejected_claim_is_told_with_the_reason(cluster):
+async def test_a_rejected_claim_is_reported_with_the_reason(cluster):
     """The server's refusal reaches the pod's events and the metric."""
 
     def refuse(request):
@@ -416,7 +416,7 @@ async def test_metrics_have_the_names_of_the_release(make_cluster, version, line
         ({"resource.kubernetes.io/extended-resource-claim": "p"}, ""),
     ],
 )
-async def test_metrics_tell_who_made_claims(cluster, annotation, source):
+async def test_metrics_show_who_made_claims(cluster, annotation, source):
     """By annotation; the values have underscores, where KEP-5004 writes hyphens."""
     made = claim()
     made["metadata"]["annotations"] = annotation

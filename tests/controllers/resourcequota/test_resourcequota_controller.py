@@ -233,7 +233,7 @@ async def test_concurrent_creates_and_deletes_never_exceed():
 
 
 async def test_devices_count_for_what_their_class_is_called_when_they_are_counted():
-    """A claim counts for the name that its class has then; a new name alone has nothing counted anew."""
+    """A claim counts for the name that its class has then; a new name alone has nothing counted again."""
     async with real_cluster() as cluster:
         client = cluster.client
         names = ("requests.example.com/gpu", "gpu.deviceclass.resource.k8s.io/devices")

@@ -149,7 +149,7 @@ def _without_room_for_pods(request):
 
 
 async def test_an_update_rolls_down_to_the_partition(running):
-    """Pods below it stay at the current revision, even when they are made anew."""
+    """Pods below it stay at the current revision, even when they are made again."""
     await created(running, stateful_set())
     await change(
         running,
@@ -346,8 +346,8 @@ async def test_retention_makes_owners(running):
     assert await pod_names(running) == ["web-0", "web-1"]
 
 
-@pytest.mark.parametrize(("minor", "told"), [(27, True), (28, False)])
-async def test_a_failed_pod_is_made_anew(make_cluster, minor, told):
+@pytest.mark.parametrize(("minor", "recreates"), [(27, True), (28, False)])
+async def test_a_failed_pod_is_made_again(make_cluster, minor, recreates):
     """A failed pod is deleted, up to 1.27 with an event, and comes back under its name."""
     cluster = make_cluster(Version(minor))
     await cluster.start(StatefulSetController)
@@ -363,7 +363,7 @@ async def test_a_failed_pod_is_made_anew(make_cluster, minor, told):
     assert again["metadata"]["uid"] != failed["metadata"]["uid"]
     assert (
         ("Warning", "RecreatingFailedPod", "StatefulSet ns/web is recreating failed Pod web-0") in events
-    ) == told
+    ) == recreates
 
 
 async def test_orphans_of_its_name_are_adopted_and_corrected(running):

@@ -75,7 +75,7 @@ async def ended(cluster, name="m"):
 
 
 async def touch(cluster):
-    """Let the garbage collector hear of something newer, as its bookmarks do each minute."""
+    """Let the garbage collector learn of something newer, as its bookmarks do each minute."""
     metadata = {"name": "touch", "namespace": "default"}
     await cluster.client.create(CONFIG_MAPS, {"metadata": metadata})
 
@@ -87,7 +87,7 @@ async def until_revised(cluster, name="m"):
     await cluster.until(revised)
 
 
-async def test_what_is_stored_otherwise_is_written_anew(cluster):
+async def test_what_is_stored_otherwise_is_written_again(cluster):
     """An object with a field that the server does not know loses it; one that is as it should be stays."""
     await touch(cluster)
     revision = await store(cluster, STORED)
@@ -113,9 +113,9 @@ async def test_a_resource_that_is_not_served_fails_at_once(cluster):
     """A migration of nothing says that discovery does not have it."""
     await migrate(cluster, "nothings", "example.com")
     failed = (await ended(cluster))["Failed"]
-    told = cluster.ref.version != "v1alpha1" or cluster.environment.version.minor > 30
+    explains = cluster.ref.version != "v1alpha1" or cluster.environment.version.minor > 30
     assert failed["reason"] == "StorageVersionMigrationFailed"
-    assert failed.get("message", "") == ("resource does not exist in discovery" if told else "")
+    assert failed.get("message", "") == ("resource does not exist in discovery" if explains else "")
 
 
 def definition(storage):
@@ -133,8 +133,8 @@ def definition(storage):
     return {"metadata": {"name": "widgets.example.com"}, "spec": spec}
 
 
-@pytest.mark.parametrize(("release", "told"), [("1.35", False), ("1.36", True), ("1.37", True)])
-async def test_a_definition_forgets_the_versions_that_nothing_is_stored_in(release, told):
+@pytest.mark.parametrize(("release", "forgets"), [("1.35", False), ("1.36", True), ("1.37", True)])
+async def test_a_definition_forgets_the_versions_that_nothing_is_stored_in(release, forgets):
     """After the migration of a custom resource, its definition lists one version, since 1.36."""
     gates = {"CRDObservedGenerationTracking": True} if release == "1.35" else {}
     async with migrating(release, gates) as cluster:
@@ -149,11 +149,11 @@ async def test_a_definition_forgets_the_versions_that_nothing_is_stored_in(relea
         await until_revised(cluster)
         await cluster.until(lambda: created(client, widgets, {**widget, "metadata": {"name": "touch"}}))
         await ended(cluster)
-        await cluster.until(lambda: lists(cluster, *([] if told else ["v1"]), "v2"))
+        await cluster.until(lambda: lists(cluster, *([] if forgets else ["v1"]), "v2"))
         found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
         said = {each["type"]: each.get("message") for each in found["status"]["conditions"]}
         expected = "The migration has succeeded and the stored versions have been updated"
-        assert said.get("StorageMigrating") == (expected if told else None)
+        assert said.get("StorageMigrating") == (expected if forgets else None)
         key = Key("widgets.example.com", "default", "w")
         assert b"example.com/v2" in cluster.server.services.store.get(key).value
 

@@ -123,4 +123,4 @@ async def test_a_claim_of_a_class_waits(cluster, storage_class, reason):
     await cluster.quiet(1)
 
     assert await phases(cluster) == ["Pending"]
-    assert {told for _, told, _ in await events_of(cluster, controller)} == {reason}
+    assert {event_reason for _, event_reason, _ in await events_of(cluster, controller)} == {reason}

@@ -231,9 +231,9 @@ def test_upstreams_own_cpu_files_are_read(text, shared):
 )
 def test_upstreams_errors_over_cpu_files(text, error):
     """A file that 1.37 cannot read has the error of upstream's tests."""
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError) as refused:
         cpu_manager_state.decode(text.encode(), formats(37)[0])
-    assert str(told.value) == error
+    assert str(refused.value) == error
 
 
 def test_files_of_the_oldest_kubelets():
@@ -307,9 +307,9 @@ def test_upstreams_own_memory_files_are_read(minor, text):
 )
 def test_upstreams_errors_over_memory_files(minor, text, error):
     """A file that cannot be read has the error of upstream's tests."""
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError) as refused:
         memory_manager_state.decode(text.encode(), formats(minor)[1])
-    assert str(told.value) == error
+    assert str(refused.value) == error
 
 
 def test_a_release_without_the_gate_has_no_memory_manager():

@@ -103,9 +103,9 @@ def test_quantities_that_pass_in_upstreams_own_test(unit):
 def test_the_release_with_another_sum_does_not_start(tmp_path, written, read):
     """1.31 and 1.32 cannot read each other's file, even if no pod is in it."""
     allocations(tmp_path, written)
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError) as refused:
         allocations(tmp_path, read)
-    assert str(told.value) == (
+    assert str(refused.value) == (
         "could not restore state from checkpoint: checkpoint is corrupted, please drain this node and delete "
         'pod allocation checkpoint file "/var/lib/kubelet/pod_status_manager_state" before restarting Kubelet'
     )
@@ -114,9 +114,9 @@ def test_the_release_with_another_sum_does_not_start(tmp_path, written, read):
 def test_a_broken_file_of_the_allocation_manager(tmp_path):
     """Since 1.33 the text names another file, and says what the kubelet keeps there."""
     (tmp_path / ALLOCATED).write_text("{")
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError) as refused:
         allocations(tmp_path, 36)
-    assert str(told.value) == (
+    assert str(refused.value) == (
         "could not restore state from checkpoint: unexpected end of JSON input, please drain this node and "
         "delete pod resource information checkpoint file "
         '"/var/lib/kubelet/allocated_pods_state" before restarting Kubelet'
@@ -239,7 +239,7 @@ def test_pods_that_are_gone(tmp_path, minor, kept):
     assert not found.of(pod("p-2"))
 
 
-def test_what_runs_is_kept_beside_what_is_given(tmp_path):
+def test_what_runs_is_kept_next_to_what_is_given(tmp_path):
     """Since 1.33 a second file has what containers were started with."""
     found = allocations(tmp_path, 36)
     found.actuate(pod("p-1"), {"name": "c", "resources": {"requests": {"cpu": "1"}}})

@@ -18,7 +18,7 @@ from kubeskew.kubelet.device_managers import CDIDevice, ContainerDevices, Device
 
 @dataclass
 class StepClock:
-    """A clock that moves when told."""
+    """A clock that moves when asked to."""
 
     at: datetime = field(default_factory=lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -113,7 +113,7 @@ def test_a_removed_sandbox_is_gone(open_runtime):
 
 
 def test_addresses_go_round(open_runtime):
-    """An address comes again only after all others, also when the kubelet has been started anew meanwhile."""
+    """An address comes again only after all others, also when the kubelet has been restarted meanwhile."""
     runtime = open_runtime()
     addresses = []
     for number in range(254):
@@ -202,7 +202,7 @@ def test_old_attempts_are_forgotten(open_runtime):
     ],
 )
 def test_how_a_container_stops(open_runtime, clock, program, grace, delay, seconds, code):
-    """A container told to stop ends after the right time with the right exit code."""
+    """A container that is asked to stop ends after the right time with the right exit code."""
     runtime = open_runtime()
     sandbox = runtime.run_sandbox(POD)
     container = runtime.start_container(sandbox, "main", "nginx", program)

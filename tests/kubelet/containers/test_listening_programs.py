@@ -108,7 +108,7 @@ async def test_what_is_not_a_page(node, request_line, status, log):
 
 
 async def test_only_its_port_answers(node):
-    """Nobody answers where it does not listen, whatever the pod declares."""
+    """Nobody answers where it does not listen, regardless of what the pod declares."""
     other = {**WEB, "ports": [{"containerPort": 8080}]}
     view = await running(node, other)
     assert await sent(view, GET, 8080) is None
@@ -121,7 +121,7 @@ async def test_another_command_serves_nothing(node):
     assert await sent(view, GET) is None
 
 
-async def test_unknown_images_tell_what_they_were_asked(node):
+async def test_unknown_images_show_what_they_were_asked(node):
     """A declared port answers with the request, as it is not known what runs there."""
     view = await running(node, {**WEB, "image": "example.com/app"})
     assert '"path":"/x"' in await sent(view, "GET /x HTTP/1.1\r\n\r\n")

@@ -124,7 +124,7 @@ def _restarts(status):
 
 
 async def test_a_crashing_program_backs_off(node):
-    """A crashing program's exit code is told, and it is restarted ever later, each time with files of its
+    """A crashing program's exit code is reported, and it is restarted ever later, each time with files of its
     own.
     """
     await node.start()

@@ -77,8 +77,8 @@ def test_devices_of_numa_nodes_come_back():
     ],
     ids=["changed", "no checksum", "cut off", "a list", "no entries", "no data"],
 )
-def test_broken_files_are_told_of(content, why):
-    """Whatever is wrong with a file, there is one kind of error."""
+def test_broken_files_are_reported(content, why):
+    """For anything that is wrong with a file there is one kind of error."""
     with pytest.raises(UnreadableCheckpointError, match=why):
         pod_devices.decode_checkpoint(content.encode())
 

@@ -34,7 +34,7 @@ GPU = "example.com/gpu"
 
 
 class Plugin:
-    """A plugin that does as it is told, and remembers what it was asked."""
+    """A plugin that does as it is asked, and remembers what it was asked."""
 
     def __init__(self, socket):
         self.socket = socket
@@ -102,7 +102,7 @@ class Plugin:
 
 
 class Side:
-    """The kubelet's side: a manager with its server, and what they tell the node."""
+    """The kubelet's side: a manager with its server, and what they report to the node."""
 
     def __init__(self, directory, clock, version="1.36", bugs=None):
         parsed = Version.parse(version)
@@ -168,7 +168,7 @@ async def side(directory, clock):
 
 @pytest.mark.parametrize(("bug", "given"), [(True, "gpu-0,gpu-1"), (False, "gpu-0,gpu-2")])
 async def test_a_device_that_a_plugin_is_being_asked_for_may_be_given_again(directory, clock, bug, given):
-    """While the plugin answers for one pod, the end of another one has the devices counted anew."""
+    """While the plugin answers for one pod, the end of another one has the devices counted again."""
     side = Side(directory, clock, bugs={"k8s-137534": bug})
     await side.server.start()
     plugin = Plugin(side.directory / "gpu.sock")
@@ -233,7 +233,7 @@ async def test_bad_registrations_are_refused(side, request_, why):
 
 
 async def test_a_plugin_that_does_not_answer_is_refused(side, plugin, monkeypatch):
-    """No socket at the endpoint; a plugin that does not tell its options."""
+    """No socket at the endpoint; a plugin that does not say its options."""
     monkeypatch.setattr(plugin_server, "_DIAL_SECONDS", 0.1)
     with pytest.raises(RpcError, match="failed to dial device plugin: context deadline exceeded"):
         await side.register(endpoint="nobody.sock")
@@ -297,7 +297,7 @@ async def test_a_plugin_may_prefer_devices(side, registered):
     assert str(error.value) == f"device plugin GetPreferredAllocation rpc failed with err: {text}"
 
 
-async def test_a_plugin_may_be_told_before_a_start(side, registered):
+async def test_a_plugin_may_be_called_before_a_start(side, registered):
     """At every start of a container that has its devices; its refusal holds the container back."""
     pod = await side.admit("a", using(2), {"name": "side"})
     await side.manager.for_container(pod, using(2))
@@ -323,7 +323,7 @@ async def test_a_container_without_its_devices_gets_them_at_its_start(side, regi
     assert (await side.manager.for_container(pod, using(1))).default_env == {"GPUS": "gpu-0"}
 
 
-async def test_what_cannot_be_allocated_is_told(side, registered):
+async def test_what_cannot_be_allocated_is_reported(side, registered):
     """An answer without a container, a request that changed, a plugin that is gone."""
     registered.answers = False
     with pytest.raises(DeviceError, match=r"^no containers return in allocation response $"):
@@ -346,7 +346,7 @@ async def test_what_cannot_be_allocated_is_told(side, registered):
 
 
 async def test_numa_nodes_of_devices_are_remembered(side, plugin):
-    """A device near to two nodes is told of with both."""
+    """A device near to two nodes is reported with both."""
     plugin.numa_nodes = {"gpu-0": [0, 1]}
     await side.register()
     await side.capacity(4, 4)

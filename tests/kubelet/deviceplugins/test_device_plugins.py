@@ -98,7 +98,7 @@ async def test_capacity_follows_the_plugins_list(node, plugin):
 
 
 async def test_a_container_gets_what_the_plugin_answers(node, plugin):
-    """Environment, device files and mounts, and nothing for the container beside it."""
+    """Environment, device files and mounts, and nothing for the container next to it."""
     await node.start()
     await published(node, "2", "2")
     await node.create(containers=[using(2), {"name": "side", "image": "nginx"}])
@@ -205,7 +205,8 @@ async def test_without_its_plugin_a_restarted_kubelet_has_nothing_to_give(node, 
 
 @pytest.mark.parametrize("version", ["1.34", "1.35", "1.36"])
 async def test_plugins_are_not_asked_for_what_is_a_claims(node, plugin, version):
-    """Since 1.35 a resource that the pod's status maps to its claim is left alone, whatever plugins have."""
+    """Since 1.35 a resource that the pod's status maps to its claim is left alone, even if plugins have
+    it."""
     await node.start(version, "DRAExtendedResource=true,DynamicResourceAllocation=true")
     await published(node, "2", "2")
     mapping = {"containerName": "main", "resourceName": GPU, "requestName": "r"}
@@ -222,19 +223,19 @@ async def test_plugins_are_not_asked_for_what_is_a_claims(node, plugin, version)
 
 
 async def test_an_unhealthy_device_shows_in_the_pods_status(node, plugin):
-    """With ResourceHealthStatus, a pod tells how its devices are, and when that changes."""
+    """With ResourceHealthStatus, a pod says how its devices are, and when that changes."""
     await node.start("1.36")
     await published(node, "2", "2")
     await node.create(containers=[using(1)])
     await node.running()
 
-    def told(health):
+    def has_health(health):
         wanted = [{"name": GPU, "resources": [{"resourceID": "gpu-0", "health": health}]}]
         return lambda status: status["containerStatuses"][0].get("allocatedResourcesStatus") == wanted
 
-    await node.until_pod(told("Healthy"), seconds=10)
+    await node.until_pod(has_health("Healthy"), seconds=10)
     plugin.switch(health={"gpu-0": "Unhealthy"})
-    await node.until_pod(told("Unhealthy"), seconds=10)
+    await node.until_pod(has_health("Unhealthy"), seconds=10)
 
 
 async def test_a_refusal_of_the_plugin_rejects_the_pod(node, plugin):
@@ -250,7 +251,7 @@ async def test_a_refusal_of_the_plugin_rejects_the_pod(node, plugin):
     await node.running("second")
 
 
-async def test_a_node_made_anew_does_not_believe_its_old_object(node, clock):
+async def test_a_node_made_again_does_not_believe_its_old_object(node, clock):
     """Extended resources of an earlier node of the name are zero; what an administrator sets later stays."""
     await node.start()
     await node.until(lambda: node.agent.ready)
@@ -272,7 +273,7 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
     """A plugin may register by a socket in the registry, as drivers do, and names its endpoint there."""
     await node.start()
     endpoint = directory / "shown.sock"
-    told = asyncio.Event()
+    recovered = asyncio.Event()
 
     async def info(_):
         return registration.PluginInfo(
@@ -281,7 +282,7 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
 
     async def notified(status):
         assert status.plugin_registered, status.error
-        told.set()
+        recovered.set()
         return registration.RegistrationStatusResponse()
 
     async def options(_):
@@ -304,7 +305,7 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
     await plugin.start()
     await shown.start()
     async with asyncio.timeout(30):
-        await told.wait()
+        await recovered.wait()
     await published(node, "1", "1")
     await shown.stop(None)
     socket.unlink(missing_ok=True)

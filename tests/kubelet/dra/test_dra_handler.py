@@ -228,14 +228,15 @@ def cache(clock, tmp_path):
     return HealthCache(tmp_path / "dra_health_state", clock)
 
 
-def told(clock, health, device="gpu-0", **more):
+def health_of(clock, health, device="gpu-0", **more):
     return DeviceHealth("pool", device, health, seen=clock.monotonic(), **more)
 
 
 async def test_health_holds_for_its_time(clock, cache):
     """30 s, or as long as the driver says; then nothing is known."""
     cache.update(
-        DRIVER, [told(clock, "Healthy"), told(clock, "Unhealthy", "gpu-1", message="hot", timeout=60)]
+        DRIVER,
+        [health_of(clock, "Healthy"), health_of(clock, "Unhealthy", "gpu-1", message="hot", timeout=60)],
     )
     assert cache.get(DRIVER, "pool", "gpu-1") == ("Unhealthy", "hot")
     await asyncio.sleep(31)
@@ -245,14 +246,14 @@ async def test_health_holds_for_its_time(clock, cache):
     assert cache.get(DRIVER, "pool", "gpu-1") == ("Unknown", "")
 
 
-async def test_only_news_is_told(clock, cache):
+async def test_only_news_is_reported(clock, cache):
     """Health that is the same again is no news; a device that is left out is, once its time is over."""
-    both = [told(clock, "Healthy"), told(clock, "Healthy", "gpu-1")]
+    both = [health_of(clock, "Healthy"), health_of(clock, "Healthy", "gpu-1")]
     assert cache.update(DRIVER, both) == [("pool", "gpu-0"), ("pool", "gpu-1")]
     assert cache.update(DRIVER, both) == []
-    assert cache.update(DRIVER, [told(clock, "Unhealthy")]) == [("pool", "gpu-0")]
+    assert cache.update(DRIVER, [health_of(clock, "Unhealthy")]) == [("pool", "gpu-0")]
     await asyncio.sleep(31)
-    assert cache.update(DRIVER, [told(clock, "Unhealthy")]) == [("pool", "gpu-1")]
+    assert cache.update(DRIVER, [health_of(clock, "Unhealthy")]) == [("pool", "gpu-1")]
 
 
 async def test_long_messages_and_odd_values_are_cut_to_size(clock, cache):
@@ -277,7 +278,7 @@ HEALTH_V1, HEALTH_ALPHA = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
 
 
 @pytest.mark.parametrize(
-    ("minor", "told", "version"),
+    ("minor", "offered", "version"),
     [
         (34, ["v1.DRAPlugin"], "v1alpha1"),
         (36, ["v1.DRAPlugin"], "v1alpha1"),
@@ -287,9 +288,9 @@ HEALTH_V1, HEALTH_ALPHA = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
         (37, ["v1.DRAPlugin"], None),
     ],
 )
-async def test_which_health_service_is_called(minor, told, version):
+async def test_which_health_service_is_called(minor, offered, version):
     """First whichever it is, later one that the plugin names, the newest of them."""
-    assert DRAFeatures.of(FeatureGates(Version(minor))).health.choose(told) == version
+    assert DRAFeatures.of(FeatureGates(Version(minor))).health.choose(offered) == version
 
 
 async def test_before_1_34_nobody_asks_for_health():

@@ -42,7 +42,7 @@ async def health(clock, tmp_path):
     return cache
 
 
-def told(claims, health, *uses, known=(), with_message=True, made=True, by_entry=False):
+def reported(claims, health, *uses, known=(), with_message=True, made=True, by_entry=False):
     entry = {"name": "entry", "resourceClaimTemplateName": "t"}
     resources = {"claims": list(uses)}
     pod = {
@@ -60,17 +60,19 @@ GPU_0 = {"resourceID": f"{DRIVER}/claim=one", "health": "Unhealthy", "message": 
 GPU_2 = {"resourceID": f"{DRIVER}/pool/gpu-2", "health": "Unknown"}
 
 
-async def test_a_use_of_the_whole_claim_tells_of_all_its_resources(claims, health):
+async def test_a_use_of_the_whole_claim_reports_all_its_resources(claims, health):
     """Each once, by the runtime's name for it or by its own."""
-    assert told(claims, health, {"name": "entry"}) == [{"name": "claim:entry", "resources": [GPU_0, GPU_2]}]
+    assert reported(claims, health, {"name": "entry"}) == [
+        {"name": "claim:entry", "resources": [GPU_0, GPU_2]}
+    ]
 
 
-async def test_a_use_of_a_request_tells_of_its_devices(claims, health):
+async def test_a_use_of_a_request_reports_its_devices(claims, health):
     """Under a name of its own; a subrequest stands for its request."""
-    assert told(claims, health, {"name": "entry", "request": "b"}) == [
+    assert reported(claims, health, {"name": "entry", "request": "b"}) == [
         {"name": "claim:entry/b", "resources": [GPU_2]}
     ]
-    (entry,) = told(claims, health, {"name": "entry", "request": "a/first"}, with_message=False)
+    (entry,) = reported(claims, health, {"name": "entry", "request": "a/first"}, with_message=False)
     without = {key: value for key, value in GPU_0.items() if key != "message"}
     assert entry == {"name": "claim:entry/a/first", "resources": [without]}
 
@@ -78,15 +80,15 @@ async def test_a_use_of_a_request_tells_of_its_devices(claims, health):
 async def test_what_device_plugins_said_stays(claims, health):
     """Theirs come first."""
     known = {"name": "example.com/nic", "resources": [{"resourceID": "n", "health": "Healthy"}]}
-    found = told(claims, health, {"name": "entry", "request": "b"}, known=[known])
+    found = reported(claims, health, {"name": "entry", "request": "b"}, known=[known])
     assert [entry["name"] for entry in found] == ["example.com/nic", "claim:entry/b"]
 
 
-async def test_nothing_is_told_where_nothing_is_known(claims, health):
+async def test_nothing_is_reported_where_nothing_is_known(claims, health):
     """No use, no claim yet, no device."""
-    assert told(claims, health) is None
-    assert told(claims, health, {"name": "entry"}, made=False) is None
-    assert told(claims, health, {"name": "entry", "request": "none"}) is None
+    assert reported(claims, health) is None
+    assert reported(claims, health, {"name": "entry"}, made=False) is None
+    assert reported(claims, health, {"name": "entry", "request": "none"}) is None
 
 
 def restarted(clock, directory):
@@ -117,4 +119,4 @@ async def test_health_that_cannot_be_read_is_unknown(clock, tmp_path, content, c
 
 async def test_a_release_looks_for_claims_by_the_pods_name_for_them(claims, health):
     """A kubelet with bug 134875 finds none that has another name."""
-    assert told(claims, health, {"name": "entry"}, by_entry=True) is None
+    assert reported(claims, health, {"name": "entry"}, by_entry=True) is None

@@ -278,7 +278,7 @@ async def test_with_the_gate_off_reconciling_frees_what_is_left(node):
 
 
 async def test_a_claim_that_is_not_ready_holds_the_pod(node):
-    """Without the claim the pod waits, its owner is told why, and it starts once the claim is there."""
+    """Without the claim the pod waits, its owner is informed why, and it starts once the claim is there."""
     await node.start("1.36")
     refs = dra_refs(Version(36))
     made = await node.create(resourceClaims=[{"name": "gpu", "resourceClaimName": "late"}])
@@ -341,7 +341,7 @@ async def test_a_pod_that_is_over_leaves_claims_alone(node, phase):
 
 
 async def test_a_kubelet_that_cannot_read_its_checkpoint_does_not_start(node):
-    """The node does not become ready, and the reason is told."""
+    """The node does not become ready, and the reason is reported."""
     await node.start("1.36")
     await extended_pod(node)
     await node.running()
@@ -352,8 +352,8 @@ async def test_a_kubelet_that_cannot_read_its_checkpoint_does_not_start(node):
     assert node.agent.state()["error"].endswith("checkpoint is corrupted")
 
 
-async def test_health_that_nobody_tells_any_more_is_not_told_for_long(node):
-    """Within a minute after a device was last heard of, its pods say that nothing is known."""
+async def test_health_that_nobody_shows_any_more_is_not_reported_for_long(node):
+    """Within a minute after a device was last reported, its pods say that nothing is known."""
     await node.start("1.36")
     await extended_pod(node)
     pod = await node.running()

@@ -127,7 +127,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-async def test_a_drivers_refusal_is_told_and_the_use_remembered(make, case):
+async def test_a_drivers_refusal_is_reported_and_the_use_remembered(make, case):
     """After the driver was called the claim stays in the checkpoint, to be unprepared later."""
     node = make()
     await node.claim("a", "p")
@@ -138,7 +138,7 @@ async def test_a_drivers_refusal_is_told_and_the_use_remembered(make, case):
     assert node.store.users() == {"a": {"p"}}
 
 
-async def test_a_broken_connection_and_unknown_answers_are_told(make):
+async def test_a_broken_connection_and_unknown_answers_are_reported(make):
     """Failures of the call as a whole, and answers for claims nobody asked about."""
     node = make()
     await node.claim("a", "p")
@@ -154,7 +154,7 @@ async def test_a_broken_connection_and_unknown_answers_are_told(make):
 
 @pytest.mark.parametrize(("minor", "failed"), [(31, "true"), (33, "false"), (34, "false"), (36, "true")])
 async def test_operations_are_measured(make, minor, failed):
-    """dra_operations_duration_seconds tells operation and outcome, from 1.32 to 1.35 the wrong way round."""
+    """dra_operations_duration_seconds shows operation and outcome, from 1.32 to 1.35 the wrong way round."""
     node = make(minor)
     await node.claim("a", "p")
     await node.manager.prepare(pod("a"))

@@ -28,11 +28,11 @@ DRIVER = "gpu.example.com"
 class SocketDriver:
     """A driver that serves registration, one version of DRA and health; prepares `gpu-0` for every claim."""
 
-    def __init__(self, layout, version="v1.DRAPlugin", told=None, suffix=""):
+    def __init__(self, layout, version="v1.DRAPlugin", services=None, suffix=""):
         self.layout, self.service = layout, dra.REGISTERED[version]
-        self.told, self.calls, self.answers = [], [], {}
+        self.notices, self.calls, self.answers = [], [], {}
         self.devices = asyncio.Queue()  # of the health stream
-        self._versions = told or [version, "v1alpha1.DRAResourceHealth"]
+        self._versions = services or [version, "v1alpha1.DRAResourceHealth"]
         directory = layout.plugins / DRIVER
         directory.mkdir(exist_ok=True)
         self.endpoint = directory / f"dra{suffix}.sock"
@@ -62,9 +62,9 @@ class SocketDriver:
 
     async def registered(self):
         async with asyncio.timeout(30):
-            while not self.told:  # noqa: ASYNC110 - the kubelet's doing
+            while not self.notices:  # noqa: ASYNC110 - the kubelet's doing
                 await asyncio.sleep(0.01)
-        return self.told[-1]
+        return self.notices[-1]
 
     async def _info(self, request):
         return registration.PluginInfo(
@@ -72,7 +72,7 @@ class SocketDriver:
         )
 
     async def _notify(self, status):
-        self.told.append((status.plugin_registered, status.error))
+        self.notices.append((status.plugin_registered, status.error))
         return registration.RegistrationStatusResponse()
 
     async def _prepare(self, request):
@@ -218,7 +218,7 @@ async def test_a_container_sees_what_the_spec_asks_for(node, layout, drivers):
     assert files.read("/usr/lib/gpu/gpu.so") == b"code"
 
 
-async def test_a_refused_driver_is_told_why(node, layout, drivers):
+async def test_a_refused_driver_learns_why(node, layout, drivers):
     """1.36 knows no alpha service."""
     driver = await drivers(layout, "v1alpha3.Node")
     await node.start("1.36")
@@ -232,14 +232,14 @@ async def test_a_refused_driver_is_told_why(node, layout, drivers):
 
 
 async def test_a_restarted_kubelet_finds_the_driver_and_the_claims(node, layout, drivers):
-    """Nothing is prepared again for a pod that runs; its end is told to the driver."""
+    """Nothing is prepared again for a pod that runs; its end is asked to the driver."""
     driver = await drivers(layout)
     await node.start()
     await driver.registered()
     await claimed_pod(node, "a")
     await node.running()
     await node.kill()
-    driver.told.clear()
+    driver.notices.clear()
     await node.start()
     await driver.registered()
     assert node.agent.prepared() == {DRIVER: [node.agent.prepared()[DRIVER][0]]}
@@ -264,8 +264,8 @@ async def test_a_rolling_update_needs_no_pause(node, layout, drivers):
 
 
 async def test_a_driver_that_leaves_during_a_call_is_asked_again(node, layout, drivers, monkeypatch):
-    """A pod whose driver leaves during a call is told that the call failed, and goes on once the driver is
-    back.
+    """A pod whose driver leaves during a call is informed that the call failed, and goes on once the
+    driver is back.
     """
     monkeypatch.setattr(pod_worker, "RETRY_SECONDS", 0.1)
     driver, asked = await drivers(layout), asyncio.Event()
@@ -285,17 +285,17 @@ async def test_a_driver_that_leaves_during_a_call_is_asked_again(node, layout, d
         "rpc error: code = Canceled desc = grpc: the client connection is closing"
     )
 
-    async def told():
+    async def answered():
         return ("FailedPrepareDynamicResources", failed) in await node.events()
 
-    await node.until(told, seconds=20)
+    await node.until(answered, seconds=20)
     await driver.stop()
     driver.answers.clear()
     await driver.start()
     await node.running()
 
 
-async def test_health_is_told_in_the_pods_status(node, layout, drivers):
+async def test_health_is_reported_in_the_pods_status(node, layout, drivers):
     """The health of a device in the driver's stream is shown in the status of its container."""
     driver = await drivers(layout)
     await node.start("1.36")
@@ -344,7 +344,7 @@ def refused(request):
         (lambda request: 1 / 0, "rpc error: code = Unknown desc = Unexpected <class 'ZeroDivisionError'>"),
     ],
 )
-async def test_a_failed_call_is_told_in_gos_words(plugin, answer, text):
+async def test_a_failed_call_is_reported_in_gos_words(plugin, answer, text):
     """Whatever a driver's server makes of its failure."""
     plugin.server.answers["prepare"] = answer
     with pytest.raises(PluginError, match=f"^{text}"):

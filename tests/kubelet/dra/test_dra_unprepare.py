@@ -40,7 +40,7 @@ async def test_up_to_1_36_a_pod_that_failed_takes_a_claim_from_its_user(make, mi
 
 @pytest.mark.parametrize(("minor", "waits"), [(37, True), (36, False)])
 async def test_since_1_37_a_claim_that_is_given_back_is_not_taken(make, minor, waits):
-    """A pod that comes while the driver is told waits for its next turn; before, it got in."""
+    """A pod that comes while the driver is informed waits for its next turn; before, it got in."""
     node = make(minor)
     await node.claim("a", "p", "q")
     await node.manager.prepare(pod("a"))
@@ -116,7 +116,7 @@ async def test_reconciling_frees_what_lost_pods_hold(make):
         ),
     ],
 )
-async def test_a_driver_that_is_not_there_is_told(make, minor, prepare, unprepare):
+async def test_a_driver_that_is_not_there_is_reported(make, minor, prepare, unprepare):
     """At the start and at the end of a pod."""
     node = make(minor)
     await node.claim("a", "p")

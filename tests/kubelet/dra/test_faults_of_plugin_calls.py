@@ -1,4 +1,4 @@
-"""Faults of a kubelet's calls of drivers, whatever service a driver speaks."""
+"""Faults of a kubelet's calls of drivers, regardless of what service a driver speaks."""
 
 import pytest
 from faulty_clients import Notes
@@ -39,7 +39,7 @@ def faulty(clock, **body) -> tuple[FaultyChannel, _Channel]:
         "/v1alpha1.Node/NodePrepareResource",
     ],
 )
-async def test_a_call_is_lost_whatever_service_it_is_of(clock, path):
+async def test_a_call_of_any_service_is_lost(clock, path):
     """The first call to prepare never reaches the driver, in each of the services, and the second does."""
     channel, behind = faulty(clock, verb="NodePrepareResources", nth=1, drop="request")
     with pytest.raises(RpcError, match="Unavailable"):

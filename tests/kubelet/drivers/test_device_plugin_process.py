@@ -51,7 +51,7 @@ class Kubelet:
         async for response in device_plugin.LIST_AND_WATCH.call(self.channel, Empty()):
             await self.lists.put({device.ID: device.health for device in response.devices})
 
-    async def told(self):
+    async def health(self):
         return await asyncio.wait_for(self.lists.get(), 30)
 
     async def allocate(self, *devices):
@@ -88,14 +88,14 @@ def file(directory, revision=0, **entry):
 
 
 async def test_devices_come_and_go_with_the_file(directory, kubelet, host):
-    """The list is told anew when it changes; a plugin that vanishes takes its socket along."""
+    """The list is reported again when it changes; a plugin that vanishes takes its socket along."""
     await host.apply(file(directory))
-    assert await kubelet.told() == {"gpu-0": "Healthy", "gpu-1": "Healthy"}
+    assert await kubelet.health() == {"gpu-0": "Healthy", "gpu-1": "Healthy"}
     assert kubelet.registered == [("v1beta1", GPU, "example.com_gpu.sock")]
     await host.apply(file(directory, 1, switches={"health": {"gpu-1": "Unhealthy"}}))
-    assert await kubelet.told() == {"gpu-0": "Healthy", "gpu-1": "Unhealthy"}
+    assert await kubelet.health() == {"gpu-0": "Healthy", "gpu-1": "Unhealthy"}
     await host.apply(file(directory, 2, deviceName="card", devices=1))
-    assert await kubelet.told() == {"card-0": "Healthy"}
+    assert await kubelet.health() == {"card-0": "Healthy"}
     assert host.state()["nodes"]["node-1"] == {
         "registered": True, "shown": True, "devices": {"card-0": "Healthy"},
     }  # fmt: skip
@@ -106,19 +106,19 @@ async def test_devices_come_and_go_with_the_file(directory, kubelet, host):
 
 
 async def test_it_registers_again_with_a_new_kubelet(directory, kubelet, host):
-    """A kubelet that starts makes its socket anew."""
+    """A kubelet that starts makes its socket again."""
     await host.apply(file(directory))
-    await kubelet.told()
+    await kubelet.health()
     await kubelet.stop()
     await kubelet.start()
-    assert await kubelet.told() == {"gpu-0": "Healthy", "gpu-1": "Healthy"}
+    assert await kubelet.health() == {"gpu-0": "Healthy", "gpu-1": "Healthy"}
     assert len(kubelet.registered) == 2
 
 
 async def test_what_containers_get(directory, kubelet, host):
     """A variable, device files and mounted files; nothing for devices that it does not have."""
     await host.apply(file(directory))
-    await kubelet.told()
+    await kubelet.health()
     [answer] = (await kubelet.allocate("gpu-0", "gpu-1")).container_responses
     assert dict(answer.envs) == {"EXAMPLE_COM_GPU": "gpu-0,gpu-1"}
     assert [device.container_path for device in answer.devices] == ["/dev/gpu-0", "/dev/gpu-1"]
@@ -127,7 +127,7 @@ async def test_what_containers_get(directory, kubelet, host):
     with pytest.raises(RpcError, match="invalid allocation request with non-existing device gpu-2"):
         await kubelet.allocate("gpu-2")
     await host.apply(file(directory, switches={"health": {"gpu-1": "Unhealthy"}}))
-    await kubelet.told()
+    await kubelet.health()
     with pytest.raises(RpcError, match="invalid allocation request with unhealthy device: gpu-1"):
         await kubelet.allocate("gpu-1")
 

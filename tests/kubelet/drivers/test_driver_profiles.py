@@ -133,7 +133,7 @@ def test_partitions_come_smallest_first():
 
 
 def test_counters_lie_where_the_server_wants_them():
-    """1.35: in slices of their own; 1.33 and 1.34: beside their devices; before: whole GPUs alone."""
+    """1.35: in slices of their own; 1.33 and 1.34: next to their devices; before: whole GPUs alone."""
     newer, older, oldest = (pools("a100-mig", minor, devices=8)["node-1"] for minor in (35, 34, 32))
 
     assert [len(piece.shared_counters) for piece in newer.slices] == [8, 0, 0, 0, 0]
@@ -232,7 +232,7 @@ def test_every_profile_keeps_to_the_limits(profile, minor):
             assert all(len(device["name"]) <= 63 and "." not in device["name"] for device in piece.devices)
 
 
-def test_an_unknown_profile_is_told():
+def test_an_unknown_profile_is_reported():
     """With the profiles there are."""
     with pytest.raises(ProfileError, match="unknown device profile x; known are a100-mig, h100"):
         pools("x")

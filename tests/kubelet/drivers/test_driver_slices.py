@@ -248,14 +248,14 @@ async def test_a_slice_that_goes_before_its_creation_is_answered(client, server,
     assert [*publisher.state()["node-1"]["slices"].values()] == [slice_["metadata"]["uid"]]
 
 
-async def test_a_slice_that_the_watch_never_told_of(client, server, publish):
-    """A slice that goes before the watch has told of it comes back after a minute, whatever came before."""
+async def test_a_slice_that_the_watch_never_reported(client, server, publish):
+    """A slice that goes before the watch has reported it comes back after a minute, even after others."""
 
     async def label_the_other():
         (first,) = await stored(client)
         labelled = {**first["metadata"], "labels": {"seen": "by-others"}}
         await client.update(SLICES, {**first, "metadata": labelled})
-        await asyncio.sleep(0.01)  # told, so that a look is due
+        await asyncio.sleep(0.01)  # reported, so that a look is due
         server.outage = lambda request: ConnectionError() if "watch=" in request.target else None
         await server.disconnect()
 
@@ -344,7 +344,7 @@ async def test_slices_of_a_node_that_was_left_stay(client, publish):
 
 
 async def test_mistakes_that_drivers_make(client, publish):
-    """A pool that promises more slices than there are; new slices beside old ones, and back."""
+    """A pool that promises more slices than there are; new slices next to old ones, and back."""
     publisher = await publish(pool("a", surplus=1))
     assert shape(await stored(client)) == [(["a"], 1, 2)]
     publisher.update(pool("a", keeps_stale=True, generation=2))
@@ -385,17 +385,17 @@ def drop_taints(server):
     server._change, server._create = change, create
 
 
-async def test_fields_that_the_server_drops_are_told_once(client, server, publish, caplog):
+async def test_fields_that_the_server_drops_are_reported_once(client, server, publish, caplog):
     """With a gate off what it governs is lost: the driver says so, and makes do."""
     drop_taints(server)
     tainted = {"name": "a", "taints": [{"key": "x", "effect": "NoSchedule"}]}
     await publish({"node-1": Pool((Slice((tainted,)),), node_name="node-1")})
     await asyncio.sleep(100)
 
-    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     features = "probably because these features are disabled: DRADeviceTaints"
 
-    assert told == [f'pool "node-1", slice #0: some fields were dropped by the apiserver, {features}']
+    assert errors == [f'pool "node-1", slice #0: some fields were dropped by the apiserver, {features}']
 
 
 async def test_what_the_server_has_dropped_is_not_written_again_for_the_same_devices(client, server, publish):
@@ -438,7 +438,7 @@ async def test_an_update_that_changes_nothing_settles_a_pool(
 
 
 @pytest.mark.parametrize("minor", [36, 37])
-async def test_an_update_of_which_the_watch_tells_before_the_answer(client, server, clock, publish, minor):
+async def test_an_update_that_the_watch_shows_before_the_answer(client, server, clock, publish, minor):
     """It is no change of others, for which the pool would have to wait until the next sync."""
     publisher = await publish(pool("a"), minor, sync_delay=30)
     await asyncio.sleep(100)

@@ -1,4 +1,4 @@
-"""A driver on its sockets, called as a kubelet calls it; what goes wrong when it is told to."""
+"""A driver on its sockets, called as a kubelet calls it; what goes wrong when it is asked to."""
 
 import asyncio
 from types import SimpleNamespace
@@ -111,7 +111,7 @@ class Driver:
 
     async def until(self, check):
         async with asyncio.timeout(30):
-            while not check():  # noqa: ASYNC110 - nothing tells of it
+            while not check():  # noqa: ASYNC110 - nothing reports it
                 await asyncio.sleep(0.005)
 
     def channel(self, path):
@@ -184,7 +184,7 @@ def variables(driver, uid):
 
 
 async def test_it_shows_itself_to_the_kubelet(driver):
-    """The registrar's socket tells type, name, endpoint and services; its status comes back."""
+    """The registrar's socket shows type, name, endpoint and services; its status comes back."""
     info = await driver.info()
     channel = driver.channel("reg/gpu.example.com-reg.sock")
     refusal = registration.RegistrationStatus(plugin_registered=False, error="no")
@@ -313,7 +313,7 @@ async def test_health_is_streamed(driver):
 
 
 async def test_switches_of_slices(driver):
-    """Fewer devices, a promise of more slices, a new generation beside the old, taints; and back."""
+    """Fewer devices, a promise of more slices, a new generation next to the old, taints; and back."""
     assert await driver.slices() == [(1, 1, 3)]
     await driver.switch(devices=1)
     assert await driver.slices() == [(2, 1, 1)]

@@ -98,7 +98,7 @@ async def test_an_absent_server_is_waited_for(node, server):
 
 
 async def test_pods_survive_an_absent_server(node, server):
-    """While the API server is away, containers run, end and restart; it hears of it afterwards."""
+    """While the API server is away, containers run, end and restart; it learns of it afterwards."""
     await node.start()
     await node.create(annotations={"kubelet.kubeskew.io/runs-for": "40"})
     await node.running()
@@ -111,8 +111,8 @@ async def test_pods_survive_an_absent_server(node, server):
     assert "running" in pod["status"]["containerStatuses"][0]["state"]
 
 
-async def test_a_new_node_tells_how_it_is(node):
-    """Upstream's events of a first start; a restarted kubelet tells only that."""
+async def test_a_new_node_shows_how_it_is(node):
+    """Upstream's events of a first start; a restarted kubelet shows only that."""
     await node.start()
     await asyncio.sleep(1)
     first = [reason for reason, _ in await node.events()]
@@ -120,13 +120,13 @@ async def test_a_new_node_tells_how_it_is(node):
     await node.start()
     await asyncio.sleep(1)
 
-    told = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
-    assert sorted(first) == sorted(["Starting", *told, "NodeAllocatableEnforced", "NodeReady"])
+    conditions = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
+    assert sorted(first) == sorted(["Starting", *conditions, "NodeAllocatableEnforced", "NodeReady"])
     again = [reason for reason, _ in await node.events()]
     assert sorted(again) == sorted([*first, "Starting", "NodeAllocatableEnforced"])
 
 
-async def test_a_node_that_is_cordoned_tells(node, server):
+async def test_a_node_that_is_cordoned_says_so(node, server):
     """NodeNotSchedulable and NodeSchedulable come with the next look at the node."""
     await node.start()
     for unschedulable in (True, False):
@@ -134,5 +134,7 @@ async def test_a_node_that_is_cordoned_tells(node, server):
         await node.client.patch(NODES, "node-1", "", body, MERGE_PATCH)
         await asyncio.sleep(11)
 
-    told = [message for reason, message in await node.events() if "Schedulable" in reason]
-    assert told == [f"Node node-1 status is now: {one}" for one in ("NodeNotSchedulable", "NodeSchedulable")]
+    changes = [message for reason, message in await node.events() if "Schedulable" in reason]
+    assert changes == [
+        f"Node node-1 status is now: {one}" for one in ("NodeNotSchedulable", "NodeSchedulable")
+    ]

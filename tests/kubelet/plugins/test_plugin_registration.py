@@ -16,7 +16,7 @@ from kubeskew.kubelet.protocols.grpc_calls import RpcError
 
 
 class Handler:
-    """Writes down what it is told; refuses what it is told to refuse."""
+    """Writes down what it is given; refuses what it is asked to refuse."""
 
     def __init__(self):
         self.calls, self.refuses = [], {}
@@ -38,7 +38,7 @@ class Plugin:
     """A plugin's registration socket."""
 
     def __init__(self, path, name="gpu.example.com", kind="DRAPlugin", endpoint=""):
-        self.path, self.told, self.failures = path, [], 0
+        self.path, self.notices, self.failures = path, [], 0
         self._info = registration.PluginInfo(
             type=kind, name=name, endpoint=endpoint, supported_versions=["v1.DRAPlugin"]
         )
@@ -53,7 +53,7 @@ class Plugin:
         return self._info
 
     async def _notify(self, status):
-        self.told.append((status.plugin_registered, status.error))
+        self.notices.append((status.plugin_registered, status.error))
         return registration.RegistrationStatusResponse()
 
     async def start(self):
@@ -94,14 +94,14 @@ async def plugin(directory):
     await made.stop()
 
 
-async def test_a_plugin_is_registered_told_and_taken_off(manager, handler, plugin):
+async def test_a_plugin_is_registered_reported_and_taken_off(manager, handler, plugin):
     """A plugin is asked who it is; the handler gets its name, socket and versions; the plugin goes when its
     socket ends.
     """
     await plugin.start()
-    await until(lambda: plugin.told)
+    await until(lambda: plugin.notices)
     socket = str(plugin.path)
-    assert plugin.told == [(True, "")]
+    assert plugin.notices == [(True, "")]
     assert handler.calls == [("register", "gpu.example.com", socket, ["v1.DRAPlugin"])]
     await plugin.stop()
     await until(lambda: len(handler.calls) == 2)
@@ -109,22 +109,22 @@ async def test_a_plugin_is_registered_told_and_taken_off(manager, handler, plugi
 
 
 async def test_a_plugin_may_serve_at_another_socket(manager, handler, directory):
-    """The endpoint it names is what the handler is told."""
+    """The endpoint it names is what the handler gets."""
     plugin = await Plugin(directory / "reg.sock", endpoint="/plugins/gpu/dra.sock").start()
-    await until(lambda: plugin.told)
+    await until(lambda: plugin.notices)
     await plugin.stop()
     await until(lambda: len(handler.calls) == 2)
     assert [call[2] for call in handler.calls] == ["/plugins/gpu/dra.sock"] * 2
 
 
-async def test_a_socket_made_anew_is_another_plugin(manager, handler, directory):
+async def test_a_socket_made_again_is_another_plugin(manager, handler, directory):
     """A restart at the same path, quicker than a look, is a departure and a registration."""
     path = directory / "reg.sock"
     first = await Plugin(path).start()
-    await until(lambda: first.told)
+    await until(lambda: first.notices)
     await first.stop()
     second = await Plugin(path).start()
-    await until(lambda: second.told)
+    await until(lambda: second.notices)
     assert [call[0] for call in handler.calls] == ["register", "deregister", "register"]
     await second.stop()
 
@@ -133,9 +133,9 @@ async def test_an_unknown_type_is_refused(manager, handler, directory):
     """Upstream's words, and nothing is registered."""
     path = directory / "csi.sock"
     plugin = await Plugin(path, kind="CSIPlugin").start()
-    await until(lambda: plugin.told)
+    await until(lambda: plugin.notices)
     text = f"RegisterPlugin error -- no handler registered for plugin type: CSIPlugin at socket {path}"
-    assert (plugin.told[0], handler.calls) == ((False, text), [])
+    assert (plugin.notices[0], handler.calls) == ((False, text), [])
     await plugin.stop()
 
 
@@ -146,24 +146,24 @@ async def test_an_unknown_type_is_refused(manager, handler, directory):
         ("register", "plugin registration failed with err: no"),
     ],
 )
-async def test_a_refused_plugin_is_told_why(manager, handler, plugin, stage, text):
-    """A refused plugin is told the step that failed and the handler's reason."""
+async def test_a_refused_plugin_learns_why(manager, handler, plugin, stage, text):
+    """A refused plugin is given the step that failed and the handler's reason."""
     handler.refuses[stage] = "no"
     await plugin.start()
-    await until(lambda: plugin.told)
-    assert plugin.told[0] == (False, f"RegisterPlugin error -- {text}")
+    await until(lambda: plugin.notices)
+    assert plugin.notices[0] == (False, f"RegisterPlugin error -- {text}")
 
 
 async def test_a_plugin_that_is_not_ready_yet_is_asked_again(manager, handler, plugin):
     """A failed GetInfo is tried again after half a second."""
     plugin.failures = 1
     await plugin.start()
-    await until(lambda: plugin.told)
-    assert plugin.told == [(True, "")]
+    await until(lambda: plugin.notices)
+    assert plugin.notices == [(True, "")]
 
 
 async def test_a_handler_that_breaks_is_tried_again(manager, handler, plugin, caplog):
-    """Whatever it raises; the fault is told."""
+    """With any exception; the fault is reported."""
     working, calls = handler.register, []
 
     async def register(*args):
@@ -174,8 +174,8 @@ async def test_a_handler_that_breaks_is_tried_again(manager, handler, plugin, ca
 
     handler.register = register
     await plugin.start()
-    await until(lambda: plugin.told)
-    assert plugin.told == [(True, "")]
+    await until(lambda: plugin.notices)
+    assert plugin.notices == [(True, "")]
     assert "cannot register the plugin" in caplog.text
 
 

@@ -46,7 +46,7 @@ async def test_environment_from_everywhere(node):
 
 
 @pytest.mark.parametrize(
-    ("version", "names", "told"),
+    ("version", "names", "invalid"),
     [
         (
             "1.29",
@@ -57,7 +57,7 @@ async def test_environment_from_everywhere(node):
         ("1.36", {"p-1", "..c", "2-1", "2-p"}, []),
     ],
 )
-async def test_names_that_are_no_variables(node, version, names, told):
+async def test_names_that_are_no_variables(node, version, names, invalid):
     """Since 1.30 a prefix may make any name of a key; before, the kubelet left out odd ones and said so."""
     await node.start(version)
     await _config(node, **{"1": "x", "p": "y"})
@@ -71,7 +71,7 @@ async def test_names_that_are_no_variables(node, version, names, told):
     events = (await node.client.list(EVENTS, "default"))["items"]
     found = [each["message"] for each in events if each["reason"] == "InvalidEnvironmentVariableNames"]
     why = "were skipped since they are considered invalid environment variable names."
-    assert found == [f"Keys {text} {why}" for text in told]
+    assert found == [f"Keys {text} {why}" for text in invalid]
 
 
 REFUSED = "grpc: error while marshaling: string field contains invalid UTF-8"
@@ -82,31 +82,31 @@ REFUSED = "grpc: error while marshaling: string field contains invalid UTF-8"
     [("1.33", "5$\u00c3\ufffdclair"), ("1.34.3", None), ("1.34.4", "5$éclair"), ("1.36", "5$éclair")],
 )
 async def test_a_dollar_before_a_letter_of_several_bytes(node, version, value):
-    """The letter stays; in old releases it was cut in two, and 1.34 cannot tell a runtime (136325)."""
+    """The letter stays; in old releases it was cut in two, and 1.34 cannot show a runtime (136325)."""
     await node.start(version)
     await node.create(
         containers=[{"name": "main", "image": "i", "env": [{"name": "P", "value": "5$éclair"}]}]
     )
-    await _told_or_running(node, value)
+    await _refused_or_running(node, value)
     assert value is None or _env(node)["P"] == value
 
 
 @pytest.mark.parametrize(("version", "runs"), [("1.33", True), ("1.34.8", False), ("1.36.2", True)])
 @pytest.mark.parametrize("everything", [False, True])
 async def test_a_secret_of_bytes_that_are_no_text(node, version, runs, everything):
-    """A variable has what a program would read; kubelets with bug 139194 cannot tell a runtime of it."""
+    """A variable has what a program would read; kubelets with bug 139194 cannot show a runtime of it."""
     await node.start(version)
     secret = {"metadata": {"name": "s", "namespace": "default"}, "data": {"K": "/4C/QQ=="}}
     await node.client.create(SECRETS, secret)
     one = {"env": [{"name": "K", **_ref("secret", "s", "K")}]}
     named = {"envFrom": [{"secretRef": {"name": "s"}}]} if everything else one
     await node.create(containers=[{"name": "main", "image": "i", **named}])
-    await _told_or_running(node, "" if runs else None)
+    await _refused_or_running(node, "" if runs else None)
     assert not runs or _env(node)["K"] == "\ufffd\ufffd\ufffdA"
 
 
-async def _told_or_running(node, value):
-    """Waits until the container runs, or without a value until it is told why it cannot be made."""
+async def _refused_or_running(node, value):
+    """Waits until the container runs, or without a value until it is informed why it cannot be made."""
     if value is not None:
         await node.running()
         return
@@ -120,7 +120,7 @@ async def _told_or_running(node, value):
 
 
 async def test_a_container_waits_for_its_configuration(node):
-    """A missing configmap, then a missing key, are told; once there, the container starts."""
+    """A missing configmap, then a missing key, are reported; once there, the container starts."""
     await node.start()
     main = {"name": "main", "image": "i", "env": [{"name": "K", **_ref("configMap", "cm", "k")}]}
     await node.create(containers=[main])
@@ -155,8 +155,8 @@ async def test_a_pod_waits_for_its_volumes(node):
         "volumeMounts": [{"name": "v", "mountPath": "/v"}],
     }
     await node.create(containers=[main], volumes=[volume], restartPolicy="Never")
-    told = ("FailedMount", 'MountVolume.SetUp failed for volume "v" : secret "s" not found')
-    await node.until(lambda: _told(node, told))
+    event = ("FailedMount", 'MountVolume.SetUp failed for volume "v" : secret "s" not found')
+    await node.until(lambda: _has_event(node, event))
     secret = {"metadata": {"name": "s", "namespace": "default"}, "data": {"key": "aHVzaA=="}}
     await node.client.create(SECRETS, secret)
     await node.until_pod(lambda status: status.get("phase") == "Failed")
@@ -166,7 +166,7 @@ async def test_a_pod_waits_for_its_volumes(node):
 
 
 @pytest.mark.parametrize(
-    ("volume", "told"),
+    ("volume", "lacking"),
     [
         ({"projected": {"sources": [{"configMap": {"name": "no"}}]}}, 'configmap "no" not found'),
         (
@@ -179,18 +179,18 @@ async def test_a_pod_waits_for_its_volumes(node):
         ),
     ],
 )
-async def test_what_a_volume_lacks(node, volume, told):
+async def test_what_a_volume_lacks(node, volume, lacking):
     """The event names what is missing, in every source and down to the keys."""
     await _config(node, "there")
     await node.start()
     await node.create(volumes=[{"name": "v", **volume}])
 
     await node.until(
-        lambda: _told(node, ("FailedMount", f'MountVolume.SetUp failed for volume "v" : {told}'))
+        lambda: _has_event(node, ("FailedMount", f'MountVolume.SetUp failed for volume "v" : {lacking}'))
     )
 
 
-async def _told(node, event):
+async def _has_event(node, event):
     return event in await node.events()
 
 
@@ -213,7 +213,7 @@ async def test_what_was_written_is_the_same_after_a_restart(node):
     assert log() == before
 
 
-async def test_an_ephemeral_container_starts_beside_the_others(node):
+async def test_an_ephemeral_container_starts_next_to_the_others(node):
     """An ephemeral container runs once, is reported apart, and is never ready nor started again."""
     await node.start()
     await node.create()
@@ -272,7 +272,7 @@ async def test_a_pod_is_resized_in_place(node):
 
 
 async def test_a_resize_waits_for_room(node):
-    """A resize that fits the node but not beside other pods is deferred until they are gone."""
+    """A resize that fits the node but not next to other pods is deferred until they are gone."""
     await node.start()
     await node.create("other", containers=[_main("5")])
     await node.create(containers=[_main("1")])
@@ -286,7 +286,7 @@ async def test_a_resize_waits_for_room(node):
 
 
 async def test_a_resize_that_restarts(node):
-    """With RestartContainer the container is started anew."""
+    """With RestartContainer the container is started again."""
     policy = {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
     await node.start()
     await node.create(containers=[_main("1", **policy)])

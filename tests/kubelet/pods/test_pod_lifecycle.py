@@ -24,7 +24,7 @@ def shell(script, name="main", **more):
 
 
 async def test_the_node_registers_and_becomes_ready(node):
-    """A fresh node is Ready, tells its version and resources, and has a lease."""
+    """A fresh node is Ready, shows its version and resources, and has a lease."""
     await node.start()
     found = await node.node()
     by_type = {condition["type"]: condition for condition in found["status"]["conditions"]}
@@ -210,7 +210,7 @@ async def test_a_crashing_container_backs_off(node):
 
 
 async def test_init_containers_run_one_after_the_other(node):
-    """Regular containers wait for the init containers, in order; a sidecar goes on beside them."""
+    """Regular containers wait for the init containers, in order; a sidecar goes on next to them."""
     await node.start()
     await node.create(
         initContainers=[
@@ -319,7 +319,7 @@ async def test_force_deleted_pods_are_stopped(node):
 
 @pytest.mark.parametrize("policy", ["Always", "Never"])
 async def test_another_image_replaces_the_container(node, policy):
-    """A pod whose image is changed gets a new container in place of the old one, whatever its policy."""
+    """A pod whose image is changed gets a new container in place of the old one, regardless of its policy."""
     await node.start()
     await node.create(restartPolicy=policy)
     pod = await node.running()

@@ -56,7 +56,7 @@ async def test_the_startup_probe_comes_first(node):
 async def test_a_pre_stop_hook_runs_before_sigterm(node):
     """The command of a preStop hook sees the container's files and delays the end; SIGTERM follows it."""
     await node.start()
-    hook = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 4; echo told > /tmp/stop"]}}}
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 4; echo stopped > /tmp/stop"]}}}
     script = "trap 'cat /tmp/stop; exit 0' TERM; sleep 999 & wait"
     await node.create(containers=[container(script, lifecycle=hook)])
     await node.running()
@@ -65,14 +65,14 @@ async def test_a_pre_stop_hook_runs_before_sigterm(node):
     await node.until(lambda: not looked_into.running)
     ended = looked_into.container
     assert (ended.exit_code, (ended.ends_at - before).total_seconds()) == (0, pytest.approx(4, abs=0.5))
-    assert [line.data for line in looked_into.simulation.lines] == [b"told\n"]
+    assert [line.data for line in looked_into.simulation.lines] == [b"stopped\n"]
 
 
 async def test_a_post_start_hook_runs_in_the_container(node):
     """The command of a postStart hook sees and changes the container's files."""
     await node.start()
-    hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo greeting > /tmp/told"]}}}
-    script = "while ! test -f /tmp/told; do sleep 1; done; cat /tmp/told; sleep 3600"
+    hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo greeting > /tmp/greeting"]}}}
+    script = "while ! test -f /tmp/greeting; do sleep 1; done; cat /tmp/greeting; sleep 3600"
     await node.create(containers=[container(script, lifecycle=hook)])
     await node.running()
     looked_into = container_process(node)
@@ -80,7 +80,7 @@ async def test_a_post_start_hook_runs_in_the_container(node):
 
 
 async def test_a_post_start_hook_that_fails_ends_its_container(node):
-    """The container is killed and started anew; the event says nothing of the hook's output."""
+    """The container is killed and started again; the event says nothing of the hook's output."""
     await node.start()
     hook = {"postStart": {"exec": {"command": ["sh", "-c", "sleep 2; echo secret; exit 3"]}}}
     await node.create(containers=[container("sleep 3600", lifecycle=hook)])

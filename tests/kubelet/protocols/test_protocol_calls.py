@@ -50,7 +50,7 @@ async def test_a_call_is_answered(server, channel):
 
 @pytest.mark.parametrize("service", [dra.V1, dra.V1BETA1, dra.V1ALPHA4], ids=lambda service: service.name)
 async def test_every_version_of_the_dra_service_carries_the_same_fields(service, server, channel):
-    """Claims go out, devices come back, whatever the version."""
+    """Claims go out, devices come back, regardless of the version."""
     messages = service.messages
 
     async def prepare(request):
@@ -67,7 +67,7 @@ async def test_every_version_of_the_dra_service_carries_the_same_fields(service,
     assert answer.claims["u"].devices[0].cdi_device_ids == ["a.b/c=d"]
 
 
-async def test_a_refusal_is_told_as_go_tells_it(server, channel):
+async def test_a_refusal_is_reported_as_go_shows_it(server, channel):
     """An RpcError of the handler is the caller's RpcError, with Go's wording."""
 
     async def register(request):
@@ -95,7 +95,7 @@ async def test_a_slow_answer_is_a_deadline_exceeded(server, channel):
 
 
 async def test_a_call_under_way_fails_when_its_channel_is_closed(server, channel):
-    """Whoever waits is told so, and is not taken to be cancelled; later calls say the same."""
+    """Whoever waits gets the error, and is not taken to be cancelled; later calls say the same."""
     asked = asyncio.Event()
 
     async def register(request):
@@ -149,7 +149,7 @@ async def test_a_cancelled_caller_is_cancelled(server, channel):
         await waiting
 
 
-async def test_nobody_listening_is_told_as_a_failed_dial(channel, socket):
+async def test_nobody_listening_is_reported_as_a_failed_dial(channel, socket):
     """A socket that is not there fails the call with Go's words for it."""
     with pytest.raises(RpcError) as caught:
         await registration.GET_INFO.call(channel, registration.InfoRequest(), timeout=5)

@@ -235,7 +235,7 @@ BUGS = ("k8s-141041", "k8s-141077")
 
 
 def test_a_pod_that_is_admitted_again_keeps_what_it_has():
-    """Without the bugs the next kubelet gives a pod nothing anew, and completes what a file lacks."""
+    """Without the bugs the next kubelet gives a pod nothing again, and completes what a file lacks."""
     files = FilesInMemory({})
     asking = pod("a", 4, ("c", 2), ("d", None))
     admit(managers(files, bugs=dict.fromkeys(BUGS, False)), asking)

@@ -158,9 +158,9 @@ WAY_OUT = (
 def test_a_kubelet_does_not_start_over_other_cpus(tmp_path, policy, amounts, error):
     """A changed policy, reserve or machine keeps a kubelet from starting over the old checkpoint."""
     cpu_manager(tmp_path).allocate(pod("a", ("c", "2")))
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError) as refused:
         cpu_manager(tmp_path, policy, amounts)
-    assert str(told.value) == error
+    assert str(refused.value) == error
 
 
 @pytest.mark.parametrize(
@@ -236,9 +236,9 @@ WAY_OUT_OF_MEMORY = (
 def test_a_kubelet_does_not_start_over_other_memory(tmp_path, policy, amounts, error):
     """A changed policy, reserve or machine keeps a kubelet from starting over the old checkpoint."""
     memory_manager(tmp_path).allocate(pod("a", ("c", "2")))
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError) as refused:
         memory_manager(tmp_path, policy, amounts)
-    assert str(told.value) == error
+    assert str(refused.value) == error
 
 
 def test_assignments_without_a_machine_are_an_error(tmp_path):

@@ -103,7 +103,7 @@ async def test_cadvisor_metrics(node):
 
 
 async def test_a_pod_that_is_gone_leaves_the_pages(node):
-    """Once a pod has ended nothing tells of it, but for the node."""
+    """Once a pod has ended nothing reports it, but for the node."""
     view = await running(node)
     assert [pod["podRef"]["name"] for pod in summary(view)["pods"]] == ["pod-1"]
     await node.delete()
@@ -132,29 +132,29 @@ async def annotate(node, view, **annotations):
 
 
 async def test_annotations_say_what_a_container_uses(node):
-    """Both pages tell what the pod's annotations have, from the moment they are changed."""
+    """Both pages show what the pod's annotations have, from the moment they are changed."""
     view = await running(node)
     await asyncio.sleep(100)
     before = value(resource_metrics(view), "container_cpu_usage_seconds_total", container="main", **POD)
     await annotate(node, view, cpu_usage="1500m", memory_usage="64Mi")
     await asyncio.sleep(10)
-    text, told = resource_metrics(view), summary(view)
+    text, stats = resource_metrics(view), summary(view)
 
     used = value(text, "container_cpu_usage_seconds_total", container="main", **POD)
     assert 14.9 <= used - before <= 15.5
     assert value(text, "container_memory_working_set_bytes", container="main", **POD) == 64 << 20
-    [pod] = told["pods"]
+    [pod] = stats["pods"]
     assert pod["cpu"]["usageNanoCores"] == 1_500_000_000
     assert pod["cpu"]["usageCoreNanoSeconds"] == int(used * 1e9)
     assert pod["memory"]["workingSetBytes"] == 64 << 20
-    assert told["node"]["memory"]["workingSetBytes"] == (64 + 420) << 20
+    assert stats["node"]["memory"]["workingSetBytes"] == (64 + 420) << 20
     assert value(text, "node_cpu_usage_seconds_total") * 1e9 == pytest.approx(
-        told["node"]["cpu"]["usageCoreNanoSeconds"]
+        stats["node"]["cpu"]["usageCoreNanoSeconds"]
     )
 
 
-async def test_wrong_annotations_are_told(node):
-    """An amount that is none, and a container that is not there, are told by an event each, once."""
+async def test_wrong_annotations_are_reported(node):
+    """An amount that is none, and a container that is not there, are reported by an event each, once."""
     view = await running(node)
     usual = summary(view)["pods"][0]["memory"]["workingSetBytes"]
     await annotate(node, view, memory_usage="much")
@@ -163,12 +163,12 @@ async def test_wrong_annotations_are_told(node):
     wrong = f'annotation {ANNOTATION}memory-usage: "much" is no amount such as 64Mi'
     missing = f"annotation {ANNOTATION}cpu-usage.other: the pod has no container other"
 
-    async def told():
+    async def unread():
         return sorted(message for reason, message in await node.events() if reason == "InvalidUsage")
 
-    await node.until(told)
+    await node.until(unread)
     await asyncio.sleep(20)
-    assert await told() == sorted([missing, wrong])
+    assert await unread() == sorted([missing, wrong])
     assert summary(view)["pods"][0]["memory"]["workingSetBytes"] == usual
 
 

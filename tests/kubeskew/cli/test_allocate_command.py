@@ -110,7 +110,8 @@ def test_manifests_on_standard_input(run, monkeypatch):
 
 
 def test_explanation_names_the_check(run):
-    """Of every device the first check that refused it is told, with numbers; of every pool how it is seen."""
+    """Of every device the first check that refused it is shown, with numbers; of every pool how it is
+    seen."""
     taken = _claim("other", "half", device="half-2")
     code, out, _ = run("--node", "n1", "--explain", "-o", "json", objects=[_claim("a", "whole"), taken])
     (node,) = json.loads(out)["nodes"]
@@ -252,7 +253,7 @@ def test_bad_parts_of_a_line(run, tmp_path, part, text):
     assert answer["error"].startswith(f"unusable case: {text}")
 
 
-def test_what_a_server_refuses_is_told(run):
+def test_what_a_server_refuses_is_reported(run):
     """Objects that no server would store are allocated with a warning, unless their lists are too long."""
     claim = {
         **_CLAIM,

@@ -66,7 +66,7 @@ def run(directory, *arguments, code=0):
 
 
 def files_of(directory):
-    """Every file with its bytes, but for the lock and what readers open beside the database."""
+    """Every file with its bytes, but for the lock and what readers open next to the database."""
     files = [path for path in sorted(directory.path.rglob("*")) if path.is_file() and path.name != "lock"]
     kept = (path for path in files if "log.db-" not in path.name)
     return {str(path.relative_to(directory.path)): path.read_bytes() for path in kept}
@@ -155,7 +155,7 @@ def test_a_rewind_keeps_what_it_cuts_off(directory, capsys):
 
 
 def test_a_revision_may_be_gone_back_to_again(directory, capsys):
-    """A second rewind to a revision keeps what it cuts off beside the first."""
+    """A second rewind to a revision keeps what it cuts off next to the first."""
     for _ in range(2):
         run(directory, "rewind", "--to", "3", "-o", "json")
     kept = [json.loads(text + "}")["kept"] for text in capsys.readouterr().out.split("}")[:2]]
@@ -165,7 +165,7 @@ def test_a_revision_may_be_gone_back_to_again(directory, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["fork", "--at", "6", "new"], "revision 6 has not been written yet: the newest is 5"),
         (["rewind", "--to", "6"], "revision 6 has not been written yet: the newest is 5"),
@@ -180,8 +180,8 @@ def test_a_revision_may_be_gone_back_to_again(directory, capsys):
         (["rewind"], "missing option '--to'"),
     ],
 )
-def test_what_cannot_be_is_refused(directory, tmp_path, capsys, monkeypatch, arguments, told):
-    """Wrong usage is told in one line, with status 2, and changes nothing."""
+def test_what_cannot_be_is_refused(directory, tmp_path, capsys, monkeypatch, arguments, message):
+    """Wrong usage is reported in one line, with status 2, and changes nothing."""
 
     async def compact():
         log = await SQLLog.open(directory.storage_url, SystemClock())
@@ -193,13 +193,13 @@ def test_what_cannot_be_is_refused(directory, tmp_path, capsys, monkeypatch, arg
     before = files_of(directory)
     run(directory, *arguments, code=2)
     captured = capsys.readouterr()
-    assert told in captured.err
+    assert message in captured.err
     assert captured.err.count("\n") == 1
     assert files_of(directory) == before
     assert not (tmp_path / "new").exists()
 
 
-def test_no_cluster_is_told(tmp_path, capsys):
+def test_no_cluster_is_reported(tmp_path, capsys):
     """Without a cluster there is nothing to fork or to take back."""
     for arguments in (["fork", "--at", "4", str(tmp_path / "new")], ["rewind", "--to", "3"]):
         run(StateDir(tmp_path / "none"), *arguments, code=2)
@@ -288,7 +288,7 @@ main(sys.argv[3:])
     ],
 )
 def test_a_fork_may_be_killed(directory, tmp_path, capsys, step, known):
-    """A fork that is killed says what it is and what to do; the same fork makes it anew, or it is removed."""
+    """A fork that is killed says what it is and what to do; the same fork starts over, or it is removed."""
     target = StateDir(tmp_path / "fork")
     fork = ["fork", "--at", "3", str(target.path)]
     command = [sys.executable, "-c", FORK_KILLED, *step, "--state-dir", str(directory.path), *fork]
@@ -297,9 +297,9 @@ def test_a_fork_may_be_killed(directory, tmp_path, capsys, step, known):
         assert ended == -signal.SIGKILL
         for asked in (["status"], ["up"]) if known else ():
             run(target, *asked, code=1)
-            told = capsys.readouterr().err
-            assert f"has not come to its end (revision 3 of the cluster in {directory.path})" in told
-            assert told.count("\n") == 1
+            error_output = capsys.readouterr().err
+            assert f"has not come to its end (revision 3 of the cluster in {directory.path})" in error_output
+            assert error_output.count("\n") == 1
         if ending == "made anew":
             run(directory, *fork)
             assert replayed(target)[0].revision == 3

@@ -83,7 +83,7 @@ def test_a_workload_narrows_the_list(tmp_path: Path):
     [("", "expected objects of the API"), ("- a\n", "expected objects"), ("a: [\n", ":2: not YAML: ")],
 )
 def test_a_workload_that_is_none_is_refused(tmp_path: Path, content: str, why: str):
-    """A file without objects is told in one line."""
+    """A file without objects is reported in one line."""
     manifest = tmp_path / "workload.yaml"
     manifest.write_text(content)
     with pytest.raises(UserError, match=why):
@@ -104,7 +104,7 @@ def test_the_page_of_known_bugs_is_that_of_the_table(monkeypatch: pytest.MonkeyP
     assert known_bugs_page.PAGE.read_text() == known_bugs_page.page(), "run hack/documents/known_bugs_page.py"
 
 
-def test_a_bug_that_no_release_has_fixed_is_told_at_the_newest():
+def test_a_bug_that_no_release_has_fixed_is_reported_at_the_newest():
     """The table says that no release is known to have the fix."""
     result = CliRunner().invoke(bugs, ["--from", "1.37"], catch_exceptions=False)
     (row,) = [line for line in result.stdout.splitlines() if line.startswith("k8s-141898 ")]

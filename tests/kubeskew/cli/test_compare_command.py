@@ -29,8 +29,8 @@ def report(folder: Path, name: str, *cells: CellResult, title: str = "mine") -> 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
         main(["matrix", "compare", *map(str, arguments)])
-    told = capsys.readouterr()
-    return int(ended.value.code or 0), told.out, told.err
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
 
 
 def test_reports_that_came_out_alike_are_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -41,13 +41,13 @@ def test_reports_that_came_out_alike_are_alike(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_what_differs_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """A cell, its step, one that came and one that went are told with both outcomes; the exit code is 1."""
+    """A cell, its step, one that came and one that went are shown with both outcomes; the exit code is 1."""
     one = report(tmp_path, "a", cell("s/1", "", ""), cell("s/gone", ""))
     other = report(tmp_path, "b", cell("s/1", "", "no Pod"), cell("s/new", ""))
 
-    code, told, _ = call(capsys, one, other)
+    code, output, _ = call(capsys, one, other)
     assert code == 1
-    assert told.splitlines()[:-1] == [
+    assert output.splitlines()[:-1] == [
         "s/1: passed → failed",
         "    now: step 2: look: expected a Pod; found no Pod",
         "s/1: step 2: passed → failed",
@@ -55,10 +55,10 @@ def test_what_differs_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "s/new: absent → passed",
         "s/gone: passed → absent",
     ]
-    code, told, _ = call(capsys, one, other, "-o", "json")
+    code, output, _ = call(capsys, one, other, "-o", "json")
     assert code == 1
     assert [
-        (each["cell"], each["step"], each["old"], each["new"]) for each in json.loads(told)["differences"]
+        (each["cell"], each["step"], each["old"], each["new"]) for each in json.loads(output)["differences"]
     ] == [
         ("s/1", "", "passed", "failed"),
         ("s/1", "step 2", "passed", "failed"),
@@ -75,7 +75,7 @@ def test_reports_of_different_runs_are_refused(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "cut").mkdir()
     (tmp_path / "cut" / "report.json").write_text('{"cells": [')
 
-    for second, told in (
+    for second, message in (
         (other, "reports of different runs: 'mine' and 'others' have no cell in common"),
         (tmp_path / "none", "there is no"),
         (tmp_path / "explored", "this is no report of cells"),
@@ -83,7 +83,7 @@ def test_reports_of_different_runs_are_refused(tmp_path: Path, capsys: pytest.Ca
     ):
         code, out, err = call(capsys, one, second)
         assert (code, out, len(err.splitlines())) == (2, "", 1)
-        assert told in err
+        assert message in err
 
 
 def test_help_of_matrix_names_it(capsys: pytest.CaptureFixture[str]):
@@ -100,10 +100,10 @@ def test_an_exploration_is_not_overwritten(tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(SystemExit) as ended:
         main(["matrix", "--report", str(tmp_path)])
 
-    told = capsys.readouterr().err
+    error_output = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "an exploration is kept there" in told
-    assert len(told.splitlines()) == 1
+    assert "an exploration is kept there" in error_output
+    assert len(error_output.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["index.html", "junit.xml"])
@@ -115,23 +115,23 @@ def test_a_page_that_is_of_no_report_is_not_overwritten(
     with pytest.raises(SystemExit) as ended:
         main(["run", "kep-5004/basic", "--report", str(tmp_path)])
 
-    told = capsys.readouterr().err
+    error_output = capsys.readouterr().err
     assert ended.value.code == 2
-    assert f"{name} is there, but no report.json" in told
-    assert len(told.splitlines()) == 1
+    assert f"{name} is there, but no report.json" in error_output
+    assert len(error_output.splitlines()) == 1
     assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_place_for_the_report_that_cannot_be_written_is_refused_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    """A file on the way, or a directory without the right, is told before the first cell runs."""
+    """A file on the way, or a directory without the right, is reported before the first cell runs."""
     (tmp_path / "file").write_text("")
     for directory in ("file/report", "new/report"):
         with pytest.raises(SystemExit) as ended:
             main(["run", "kep-5004/basic", "--report", str(tmp_path / directory)])
-        told = capsys.readouterr().err
+        error_output = capsys.readouterr().err
         assert ended.value.code == 2
-        assert told.count("\n") == 1
-        assert "nothing can be written to" in told
+        assert error_output.count("\n") == 1
+        assert "nothing can be written to" in error_output
         monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may write everywhere

@@ -67,7 +67,7 @@ def test_the_schemas_are_printed(kind, capsys):
     assert capsys.readouterr().out == committed.read_text()
 
 
-def test_a_misspelt_command_is_told_the_right_one(capsys):
+def test_a_misspelt_command_gets_the_right_one(capsys):
     """A command that is not there is one line with the nearest name, and exit 2."""
     with pytest.raises(SystemExit) as ended:
         main(["upgrad", "--to", "1.36"])

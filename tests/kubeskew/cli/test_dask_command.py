@@ -45,8 +45,8 @@ spec:
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
         main([*map(str, arguments)])
-    told = capsys.readouterr()
-    return int(ended.value.code or 0), told.out, told.err
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
         (["explore", "none.json", "--dask", "a"], "--dask: a finding's file says what is run; leave it out"),
     ],
 )
-def test_what_cannot_stand_beside_dask(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str):
+def test_what_cannot_stand_next_to_dask(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str):
     """Flags that are of this machine are refused in one line."""
     code, out, err = call(capsys, *arguments)
 
@@ -98,25 +98,25 @@ def report(directory: Path) -> dict[str, Any]:
 def test_a_simulated_matrix_is_the_same(
     dask: DaskProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Verdicts, logs and evidence are those of --jobs, and each cell is told as it ends."""
+    """Verdicts, logs and evidence are those of --jobs, and each cell is reported as it ends."""
     call(capsys, "matrix", *CELLS, "--simulate", "--jobs", "2", "--report", tmp_path / "jobs")
     to = ["--dask", dask.address, "--report", tmp_path / "dask"]
-    code, _, told = call(capsys, "matrix", *CELLS, "--simulate", *to, "-v")
+    code, _, error_output = call(capsys, "matrix", *CELLS, "--simulate", *to, "-v")
 
     assert code == 0
     assert report(tmp_path / "dask") == report(tmp_path / "jobs")
     names = [cell["name"] for cell in report(tmp_path / "dask")["cells"]]
     assert len(names) == 3
     for name in names:
-        assert re.search(rf"{re.escape(name)}: (passed|fails as upstream) in ", told)
-        assert f"· {name}: starting the cluster" in told or "/version-paths/" in name
+        assert re.search(rf"{re.escape(name)}: (passed|fails as upstream) in ", error_output)
+        assert f"· {name}: starting the cluster" in error_output or "/version-paths/" in name
 
 
 @group
 @pytest.mark.people
 def test_workers_are_reached_over_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Cells are run over TLS, with certificates from flags or from Dask's configuration; who has none, or
-    those of somebody else, is told in one line."""
+    those of somebody else, is reported in one line."""
     ours, others = (Certificates(tmp_path, name) for name in ("ours", "others"))
     with running_dask(tmp_path / "dask", ours) as dask:
         dask.start_worker()
@@ -173,8 +173,8 @@ async def held(folder: Path, dask: DaskProcesses, number: int) -> int:
 
 
 def started(command: list[str], log: Path) -> "subprocess.Popen[bytes]":
-    with log.open("wb") as told:
-        return subprocess.Popen(command, stdout=told, stderr=told)
+    with log.open("wb") as log_file:
+        return subprocess.Popen(command, stdout=log_file, stderr=log_file)
 
 
 @group
@@ -185,7 +185,7 @@ async def test_a_cell_outlives_its_worker(tmp_path: Path):
     (tmp_path / "held.yaml").write_text(HELD)
     for number in (1, 2):
         os.mkfifo(tmp_path / f"may-go-on-{number}")
-    log, kept = tmp_path / "told", tmp_path / "report"
+    log, kept = tmp_path / "log", tmp_path / "report"
     with running_dask(tmp_path / "dask") as dask:
         dask.start_worker(), dask.start_worker()
         command = [*COMMAND, "matrix", str(tmp_path / "held.yaml"), "--dask", dask.address]

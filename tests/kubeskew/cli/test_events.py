@@ -57,7 +57,7 @@ def test_an_expression_that_does_not_parse(expression):
     ],
 )
 def test_an_expression_that_is_neither_true_nor_false(expression, why):
-    """An expression that fails on a row, or gives something else, is wrong usage, told in one line."""
+    """An expression that fails on a row, or gives something else, is wrong usage, reported in one line."""
     with pytest.raises(UserError) as refused:
         RowFilter(expression).takes(ROW)
 

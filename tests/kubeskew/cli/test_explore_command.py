@@ -113,7 +113,7 @@ def test_a_finding_that_means_something_else_now_is_not_run(
 
 @pytest.mark.parametrize("terminated", [False, True])
 @pytest.mark.parametrize("kept", [False, True])
-def test_an_interrupted_exploration_tells_what_it_found(
+def test_an_interrupted_exploration_shows_what_it_found(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -15,7 +15,7 @@ from kubeskew.cluster.pki import Authority
 from kubeskew.cluster.state import Process, State, StateDir
 
 
-def told(capsys, *arguments):
+def refused(capsys, *arguments):
     """Runs a command; returns its status and what it printed to standard error."""
     with pytest.raises(SystemExit) as ended:
         main([*arguments])
@@ -28,7 +28,7 @@ def test_a_hint_names_the_state_directory_that_was_given(capsys, tmp_path, befor
     given = ["--state-dir", str(tmp_path / "my cluster")]
     arguments = [*given, "status"] if before else ["status", *given]
 
-    code, err = told(capsys, *arguments)
+    code, err = refused(capsys, *arguments)
 
     assert code == 2
     assert f"start one with `kubeskew --state-dir {shlex.quote(given[1])} up`" in err
@@ -38,12 +38,12 @@ def test_a_hint_names_no_state_directory_of_its_own(capsys, tmp_path, monkeypatc
     """The command alone is advised if no directory was given, or the environment names it."""
     monkeypatch.setenv("KUBESKEW_STATE_DIR", str(tmp_path / "other"))
 
-    assert "start one with `kubeskew up`" in told(capsys, "status")[1]
+    assert "start one with `kubeskew up`" in refused(capsys, "status")[1]
 
 
 def test_a_command_without_state_directory_is_left_as_it_is(capsys, tmp_path):
     """A command that is about no cluster gets no --state-dir."""
-    code, err = told(capsys, "--state-dir", str(tmp_path), "explore", "kep-9*")
+    code, err = refused(capsys, "--state-dir", str(tmp_path), "explore", "kep-9*")
 
     assert code == 2
     assert "`kubeskew matrix --profile full --list`" in err
@@ -118,7 +118,7 @@ def test_logs_are_listed_as_json(directory, capsys):
 
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["component"], listed["bytes"]) == ("scheduler", 6)
-    code, err = told(capsys, "--state-dir", str(directory.path), "logs", "scheduler", "-o", "json")
+    code, err = refused(capsys, "--state-dir", str(directory.path), "logs", "scheduler", "-o", "json")
     assert (code, "-o json is of the list of logs" in err) == (2, True)
 
 
@@ -126,7 +126,7 @@ def test_an_exploration_does_not_take_a_matrix_report(capsys, tmp_path):
     """`explore --report` refuses a directory with the report of a matrix, which it would overwrite."""
     (tmp_path / "report.json").write_text("{}")
 
-    code, err = told(capsys, "explore", "kep-5004/quota/1.35", "--seeds", "1", "--report", str(tmp_path))
+    code, err = refused(capsys, "explore", "kep-5004/quota/1.35", "--seeds", "1", "--report", str(tmp_path))
 
     assert code == 2
     assert f"--report {tmp_path}: the report of a run or matrix is there, which would be lost" in err
@@ -141,7 +141,7 @@ def test_a_change_says_how_long_it_took(capsys, monkeypatch, tmp_path):
         cluster.progress(f"{name}: killed")
 
     monkeypatch.setattr("kubeskew.cluster.cluster.Cluster.kill", killed)
-    code, err = told(capsys, "--state-dir", str(tmp_path), "kill", "scheduler")
+    code, err = refused(capsys, "--state-dir", str(tmp_path), "kill", "scheduler")
 
     first, last = err.splitlines()
     assert (code, first) == (0, "· scheduler: killed")
@@ -157,17 +157,17 @@ def test_up_takes_its_flags(capsys, monkeypatch, tmp_path, arguments, nodes):
         asked.append(spec)
 
     monkeypatch.setattr("kubeskew.cluster.cluster.Cluster.up", noted)
-    code, err = told(capsys, "--state-dir", str(tmp_path), "up", *arguments)
+    code, err = refused(capsys, "--state-dir", str(tmp_path), "up", *arguments)
 
     assert code == 0, err
     assert len(asked[0].nodes) == nodes
 
 
-def test_a_state_directory_that_cannot_be_made_is_told_with_what_to_do(capsys, tmp_path):
+def test_a_state_directory_that_cannot_be_made_is_reported_with_what_to_do(capsys, tmp_path):
     """A file on the way, or a directory of somebody else's, is one line that names --state-dir."""
     (tmp_path / "file").write_text("")
     state = tmp_path / "file" / "state"
-    assert told(capsys, "--state-dir", str(state), "up") == (
+    assert refused(capsys, "--state-dir", str(state), "up") == (
         1,
         f"kubeskew: cannot make {state}: Not a directory: name another directory with --state-dir\n",
     )

@@ -100,7 +100,7 @@ def test_two_revisions_are_compared(directory, capsys, revisions, expected):
     assert [(row["what"], row["resource"]) for row in json.loads(capsys.readouterr().out)] == expected
 
 
-def test_a_story_is_told(directory, capsys):
+def test_a_story_is_reported(directory, capsys):
     """`why` finds a pod by its name alone, and says who did what."""
     run(directory, "why", "p")
     lines = capsys.readouterr().out.splitlines()
@@ -132,14 +132,14 @@ def test_events_of_one_resource_are_listed(directory, capsys, name, revisions):
         (["why", "pod", "nobody"], "the log has no pods default/nobody"),
     ],
 )
-def test_what_is_not_there_is_told_in_a_line(directory, capsys, arguments, message):
+def test_what_is_not_there_is_reported_in_a_line(directory, capsys, arguments, message):
     """A resource, object or revision that is not there is wrong usage."""
     run(directory, *arguments, code=2)
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
 
 
-def test_a_compacted_revision_is_told(directory, capsys):
+def test_a_compacted_revision_is_reported(directory, capsys):
     """`diff` and `events` say from which revision on there is a log; what `why` has left is no creation."""
 
     async def compact():
@@ -152,8 +152,8 @@ def test_a_compacted_revision_is_told(directory, capsys):
     assert "revision 3 is compacted: the log begins after revision 4" in capsys.readouterr().err
     for bound in ("--since", "--until"):
         run(directory, "events", bound, "3", code=2)
-        told = f"kubeskew: {bound}: revision 3 is compacted: the log begins after revision 4\n"
-        assert capsys.readouterr().err == told
+        expected_error = f"kubeskew: {bound}: revision 3 is compacted: the log begins after revision 4\n"
+        assert capsys.readouterr().err == expected_error
     run(directory, "events", "--until", "5")
     capsys.readouterr()
     run(directory, "why", "pod", "p")
@@ -197,7 +197,7 @@ def test_events_are_chosen(directory, capsys, arguments, revisions):
 
 
 @pytest.mark.parametrize(
-    ("components", "told"),
+    ("components", "messages"),
     [
         (["apiservr"], ["--component apiservr: nothing is of it; the cluster has apiserver; did you mean"]),
         (["apiserver"], []),
@@ -206,16 +206,16 @@ def test_events_are_chosen(directory, capsys, arguments, revisions):
         (["scheduler", "a"], ["--component scheduler: nothing is of it", "--component a: nothing is of it"]),
     ],
 )
-def test_a_component_that_is_none_is_told(directory, capsys, components, told):
-    """Names of components that the cluster does not have are told where nothing is listed for them."""
+def test_a_component_that_is_none_is_reported(directory, capsys, components, messages):
+    """Names of components that the cluster does not have are reported where nothing is listed for them."""
     run(directory, "events", *(part for name in components for part in ("--component", name)))
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == len(told)
-    assert all(text in line for text, line in zip(told, lines, strict=True))
+    assert len(lines) == len(messages)
+    assert all(text in line for text, line in zip(messages, lines, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["events", "--since", "7"], "revision 7 has not been written yet: the newest is 6"),
         (["events", "--since", "soon"], "--since soon: expected a revision (300), a time"),
@@ -232,11 +232,11 @@ def test_a_component_that_is_none_is_told(directory, capsys, components, told):
         (["history", "widget.example.com", "x"], "there is no resource widget.example.com"),
     ],
 )
-def test_wrong_filters_are_refused(directory, capsys, arguments, told):
-    """A wrong filter, revision or name is told in one line, with status 2."""
+def test_wrong_filters_are_refused(directory, capsys, arguments, message):
+    """A wrong filter, revision or name is reported in one line, with status 2."""
     run(directory, *arguments, code=2)
     error = capsys.readouterr().err
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1
 
 

@@ -144,7 +144,7 @@ def test_the_time_that_is_left(elapsed, done, total, left):
 
 @pytest.mark.parametrize(("seconds", "said"), [(41.6, "42 s"), (185, "3 min 05 s"), (3720, "1 h 02 min")])
 def test_times_are_said_as_people_do(seconds, said):
-    """Times are told in the units that they have."""
+    """Times are reported in the units that they have."""
     assert live.span(seconds) == said
 
 

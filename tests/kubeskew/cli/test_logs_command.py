@@ -44,7 +44,7 @@ def test_a_driver_has_the_lines_of_both_its_processes(directory, name, printed):
     assert (result.exit_code, result.output) == (0, printed)
 
 
-def test_logs_that_are_not_there_are_told(directory):
+def test_logs_that_are_not_there_are_reported(directory):
     """A component that is not there, or has written nothing yet, is an error that says so."""
     missing = CliRunner().invoke(logs, ["driver-plugins/d"], obj=directory.path)
     assert "there is no component driver-plugins/d" in str(missing.exception)

@@ -13,10 +13,10 @@ from kubeskew.cli.main import COMMANDS, cli, main
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     directory = tmp_path_factory.mktemp("man") / "man1"
-    told = CliRunner().invoke(cli, ["man", str(directory)], prog_name="kubeskew")
-    assert told.exit_code == 0, told.output
+    result = CliRunner().invoke(cli, ["man", str(directory)], prog_name="kubeskew")
+    assert result.exit_code == 0, result.output
     found = {path.name: path.read_text() for path in sorted(directory.iterdir())}
-    assert told.output == f"{len(found)} pages are in {directory}.\n"
+    assert result.output == f"{len(found)} pages are in {directory}.\n"
     return found
 
 
@@ -84,26 +84,26 @@ def test_a_page_reads_as_the_help(pages: dict[str, str]):
     assert all(each.isascii() for each in pages.values())
 
 
-def test_a_directory_that_cannot_be_is_told(tmp_path: Path):
-    """A file in the place of the directory is wrong usage, told in one line."""
+def test_a_directory_that_cannot_be_is_reported(tmp_path: Path):
+    """A file in the place of the directory is wrong usage, reported in one line."""
     (tmp_path / "file").write_text("")
-    told = CliRunner().invoke(cli, ["man", str(tmp_path / "file")], prog_name="kubeskew")
+    result = CliRunner().invoke(cli, ["man", str(tmp_path / "file")], prog_name="kubeskew")
 
-    assert str(told.exception).startswith(f"cannot make {tmp_path / 'file'}: ")
+    assert str(result.exception).startswith(f"cannot make {tmp_path / 'file'}: ")
 
 
 @pytest.mark.parametrize("names", [[], ["upgrade"], ["matrix", "compare"]])
 def test_help_of_a_command_is_what_its_flag_says(names: list[str]):
     """`kubeskew help upgrade` is `kubeskew upgrade --help`."""
-    told = CliRunner().invoke(cli, ["help", *names], prog_name="kubeskew")
+    result = CliRunner().invoke(cli, ["help", *names], prog_name="kubeskew")
     said = CliRunner().invoke(cli, [*names, "--help"], prog_name="kubeskew")
 
-    assert told.exit_code == 0
-    assert told.output == said.output
+    assert result.exit_code == 0
+    assert result.output == said.output
 
 
 def test_help_of_what_is_no_command_is_refused_in_a_line(capsys: pytest.CaptureFixture[str]):
-    """A misspelt command is told the nearest."""
+    """A misspelt command is given the nearest."""
     with pytest.raises(SystemExit) as ended:
         main(["help", "upgrad"])
     assert ended.value.code == 2

@@ -48,8 +48,8 @@ spec:
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
         main(["matrix", *map(str, arguments)])
-    told = capsys.readouterr()
-    return int(ended.value.code or 0), told.out, told.err
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
 
 
 def shard(folder: Path, number: int, of: int, *flags: str, name: str = "") -> Path:
@@ -134,8 +134,8 @@ def test_merged_shards_are_compared_as_one_run(
     names = [difference.partition(": ")[0] for difference in differences]
     steps = {"it is made": "passed", "it is of 1.36": "passed"}
     record.write_text(json.dumps({name: {"result": "passed", "steps": steps} for name in names}))
-    code, told, _ = call(capsys, *one, "--outcomes", record)
-    differences = json.loads(told)["differences"]
+    code, output, _ = call(capsys, *one, "--outcomes", record)
+    differences = json.loads(output)["differences"]
     assert {line.partition(": was ")[2].split(": ")[0] for line in differences} == {"passed, is failed"}
     merged = call(capsys, *both, "--outcomes", record)
     assert (merged[0], json.loads(merged[1])["differences"]) == (code, differences)
@@ -158,7 +158,7 @@ def test_a_review_of_merged_shards_is_that_of_one_run(
     assert "FAILED" in document(one)
 
 
-def test_other_scenarios_than_the_shards_are_told(
+def test_other_scenarios_than_the_shards_are_reported(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """--compare reads scenarios again, which must be what the shards ran; without it nothing is read."""
@@ -168,15 +168,15 @@ def test_other_scenarios_than_the_shards_are_told(
     mine.write_text(mine.read_text().replace("it is made", "it was made"))
     capsys.readouterr()
 
-    told = refused(capsys, tmp_path / "new", *reports, "--compare")
-    assert "the shards are of something else than there is here: its scenario mine has other files" in told
+    output = refused(capsys, tmp_path / "new", *reports, "--compare")
+    assert "the shards are of something else than there is here: its scenario mine has other files" in output
     assert call(capsys, "merge", *reports, "--report", tmp_path / "new")[0] == 1
 
 
 def refused(capsys: pytest.CaptureFixture[str], target: Path, *reports: Path | str) -> str:
     """Merges what cannot be merged; returns the one line that says so."""
-    code, told, error = call(capsys, "merge", *reports, "--report", target)
-    assert (code, told, error.count("\n"), target.exists()) == (2, "", 1, False)
+    code, output, error = call(capsys, "merge", *reports, "--report", target)
+    assert (code, output, error.count("\n"), target.exists()) == (2, "", 1, False)
     return error
 
 
@@ -187,10 +187,10 @@ def test_each_shard_must_be_there_once(
     one, two = shards
     copy = Path(shutil.copytree(one, tmp_path / "copy"))
 
-    told = refused(capsys, tmp_path / "new", one)
-    assert told == "kubeskew: shard 2/2 is missing: name the reports of all 2\n"
-    told = refused(capsys, tmp_path / "new", one, two, copy)
-    assert told == f"kubeskew: {one} and {copy} are both of shard 1/2: leave one out\n"
+    message = refused(capsys, tmp_path / "new", one)
+    assert message == "kubeskew: shard 2/2 is missing: name the reports of all 2\n"
+    message = refused(capsys, tmp_path / "new", one, two, copy)
+    assert message == f"kubeskew: {one} and {copy} are both of shard 1/2: leave one out\n"
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_the_seed_is_the_run_s(folder: Path, tmp_path: Path, capsys: pytest.Capt
         (lambda report: report.update(formatVersion=99), "its formatVersion is 99, this kubeskew reads 1"),
     ],
 )
-def test_damaged_reports_are_told(
+def test_damaged_reports_are_reported(
     shards: tuple[Path, Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -256,22 +256,22 @@ def test_damaged_reports_are_told(
     assert why in refused(capsys, tmp_path / "new", one, two)
 
 
-def test_overlapping_and_unreadable_reports_are_told(
+def test_overlapping_and_unreadable_reports_are_reported(
     shards: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """A cell in two shards, a report that is no JSON or is not there, and one that would be lost."""
     one, two = shards
     theirs = json.loads((one / "report.json").read_text())["cells"][0]
     changed(two, lambda report: report["cells"].append(theirs))
-    told = refused(capsys, tmp_path / "new", one, two)
-    assert f"{one} and {two} both have the cell {theirs['name']}: one of them is damaged" in told
+    message = refused(capsys, tmp_path / "new", one, two)
+    assert f"{one} and {two} both have the cell {theirs['name']}: one of them is damaged" in message
 
     (two / "report.json").write_text("{")
     assert f"{two}/report.json: this report is damaged" in refused(capsys, tmp_path / "new", one, two)
     (two / "report.json").unlink()
     assert f"there is no {two}/report.json" in refused(capsys, tmp_path / "new", one, two)
-    code, _, told = call(capsys, "merge", one, two, "--report", one)
-    assert (code, told) == (
+    code, _, message = call(capsys, "merge", one, two, "--report", one)
+    assert (code, message) == (
         2,
         f"kubeskew: --report {one}: this is the report of a shard: name another directory\n",
     )
@@ -284,8 +284,8 @@ def test_an_interrupted_shard_does_not_become_green(
     for report in shards:
         changed(report, _interrupt)
 
-    code, told, _ = call(capsys, "merge", *shards, "--report", tmp_path / "new")
-    assert (code, "8 not run, 0 failed" in told) == (1, True)
+    code, output, _ = call(capsys, "merge", *shards, "--report", tmp_path / "new")
+    assert (code, "8 not run, 0 failed" in output) == (1, True)
 
 
 def _interrupt(report: dict[str, Any]) -> None:

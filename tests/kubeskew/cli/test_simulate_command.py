@@ -362,7 +362,7 @@ def test_bad_input_is_one_clear_line(simulate, tmp_path, arguments, said):
 
 
 @pytest.mark.parametrize("question", [["scale-down", "a"], ["scale-up", "--node-template", "nodes"]])
-def test_a_cluster_that_does_not_run_is_told(simulate, tmp_path, question):
+def test_a_cluster_that_does_not_run_is_reported(simulate, tmp_path, question):
     """A state directory whose API server does not answer ends the command at once."""
     directory = StateDir(tmp_path / "state")
     directory.path.mkdir(mode=0o700)

@@ -102,10 +102,10 @@ async def test_only_the_page_needs_no_token(client: TestClient[Any, Any]):
     assert (await client.get("/")).status == 200
     for headers in ({}, {"Authorization": "Bearer other"}, {"Cookie": "token=secret"}):
         answer = await client.get("/api/timeline", headers=headers)
-        told = (await answer.json())["error"]
-        assert (answer.status, len(told.splitlines())) == (401, 1)
-        assert "needs the administrator's token" in told
-        assert "state/admin.token" in told
+        message = (await answer.json())["error"]
+        assert (answer.status, len(message.splitlines())) == (401, 1)
+        assert "needs the administrator's token" in message
+        assert "state/admin.token" in message
 
 
 async def test_no_other_site_can_ask(client: TestClient[Any, Any], cluster: FakeCluster):

@@ -71,13 +71,13 @@ async def create(log, key, value):
     return await log.append(Change(Verb.CREATE, key, "u", orjson.dumps(value), 0, SCHEDULER, NOW))
 
 
-def test_the_plugins_that_refused_a_pod_are_told(directory, capsys):
-    """A pod that found no place is told with the plugins, the nodes they refused and why, as of then."""
+def test_the_plugins_that_refused_a_pod_are_reported(directory, capsys):
+    """A pod that found no place is reported with the plugins, the nodes they refused and why, as of then."""
     with pytest.raises(SystemExit) as exited:
         main(["--state-dir", str(directory.path), "why", "p", "-o", "json"])
     assert not exited.value.code
-    told = [each for each in json.loads(capsys.readouterr().out) if "found no place" in each["text"]]
-    assert [each["because"].split("; ") for each in told] == [
+    reasons = [each for each in json.loads(capsys.readouterr().out) if "found no place" in each["text"]]
+    assert [each["because"].split("; ") for each in reasons] == [
         [
             "NodeResourcesFit refused small-1, small-2: Insufficient cpu",
             "TaintToleration refused tainted: node(s) had untolerated taint(s)",

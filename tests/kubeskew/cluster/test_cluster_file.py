@@ -73,7 +73,7 @@ nodes: [{name: a}, {name: b}]
     ],
 )
 def test_bugs_and_patches_that_never_were_are_refused(text: str, why: str):
-    """An unknown bug, one of another component and an unknown patch are told with their place."""
+    """An unknown bug, one of another component and an unknown patch are reported with their place."""
     with pytest.raises(UserError, match=re.escape(why)):
         parse(yaml.safe_load(text), "file")
 
@@ -210,7 +210,7 @@ def test_what_is_wrong_is_said(text: str, message: str):
     ],
 )
 def test_what_a_file_cannot_mean_is_refused(tmp_path: Path, text: str, message: str):
-    """Keys that are not what they look like, and names of what is not there, are told with a suggestion."""
+    """Keys that are not what they look like, and names of what is not there, come with a suggestion."""
     (tmp_path / "cluster.yaml").write_text(text)
     with pytest.raises(UserError, match=message):
         load(tmp_path / "cluster.yaml")

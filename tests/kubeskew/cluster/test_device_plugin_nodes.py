@@ -35,7 +35,7 @@ def process(state):
 
 
 def test_a_resource_is_a_component(state, process, tmp_path):
-    """One process for all nodes that have it, told to be a device plugin; drivers stay drivers."""
+    """One process for all nodes that have it, reported to be a device plugin; drivers stay drivers."""
     directory = StateDir(tmp_path)
     assert [each.name for each in state.of_kind("driver")] == [f"driver/{GPU}", "driver/gpu.example.com"]
     assert "--device-plugin" in launcher.arguments(directory, state, process)
@@ -47,7 +47,7 @@ def test_a_resource_is_a_component(state, process, tmp_path):
     ]
 
 
-def test_its_file_tells_of_nodes_and_switches(state, process, tmp_path):
+def test_its_file_reports_nodes_and_switches(state, process, tmp_path):
     """The plugin's file names each node's socket directory, its number of devices and its switches."""
     drivers.switch(state, GPU, ["both"], {"vanish": True})
     drivers.write_file(StateDir(tmp_path), state, process)
@@ -71,7 +71,7 @@ def entry(*, shown=True, registered=True, healths=("Healthy", "Unhealthy")):
 
 
 @pytest.mark.parametrize(
-    ("told", "capacity", "allocatable", "ready"),
+    ("reported", "capacity", "allocatable", "ready"),
     [
         (entry(), "2", "1", True),
         (entry(), "2", "2", False),
@@ -82,11 +82,11 @@ def entry(*, shown=True, registered=True, healths=("Healthy", "Unhealthy")):
         (entry(shown=False, registered=False), "2", "2", False),
     ],
 )
-async def test_ready_is_what_the_nodes_tell(state, process, told, capacity, allocatable, ready):
+async def test_ready_is_what_the_nodes_show(state, process, reported, capacity, allocatable, ready):
     """A plugin that is there is in its nodes' statuses; one that vanished leaves nothing to give."""
     amounts = {"capacity": {GPU: capacity}, "allocatable": {GPU: allocatable}} if capacity else {}
     nodes = {"items": [{"metadata": {"name": "plugged"}, "status": amounts}]}
-    pages = {"/driver": {"resource": GPU, "revision": 0, "nodes": {"plugged": told, "gone": entry()}}}
+    pages = {"/driver": {"resource": GPU, "revision": 0, "nodes": {"plugged": reported, "gone": entry()}}}
     state.killed_nodes = ["gone"]
 
     async def page(url):

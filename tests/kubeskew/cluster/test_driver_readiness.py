@@ -12,7 +12,7 @@ DRIVER = "gpu.example.com"
 
 
 def pool(*uids, wanted=1, generation=1, error=""):
-    """A pool as the driver's process tells of it."""
+    """A pool as the driver's process reports it."""
     slices = {f"slice-{uid}": uid for uid in uids}
     return {"generation": generation, "slices": slices, "wanted": wanted, "error": error}
 
@@ -23,7 +23,7 @@ def stored(uid, generation=1):
 
 
 @pytest.mark.parametrize(
-    ("told", "slices", "ready"),
+    ("published", "slices", "ready"),
     [
         (pool("a"), [stored("a")], True),
         (pool("a", "b", wanted=2), [stored("a"), stored("b")], True),
@@ -37,7 +37,7 @@ def stored(uid, generation=1):
         (pool(error="found duplicate device"), [], True),
     ],
 )
-async def test_ready_is_what_the_server_has(ports, told, slices, ready):
+async def test_ready_is_what_the_server_has(ports, published, slices, ready):
     """A driver is ready once the server has all its slices of the pool's generation and it knows them."""
     nodes = [{"name": "n", "drivers": [{"name": DRIVER, "devices": 1}]}]
     state = creation.plan(config.parse({"nodes": nodes}, "test"), ports)
@@ -45,7 +45,7 @@ async def test_ready_is_what_the_server_has(ports, told, slices, ready):
     page = {"driver": DRIVER, "revision": state.driver_revision, "api": "resource.k8s.io/v1", "nodes": {}}
 
     async def json(url):
-        return {**page, "pools": {"n": told}} if url.endswith("/driver") else {"items": slices}
+        return {**page, "pools": {"n": published}} if url.endswith("/driver") else {"items": slices}
 
     async def nothing(_process):
         return {}
@@ -66,14 +66,14 @@ async def test_ready_is_what_the_server_has(ports, told, slices, ready):
     [
         ({DRIVER: {"digest": "abc", "published": True}}, True),
         ({DRIVER: {"digest": "abc", "published": False}}, False),
-        ({DRIVER: {"digest": "", "published": True}}, False),  # the kubelet has not been told yet
+        ({DRIVER: {"digest": "", "published": True}}, False),  # the kubelet has not been informed yet
         ({DRIVER: {"digest": "old", "published": True}}, False),
-        ({}, True),  # it does not ask, or the driver does not tell
+        ({}, True),  # it does not ask, or the driver does not report
         ({"other.example.com": {"digest": "x", "published": False}}, True),
     ],
 )
 async def test_ready_is_what_the_kubelet_has_published(ports, entries: dict[str, Any], ready):
-    """A driver for which kubelets publish is ready once its kubelet has what it tells, in slices."""
+    """A driver for which kubelets publish is ready once its kubelet has what it shows, in slices."""
     nodes = [{"name": "n", "drivers": [{"name": DRIVER, "devices": 1}]}]
     state = creation.plan(config.parse({"version": "1.30", "nodes": nodes}, "test"), ports)
     (process,) = state.of_kind("driver")
@@ -106,5 +106,5 @@ async def test_ready_is_what_the_kubelet_has_published(ports, entries: dict[str,
 
 
 def test_a_wait_outlasts_what_a_library_believes():
-    """A driver publishes anew what it takes to be stored once its cache of writes ends, within the wait."""
+    """A driver publishes again what it takes to be stored once its cache of writes ends, within the wait."""
     assert WRITTEN_SECONDS + 5 < readiness.START_SECONDS

@@ -9,7 +9,7 @@ import pytest
 from kubeskew.cluster.processes import environment
 
 
-def test_bytecode_is_kept_in_the_cache_where_it_may_not_lie_beside_the_sources(tmp_path: Path):
+def test_bytecode_is_kept_in_the_cache_where_it_may_not_lie_next_to_the_sources(tmp_path: Path):
     """PYTHONDONTWRITEBYTECODE would have every component compile itself at every start."""
     found = environment({"PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": str(tmp_path)})
 
@@ -26,7 +26,7 @@ def test_bytecode_stays_where_it_is_put():
 
 
 def test_without_a_cache_bytecode_is_read_where_it_is(tmp_path: Path):
-    """Python reads what was compiled beside the sources, where nothing can be kept in the user's cache."""
+    """Python reads what was compiled next to the sources, where nothing can be kept in the user's cache."""
     (tmp_path / "file").touch()
     found = environment({"PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": str(tmp_path / "file")})
 

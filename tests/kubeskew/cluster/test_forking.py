@@ -144,7 +144,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(forked, tmp_path):
 
 
 async def test_what_a_forked_component_says_of_wrong_usage_is_in_its_log(forked, tmp_path):
-    """A component that ends at once has told why."""
+    """A component that ends at once has reported why."""
     log = tmp_path / "log"
     pid, born = await forked.start(["scheduler", "--emulated-version", "1.99"], log, {})
     await until(lambda: not forked.alive(pid, born), SECONDS, every=0.02)
@@ -189,7 +189,7 @@ async def test_a_fork_server_that_was_killed_is_replaced(forked, tmp_path):
             assert forked.alive(pid, born)
 
 
-async def test_a_fork_server_that_ends_over_a_request_is_told(forked, tmp_path):
+async def test_a_fork_server_that_ends_over_a_request_is_reported(forked, tmp_path):
     """A request that nobody answers is an error of the cluster."""
     forked.prepare(["scheduler"], {})
     (server,) = {other._process for other in forked._servers.values()}

@@ -53,7 +53,7 @@ def test_policies_have_the_reserve_that_they_need(text, settings):
     ],
 )
 def test_settings_that_no_kubelet_has(text, error):
-    """A mistake is told with its place."""
+    """A mistake is reported with its place."""
     with pytest.raises(UserError, match=error):
         node(text)
 

@@ -83,7 +83,7 @@ def test_a_gate_that_the_version_does_not_know_names_the_component():
         check_gates("scheduler", Target(Version(33), {"DRAExtendedResource": True}))
 
 
-def test_a_misspelt_gate_is_told_the_nearest():
+def test_a_misspelt_gate_gets_the_nearest():
     """A gate that no release knows is refused in upstream's words, with the name that was probably meant."""
     said = (
         "scheduler at 1.36: unrecognized feature gate: DRAPriorizedList; did you mean DRAPrioritizedList[?]$"
@@ -107,7 +107,7 @@ def test_a_locked_gate_is_refused():
     ],
 )
 def test_progress_says_what_changes(target: Target, text: str):
-    """The line of progress tells the version, the gates or the restart."""
+    """The line of progress shows the version, the gates or the restart."""
     assert describe(Process("scheduler", "scheduler", "1.35", {}), target) == text
 
 

@@ -42,7 +42,7 @@ def test_a_port_of_the_cluster_itself_is_not_chosen():
 
 
 async def test_the_server_it_was_meant_for_listens_on_a_held_port():
-    """Holding keeps out who chooses, not who was told the port."""
+    """Holding keeps out who chooses, not who was given the port."""
     with alike("held_port") as ports:
         port = ports.choose(())
         assert ports.is_free(port)

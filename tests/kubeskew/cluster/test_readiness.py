@@ -10,7 +10,7 @@ from kubeskew.cluster.state import StateDir
 
 
 async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, ports):
-    """The reason of a kubelet that gave up is told at once, whatever else the process lacks."""
+    """The reason of a kubelet that gave up is reported at once, regardless of what else the process lacks."""
     state = creation.plan(config.parse({"nodes": [{"name": "n1"}, {"name": "n2"}]}, "test"), ports)
 
     async def missing(*_):

@@ -1,4 +1,4 @@
-"""The short directory for sockets: made, found again, made anew, removed."""
+"""The short directory for sockets: made, found again, made again, removed."""
 
 import shutil
 from pathlib import Path

@@ -27,7 +27,7 @@ def test_no_cluster_says_how_to_start_one(tmp_path: Path):
         StateDir(tmp_path).load()
 
 
-def test_a_broken_record_is_told(tmp_path: Path):
+def test_a_broken_record_is_reported(tmp_path: Path):
     """A record that cannot be read is a failure that names the file."""
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(ClusterError, match=r"cannot read .*state\.json"):

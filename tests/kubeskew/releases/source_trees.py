@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kubeskew.apimachinery.catalogue import catalogue_for, data
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
@@ -60,7 +58,7 @@ class Tree:
     core: dict[str, Any]  # discovery of /api/v1
     groups: dict[str, Any]  # aggregated discovery of /apis
     gates: dict[str, dict[str, Any]]
-    roles: dict[str, list[dict[str, Any]]]  # by file of the policy test data
+    roles: list[dict[str, Any]]  # roles and bindings of a fresh cluster
     storage: dict[str, str]  # "group/Kind" to version
     columns: dict[str, list[list[Any]]]
     resource_gates: dict[str, str]
@@ -128,8 +126,10 @@ class Tree:
                 f"staging/src/k8s.io/api/{of}/types.go": go_types(of, self.types)
                 for of in self.types
             },
-            **{f"{_POLICY}/{name}": yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
-               for name, items in self.roles.items()},
+            **policy(self.roles),
+            "pkg/printers/internalversion/printers.go": self._printers(),
+            "pkg/kubeapiserver/default_storage_factory_builder.go": self._storage_factory(),
+            **{f"staging/src/{path}/types.go": _go_file("v1", declared) for path, declared in _machinery().items()},
             **self._registrations(),
             **self._providers(),
             **self.files,
@@ -153,11 +153,24 @@ class Tree:
                 f"\tscheme.AddKnownTypes(SchemeGroupVersion,\n{listed}\t)\n\treturn nil\n}}\n"
             )
             internal = f"pkg/apis/{folder}/{version}"
-            texts[f"{internal}/register.go"] = f'package {version}\n\nimport {version} "k8s.io/api/{of}"\n'
+            texts[f"{internal}/register.go"] = (
+                f'package {version}\n\nimport api{version} "k8s.io/api/{of}"\n\n'
+                f"var localSchemeBuilder = &api{version}.SchemeBuilder\n\n"
+                f'var SchemeGroupVersion = schema.GroupVersion{{Group: "{group}", Version: "{version}"}}\n'
+            )
+            texts[f"pkg/apis/{folder}/register.go"] = f'package {folder}\n\nconst GroupName = "{group}"\n'
+            if folder == "events":
+                texts[f"pkg/apis/{folder}/register.go"] = _EVENTS
         for folder in sorted({of.partition("/")[0] for of in self.kinds}):
             versions = [of.partition("/")[2] for of in self.kinds if of.startswith(f"{folder}/")]
             imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}/{version}"\n' for version in versions)
-            texts[f"pkg/apis/{folder}/install/install.go"] = f"package install\n\nimport (\n{imports})\n"
+            preferred = ", ".join(
+                f"{version}.SchemeGroupVersion" for version in sorted(versions, key=_stability)
+            )
+            texts[f"pkg/apis/{folder}/install/install.go"] = (
+                f"package install\n\nimport (\n{imports})\n\nfunc Install(scheme *runtime.Scheme) {{\n"
+                f"\tutilruntime.Must(scheme.SetVersionPriority({preferred}))\n}}\n"
+            )
         return texts
 
     def _providers(self) -> dict[str, str]:
@@ -182,6 +195,49 @@ class Tree:
             )
         return texts
 
+    def _storage_factory(self) -> str:
+        """All kinds have the version that the tree stores them in as an override."""
+        folders = {group: of.partition("/")[0] for of, (group, _) in sorted(self.kinds.items())}
+        listed = [*self.groups["items"], {"versions": [{"resources": _core_rows(self.core)}]}]
+        plurals = {
+            f"{item.get('metadata', {}).get('name', '')}/{row['responseKind']['kind']}": row["resource"]
+            for item in listed
+            for version in item["versions"]
+            for row in version["resources"]
+        }
+        lines = [
+            f'\t\t{folders[group]}.Resource("{plurals[key]}").WithVersion("{version.rpartition("/")[2]}"),\n'
+            for key, version in sorted(self.storage.items())
+            if (group := key.partition("/")[0]) in folders and key in plurals and key != _SHARED_EVENT
+        ]
+        imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}"\n' for folder in sorted(folders.values()))
+        return (
+            f"package kubeapiserver\n\nimport (\n{imports})\n\nfunc NewStorageFactoryConfig() *Config {{\n"
+            f"\tresources := []schema.GroupVersionResource{{\n{''.join(lines)}\t}}\n"
+            '\tfactory.AddCohabitatingResources(core.Resource("events"), events.Resource("events"))\n}\n'
+        )
+
+    def _printers(self) -> str:
+        folders = {group: of.partition("/")[0] for of, (group, _) in sorted(self.kinds.items())}
+        imports = "".join(f'\t"k8s.io/kubernetes/pkg/apis/{folder}"\n' for folder in sorted(folders.values()))
+        imports += f'\tmetav1 "{_PACKAGES["metav1"]}"\n'
+        folders["meta"] = "metav1"
+        lines, functions = [], []
+        for number, (key, columns) in enumerate(sorted(self.columns.items())):
+            group, _, kind = key.partition("/")
+            if group not in folders or key == _SHARED_EVENT:
+                continue
+            rows = [
+                f"\t\t{{Name: {json.dumps(name)}, Type: {json.dumps(type_)}, Format: {json.dumps(form)}, "
+                f"Priority: {priority}}},\n"
+                for name, type_, form, priority in columns
+            ]
+            lines += [f"\tcolumns{number} := []metav1.TableColumnDefinition{{\n", *rows, "\t}\n"]
+            lines.append(f"\t_ = h.TableHandler(columns{number}, print{number})\n")
+            functions.append(f"func print{number}(obj *{folders[group]}.{kind}) {{\n}}\n")
+        handlers = f"func AddHandlers(h printers.PrintHandler) {{\n{''.join(lines)}}}\n"
+        return f"package internalversion\n\nimport (\n{imports})\n\n" + "\n".join([handlers, *functions])
+
     def _features(self) -> str:
         constants = [f'\t{name} featuregate.Feature = "{name}"' for name in sorted(self.gates)]
         specs = [
@@ -194,9 +250,6 @@ class Tree:
         return "\n".join(
             ["package features\n", imported, "const (", *constants, ")\n", table + "\n".join(specs), "}\n"]
         )
-
-
-_POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy/testdata"
 
 
 def tree(minor: int = 37) -> Tree:
@@ -223,10 +276,12 @@ def _tree(minor: int) -> Tree:
             for name in gates.known()
             if (spec := gates.spec(name)) and name not in ("AllAlpha", "AllBeta")
         },
-        {
-            "cluster-roles.yaml": list(roles.cluster_roles()),
-            "cluster-role-bindings.yaml": list(roles.cluster_role_bindings()),
-        },
+        [
+            made
+            for make in (roles.cluster_roles, roles.cluster_role_bindings, roles.roles, roles.role_bindings)
+            for made in make()
+            if not made["metadata"]["name"].startswith("kubeskew:")
+        ],
         {
             key: value.rpartition("/")[2]
             for key, history in document["storage"].items()
@@ -240,6 +295,136 @@ def _tree(minor: int) -> Tree:
         },
         _kinds(document["resources"], minor),
     )
+
+
+_SHARED_EVENT = "events.k8s.io/Event"  # printed and stored as the core group's
+
+
+def _stability(version: str) -> tuple[bool, bool, str]:
+    return "alpha" in version, "beta" in version, version
+
+
+_EVENTS = """package events
+
+import "k8s.io/kubernetes/pkg/apis/core"
+
+const GroupName = "events.k8s.io"
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion, &core.Event{}, &core.EventList{})
+	return nil
+}
+"""
+
+
+def _core_rows(listed: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"resource": row["name"], "responseKind": {"kind": row["kind"]}} for row in listed["resources"]]
+
+
+_POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+_BUILDERS = {
+    "apiGroups": "Groups",
+    "resources": "Resources",
+    "resourceNames": "Names",
+    "nonResourceURLs": "URLs",
+}
+_OF_CONTROLLERS = "system:controller:"
+
+
+def policy(objects: list[dict[str, Any]]) -> dict[str, str]:
+    """The Go functions that make these roles and bindings."""
+    lines: dict[str, list[str]] = {
+        "ClusterRole": [], "ClusterRoleBinding": [], "Controller": [], "Role": [], "RoleBinding": []
+    }  # fmt: skip
+    for made in objects:
+        name, namespace = made["metadata"]["name"], made["metadata"].get("namespace", "")
+        kind = made["kind"]
+        if kind.endswith("Binding"):
+            if not name.startswith(_OF_CONTROLLERS) or namespace:
+                lines[kind].append(_go_binding(made, name, namespace))
+        elif kind == "ClusterRole" and name.startswith(_OF_CONTROLLERS):
+            lines["Controller"].append(
+                f"\taddControllerRole(&roles, &bindings, rbacv1.ClusterRole{_go_role(made)})\n"
+            )
+        elif kind == "Role":
+            role = f"rbacv1.Role{_go_role(made)}"
+            lines[kind].append(f"\taddNamespaceRole({json.dumps(namespace)}, {role})\n")
+        else:
+            lines[kind].append(f"\t\t{_go_role(made)},\n")
+    package = "package bootstrappolicy\n\n"
+    cluster, bindings = "".join(lines["ClusterRole"]), "".join(lines["ClusterRoleBinding"])
+    return {
+        f"{_POLICY}/policy.go": (
+            f"{package}func ClusterRoles() []rbacv1.ClusterRole {{\n"
+            f"\troles := []rbacv1.ClusterRole{{\n{cluster}\t}}\n\treturn roles\n}}\n\n"
+            "func ClusterRoleBindings() []rbacv1.ClusterRoleBinding {\n"
+            f"\tbindings := []rbacv1.ClusterRoleBinding{{\n{bindings}\t}}\n\treturn bindings\n}}\n"
+        ),
+        f"{_POLICY}/controller_policy.go": (
+            f"{package}func buildControllerRoles() ([]rbacv1.ClusterRole, []rbacv1.ClusterRoleBinding) {{\n"
+            "\troles, bindings := []rbacv1.ClusterRole{}, []rbacv1.ClusterRoleBinding{}\n"
+            f"{''.join(lines['Controller'])}\treturn roles, bindings\n}}\n"
+        ),
+        f"{_POLICY}/namespace_policy.go": (
+            f"{package}func init() {{\n{''.join(lines['Role'])}{''.join(lines['RoleBinding'])}}}\n"
+        ),
+    }
+
+
+def _go_role(made: Mapping[str, Any]) -> str:
+    metadata = made["metadata"]
+    labels = {key: value for key, value in metadata["labels"].items() if "bootstrapping" not in key}
+    named = f"Name: {json.dumps(metadata['name'])}"
+    if labels:
+        named += f", Labels: map[string]string{json.dumps(labels)}"
+    fields = [f"ObjectMeta: metav1.ObjectMeta{{{named}}}"]
+    if "aggregationRule" in made:
+        selectors = ", ".join(
+            f"{{MatchLabels: map[string]string{json.dumps(selector['matchLabels'])}}}"
+            for selector in made["aggregationRule"]["clusterRoleSelectors"]
+        )
+        fields.append(
+            "AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: "
+            f"[]metav1.LabelSelector{{{selectors}}}}}"
+        )
+    if made.get("rules"):
+        rules = ", ".join(_go_rule(rule) for rule in made["rules"])
+        fields.append(f"Rules: []rbacv1.PolicyRule{{{rules}}}")
+    return "{" + ", ".join(fields) + "}"
+
+
+def _go_rule(rule: Mapping[str, Any]) -> str:
+    built = f"NewRule({_go_strings(rule['verbs'])})"
+    for name, method in _BUILDERS.items():
+        if name in rule:
+            built += f".{method}({_go_strings(rule[name])})"
+    return f"rbacv1helpers.{built}.RuleOrDie()"
+
+
+def _go_binding(made: Mapping[str, Any], name: str, namespace: str) -> str:
+    """Bindings of roles of another name have theirs set, as upstream's have."""
+    role = made["roleRef"]["name"]
+    builder = "NewRoleBinding" if namespace else "NewClusterBinding"
+    arguments = [role, namespace] if namespace else [role]
+    built = f"rbacv1helpers.{builder}({_go_strings(arguments)})"
+    for subject in made.get("subjects", ()):
+        match subject["kind"]:
+            case "ServiceAccount":
+                built += f".SAs({_go_strings([subject['namespace'], subject['name']])})"
+            case kind:
+                built += f".{kind}s({_go_strings([subject['name']])})"
+    built += ".BindingOrDie()"
+    if not namespace:
+        return f"\t\t{built},\n"
+    variable = "binding" + re.sub(r"\W", "", name + namespace)
+    return (
+        f"\t{variable} := {built}\n\t{variable}.Name = {json.dumps(name)}\n"
+        f"\taddNamespaceRoleBinding({json.dumps(namespace)}, {variable})\n"
+    )
+
+
+def _go_strings(values: list[str]) -> str:
+    return ", ".join(map(json.dumps, values))
 
 
 def _kinds(rows: list[dict[str, Any]], minor: int) -> dict[str, tuple[str, set[str]]]:
@@ -257,10 +442,27 @@ def go_types(of: str, types: Mapping[str, Mapping[str, Any]]) -> str:
     bodies = [_declaration(name, fact) for name, fact in sorted(declared.items())]
     body = "\n".join(bodies)
     body = re.sub(r"\bv1\.([A-Z]\w*)", lambda found: _qualified(found[1], folder, types), body)
+    return _with_imports(version, body, _PACKAGES | {f"{folder}v1": f"k8s.io/api/{folder}/v1"})
+
+
+def _with_imports(package_name: str, body: str, places: Mapping[str, str]) -> str:
     used = sorted(set(re.findall(r"\b(\w+)\.[A-Z]", re.sub(r"//.*|`[^`]*`", "", body))))
-    places = _PACKAGES | {f"{folder}v1": f"k8s.io/api/{folder}/v1"}
-    imports = [f'\t{name} "{places[name]}"' for name in used]
-    return "\n".join([f"package {version}\n", "import (", *imports, ")\n", body])
+    imports = [f'\t{name} "{places.get(name, name)}"' for name in used]
+    return "\n".join([f"package {package_name}\n", "import (", *imports, ")\n", body])
+
+
+@cache
+def _machinery() -> dict[str, Any]:
+    """Types of the shared machinery by package, as the newest minor has them whose facts know these."""
+    found = [
+        facts["machinery"] for facts in Inputs(FACTS).documents("types").values() if "machinery" in facts
+    ]
+    return found[-1]
+
+
+def _go_file(package_name: str, declared: Mapping[str, Any]) -> str:
+    body = "\n".join(_declaration(name, fact) for name, fact in sorted(declared.items()))
+    return _with_imports(package_name, body, _PACKAGES)
 
 
 def _qualified(name: str, folder: str, types: Mapping[str, Mapping[str, Any]]) -> str:
@@ -301,4 +503,5 @@ def _field(name: str, fact: Mapping[str, Any]) -> list[str]:
         return [*doc, f"\t{fact['type']} {tag}"]
     patch = [f'{key}:"{fact[key]}"' for key in ("patchStrategy", "patchMergeKey") if key in fact]
     tags = " ".join([f'json:"{name}{omit}"', *patch])
-    return [*doc, f"\t{name[:1].upper()}{re.sub('[^A-Za-z0-9]', '', name[1:])} {fact['type']} `{tags}`"]
+    go_name = re.sub("[^A-Za-z0-9]", "", name)
+    return [*doc, f"\t{go_name[:1].upper()}{go_name[1:]} {fact['type']} `{tags}`"]

@@ -171,3 +171,12 @@ def test_what_cannot_be_read_is_named(
     """An error has the file and the line, or the group."""
     with pytest.raises(TreeError, match=problem):
         storage_versions(written_tree(tmp_path, {**FILES, name: FILES[name].replace(written, instead)}))
+
+
+@pytest.mark.parametrize("document", ['{"items": [{}]}', '{"items": [3]}', '{"items": null}', "[]"])
+def test_discovery_that_is_none_is_refused(tmp_path: Path, document: str) -> None:
+    """JSON of another shape is no reason to fall over."""
+    tree = written_tree(tmp_path, {**FILES, "api/discovery/aggregated_v2.json": document})
+
+    with pytest.raises(TreeError, match=r"^[^\n]*aggregated_v2.json: this is no discovery document"):
+        storage_versions(tree)

@@ -145,3 +145,34 @@ def test_types_that_are_unknown(tmp_path: Path, type_: str, problem: str) -> Non
         made(tmp_path, f'{imports}type A struct {{\n\tB {type_} `json:"b"`\n}}\n')
 
     assert str(refused.value) == problem
+
+
+def test_defaults_that_name_constants(tmp_path: Path) -> None:
+    """A marker's default is the value of the constant that it names, of the package or of another."""
+    source = """
+const Usual = "x"
+type A struct {
+	// +default=ref(Usual)
+	B string `json:"b,omitempty"`
+	// +default=ref(k8s.io/api/core/v1.On)
+	C string `json:"c,omitempty"`
+	// +default={"a": 1}
+	D string `json:"d,omitempty"`
+}
+"""
+    fields = made(tmp_path, source)["io.k8s.api.apps.v1.A"]["fields"]
+
+    assert {name: spec["d"] for name, spec in fields.items()} == {"b": "x", "c": "On", "d": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("marker", "problem"),
+    [
+        ("default=ref(Missing)", "names no constant; fix it and import again"),
+        ("default=x", r"^\+default=x is no JSON$"),
+    ],
+)
+def test_defaults_that_cannot_be_read(tmp_path: Path, marker: str, problem: str) -> None:
+    """They are refused in one line."""
+    with pytest.raises(ValueError, match=problem):
+        made(tmp_path, f'type A struct {{\n\t// +{marker}\n\tB string `json:"b"`\n}}\n')

@@ -1,4 +1,4 @@
-"""The event loop beside the tests of others."""
+"""The event loop next to the tests of others."""
 
 import asyncio
 import signal
@@ -72,7 +72,7 @@ def main_thread_status() -> tuple[str, str]:
 
 def test_a_caller_that_is_interrupted_leaves_nothing_behind(loop: EventLoop):
     """Ctrl-C cancels what the caller waits for, and returns when that has ended."""
-    told: list[str] = []
+    ends: list[str] = []
 
     async def long() -> None:
         await until(main_thread_waits, 60, every=0.01)
@@ -81,8 +81,8 @@ def test_a_caller_that_is_interrupted_leaves_nothing_behind(loop: EventLoop):
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
-            told.append("ended")
+            ends.append("ended")
 
     with pytest.raises(KeyboardInterrupt):
         loop.run(long())
-    assert told == ["ended"]
+    assert ends == ["ended"]

@@ -70,7 +70,7 @@ def test_versions_are_a_range_or_a_list(given: Any, expected: list[str]):
         ({"config": {"verison": "1.36"}}, "unknown key 'verison'.*version"),
     ],
 )
-def test_a_wrong_argument_is_told_in_a_line(arguments: dict[str, Any], why: str):
+def test_a_wrong_argument_is_reported_in_a_line(arguments: dict[str, Any], why: str):
     """A cluster that cannot be is refused in one line that says what would be right."""
     with pytest.raises(UserError, match=f"the marker kubeskew.*{why}") as caught:
         marker.arguments([mark(**arguments)])
@@ -152,7 +152,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def test_kubectl_is_the_one_that_is_asked_for(program: Path, monkeypatch: pytest.MonkeyPatch):
-    """An option goes before $KUBECTL, which goes before the PATH; what is not there is told."""
+    """An option goes before $KUBECTL, which goes before the PATH; what is not there is reported."""
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.delenv("KUBECTL", raising=False)
     assert kubectl.find("") == program

@@ -53,7 +53,7 @@ def test_choice(claims, allocated, expected):
     assert chosen(allocate([a_slice(TWO)], *claims, allocated=allocated)) == expected
 
 
-def test_alternatives_are_looked_at_anew_by_the_search():
+def test_alternatives_are_looked_at_again_by_the_search():
     """Up to 1.35 alternatives that want all devices share verdicts while devices are counted, not later."""
     devices = [a_device("d1", size=1), a_device("d2", size=2)]
     kinds = [("small", "ExactCount", 1), ("every", "All", 2)]
@@ -164,7 +164,7 @@ _requests = st.lists(
     used=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=4),
 )
 def test_no_device_is_given_twice_and_all_are_wanted(pools, claims, used):
-    """Whatever is allocated is free, given once, in the right number, and satisfies its request."""
+    """Every allocated device is free, given once, in the right number, and satisfies its request."""
     slices = [
         a_slice(
             [a_device(f"d{i}", index=value) for i, value in enumerate(values)], name=f"s{n}", pool=f"p{n}"

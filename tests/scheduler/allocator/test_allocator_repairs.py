@@ -238,14 +238,14 @@ def test_newest_implementation_by_default(version, status, expected):
     assert found.startswith(expected) if isinstance(expected, str) else found == expected
 
 
-@pytest.mark.parametrize(("version", "told"), [("1.34", False), ("1.35", True)])
-def test_tolerations_in_results(version, told):
-    """Up to 1.34 the result does not tell whoever evicts pods what the claim tolerates."""
+@pytest.mark.parametrize(("version", "copied"), [("1.34", False), ("1.35", True)])
+def test_tolerations_in_results(version, copied):
+    """Up to 1.34 the result does not show whoever evicts pods what the claim tolerates."""
     devices = {"requests": [_request("r", tolerations=[{"operator": "Exists"}])]}
     answer = _answer(version, [_slice("s", devices=[_named("a")])], devices, featureGates=_GATES)
     (result,) = answer["allocations"][0]["devices"]["results"]
 
-    assert ("tolerations" in result) is told
+    assert ("tolerations" in result) is copied
 
 
 _SELECTOR = {
@@ -317,7 +317,7 @@ def test_a_selector_of_nodes_that_cannot_be_read(version, content, expected):
     ],
 )
 def test_errors_of_selectors(expression, before, since):
-    """1.37 names the device, and tells how to ask for what may not be there."""
+    """1.37 names the device, and says how to ask for what may not be there."""
     request = _request("r", selectors=[{"cel": {"expression": expression}}])
     start = "claim default/claim: selector #0"
 
@@ -400,7 +400,7 @@ def test_the_capacity_of_a_device_that_is_not_there():
     [("1.31", "stop allocation"), ("1.32", None)],
 )
 def test_all_devices_of_any_class(version, expected):
-    """1.31 gives a request for all the devices of any class, and tells of an error meant for itself."""
+    """1.31 gives a request for all the devices of any class, and reports an error meant for itself."""
     classes = [{"metadata": {"name": "any"}, "spec": {}}, {"metadata": {"name": "a"}, "spec": _only("a")}]
     of_class = {"name": "r0", "exactly": {"deviceClassName": "a", "allocationMode": "All"}}
     slices = [_slice("s", devices=[_named("a"), _named("b")])]
@@ -446,7 +446,7 @@ def test_requests_of_a_class_configuration(version, named):
 
 
 @pytest.mark.parametrize(("version", "expected"), [("1.36.2", None), ("1.36", None), ("1.37", ["shared"])])
-def test_a_share_beside_one_of_another_claim(version, expected):
+def test_a_share_next_to_one_of_another_claim(version, expected):
     """A share without capacity of a device in use takes its counters again until 1.37."""
     device = _named("shared", allowMultipleAllocations=True, consumesCounters=_COUNTERS)
     slices = [_slice("s0", count=2, sharedCounters=_SETS), _slice("s1", count=2, devices=[device])]

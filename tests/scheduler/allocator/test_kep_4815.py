@@ -137,7 +137,7 @@ _SHAPES = [
 @pytest.mark.parametrize(("version", "separate"), _SHAPES)
 @pytest.mark.parametrize("profiles", _TOGETHER, ids="+".join)
 def test_partitions_that_go_together(profiles, version, separate):
-    """The partitions are found, whatever the order in which they are asked for."""
+    """The partitions are found, regardless of the order in which they are asked for."""
     assert _allocate(_gpus(separate=separate), _partitions(*profiles), version=version) is not None
 
 
@@ -157,7 +157,7 @@ def test_partitions_that_do_not(profiles, version, separate):
 )
 def test_partitions_of_one_gpu(version, expected):
     """All partitions from the same GPU, of which the second has enough. Up to 1.36.2 upstream does not find
-    it: what the constraint refused beside the first GPU has used up the counters of the second."""
+    it: what the constraint refused next to the first GPU has used up the counters of the second."""
     claim = _partitions("3g.20gb", "3g.20gb", constraints=[{"matchAttribute": f"{DRIVER}/parent"}])
 
     assert _devices(_allocate(_gpus(2), claim, used=["gpu-0-1g-5gb-6"], version=version)) == expected
@@ -197,7 +197,7 @@ def test_counters_are_of_the_pool_and_generation_of_their_users(other, found):
     assert (_allocate([counters, devices], _partitions("1g.5gb")) is not None) is found
 
 
-def test_a_scheduler_that_never_heard_of_counters():
+def test_a_scheduler_that_does_not_know_counters():
     """Up to 1.32 counters are no fields of the API: devices of such a slice are devices like any other."""
     whole = _partitions("7g.40gb", "1g.5gb")
 
@@ -247,7 +247,7 @@ _TPUS[1]["spec"]["perDeviceNodeSelection"] = True
     [
         pytest.param(16, "node-5", [], "tpu-4x4-1", id="whole"),
         pytest.param(16, "node-3", [], None, id="another-node"),
-        pytest.param(16, "node-1", ["tpu-2x2-4"], None, id="whole-beside-a-part-elsewhere"),
+        pytest.param(16, "node-1", ["tpu-2x2-4"], None, id="whole-next-to-a-part-elsewhere"),
         pytest.param(8, "node-2", [], "tpu-2x4-1", id="half"),
         pytest.param(8, "node-2", ["tpu-2x4-2"], "tpu-2x4-1", id="both-halves"),
         pytest.param(8, "node-2", ["tpu-2x2-1"], None, id="half-with-a-used-quarter"),

@@ -110,7 +110,7 @@ async def removal(cluster, node="n0"):
 
 
 async def claiming_pod(devices):
-    """A pod with a device on n0, and a node with some devices beside it."""
+    """A pod with a device on n0, and a node with some devices next to it."""
     cluster = await one_node(devices=1)
     await cluster.node("n1", devices=devices)
     await cluster.claim()
@@ -180,7 +180,7 @@ async def test_pods_compete_for_the_room_that_is_left():
 
 
 async def test_a_blocked_pod_stands_in_the_way():
-    """Each pod that must not be moved is told, the others are placed all the same."""
+    """Each pod that must not be moved is reported, the others are placed all the same."""
     cluster = Cluster()
     await cluster.node()
     await cluster.node("n1")
@@ -205,7 +205,7 @@ async def test_an_annotation_of_the_node_forbids_its_removal():
     assert await removal(cluster) == (False, {}, {})
 
 
-async def test_an_unknown_node_is_told():
+async def test_an_unknown_node_is_reported():
     """A name that no node has is an error of its own."""
     cluster = Cluster()
     with pytest.raises(UnknownNodeError):

@@ -50,7 +50,7 @@ def names(grouped):
     ],
 )
 def test_pods_are_grouped_as_the_autoscaler_does(pods, expected):
-    """Pods of one controller with equal labels and specs are one group, whatever differs by chance."""
+    """Pods of one controller with equal labels and specs are one group, even if they differ by chance."""
     assert names(groups(pods)) == expected
 
 
@@ -101,7 +101,7 @@ async def test_nodes_that_are_there_are_filled_first():
 
 
 async def test_no_more_nodes_than_allowed():
-    """With a limit the pods that are left are told of it."""
+    """With a limit the pods that are left get it as their reason."""
     cluster = Cluster()
     await cluster.device_class()
     await pods_with_claims(cluster, 3)
@@ -113,7 +113,7 @@ async def test_no_more_nodes_than_allowed():
 
 
 async def test_reasons_are_the_schedulers():
-    """A pod that fits nothing is told why: of the nodes there are, and of each template."""
+    """A pod that fits nothing is informed why: of the nodes there are, and of each template."""
     cluster = await one_node()
     await cluster.pod(requests={"cpu": "100"})
     tainted = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
@@ -156,7 +156,7 @@ async def test_pods_that_keep_apart_get_a_node_each():
 
 
 async def test_a_node_that_helped_nobody_leaves_nothing():
-    """A pod that fits a node alone, and not beside those before it, leaves no pod of a DaemonSet behind."""
+    """A pod that fits a node alone, and not next to those before it, leaves no pod of a DaemonSet behind."""
     cluster = Cluster()
     await cluster.pod("large", cpu="3", labels={"app": "a"})
     term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
@@ -195,7 +195,7 @@ async def test_pods_that_spread_over_hosts_get_as_many_nodes_as_they_need():
 
 
 async def test_a_gated_pod_is_not_placed():
-    """Pods that wait for their scheduling gates are told of these; no node is added for them."""
+    """Pods that wait for their scheduling gates are listed with these; no node is added for them."""
     cluster = Cluster()
     await cluster.pod(schedulingGates=[{"name": "example.com/wait"}])
     nodes, _, rejected = await scale_up(cluster, await template(cluster))

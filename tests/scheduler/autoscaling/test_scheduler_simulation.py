@@ -58,7 +58,8 @@ async def test_a_bound_pod_has_its_devices_until_it_is_evicted(version):
 
 
 async def test_the_live_state_knows_nothing_of_a_simulation():
-    """Attempts without a simulation in their state decide from the informers, whatever was simulated."""
+    """Attempts without a simulation in their state decide from the informers, and ignore what was
+    simulated."""
     cluster = await two_pods()
     async with snapshot_of(cluster):
         plugin, state = dynamic(cluster)

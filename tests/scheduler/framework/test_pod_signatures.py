@@ -39,7 +39,7 @@ def bench():
 
 
 def test_a_node_answers_pods_of_a_kind_once_until_it_changes(bench):
-    """Pods with the sign of an earlier one are not looked at; a new pod on the node begins anew."""
+    """Pods with the sign of an earlier one are not looked at; a new pod on the node begins again."""
     colours = Colours()
     node_filter = NodeFilter(Profile([PrioritySort(), colours]), Nominator(), SimpleNamespace())
     node = bench.cache.node("a")

@@ -1,4 +1,4 @@
-"""PodTopologySpread: even numbers of pods in every domain; and ImageLocality, which scores beside it."""
+"""PodTopologySpread: even numbers of pods in every domain; and ImageLocality, which scores next to it."""
 
 import pytest
 from plugin_bench import Bench, pod

@@ -20,7 +20,7 @@ def pod(*containers: dict[str, Any], name: str = "p", **spec: Any) -> dict[str, 
 
 
 async def test_defaults(api: Caller) -> None:
-    """Containers and init containers get what they do not say, and the pod is told."""
+    """Containers and init containers get what they do not say, and an annotation of the pod says so."""
     limits = {"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}
     await api.post(RANGES, limit_range(limits))
     init: dict[str, Any] = {"initContainers": [{"name": "i", "image": "i"}]}

@@ -245,7 +245,7 @@ async def grant(admin: Caller, user: str, rule: dict[str, Any]) -> None:
 
 
 def test_flags() -> None:
-    """Unknown names, contradictions and what is not built are told, in upstream's words where it has any."""
+    """Unknown names, contradictions and what is not built are named, in upstream's words where it has any."""
     assert flag_errors(("LimitRanger",), ("PodSecurity",)) == []
     assert flag_errors(("A", "LimitRanger"), ("B", "LimitRanger", "EventRateLimit")) == [
         'enable-admission-plugins plugin "A" is unknown',

@@ -195,7 +195,7 @@ async def test_pods(api: Caller) -> None:
 
 
 async def test_namespaces(api: Caller) -> None:
-    """Labels must make sense; a stricter level tells of the pods that are there."""
+    """Labels must make sense; a stricter level reports the pods that are there."""
     for name in ("a", "b"):
         made = {"metadata": {"name": name}, "spec": pod(hostPID=True)}
         assert (await api.post("/api/v1/namespaces/default/pods", made)).status == 201
@@ -208,8 +208,8 @@ async def test_namespaces(api: Caller) -> None:
     assert (wrong.status, wrong.body["reason"]) == (422, "Invalid")
     assert stricter.status == 400  # another name
     body = {"metadata": {"labels": labelled(enforce="baseline")["metadata"]["labels"]}}
-    told = await api.patch("/api/v1/namespaces/default", body)
-    assert told.warnings == [
+    patched = await api.patch("/api/v1/namespaces/default", body)
+    assert patched.warnings == [
         (
             '299 - "existing pods in namespace \\"default\\" violate the new PodSecurity enforce level '
             '\\"baseline:latest\\""'

@@ -172,7 +172,7 @@ async def test_conditions_and_reinvocation(call):
 
 
 async def test_rules(call):
-    """A policy only mutates what is created or updated; what does not compile is told."""
+    """A policy only mutates what is created or updated; what does not compile is reported."""
     body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy"}
     constraints = {"resourceRules": [{**RULE, "operations": ["DELETE"], "resources": ["pods"]}]}
     mutations = [apply(" 1 "), {"patchType": "JSONPatch"}, json_patch(" ")]

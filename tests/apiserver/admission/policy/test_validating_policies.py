@@ -81,7 +81,7 @@ async def test_errors_follow_the_failure_policy(call):
 
 
 async def test_warnings(call):
-    """With the action Warn the request goes through and is told why it should not."""
+    """With the action Warn the request goes through and a warning says why it should not."""
     await bind(call, policy({"expression": "false", "message": "no"}), binding(validationActions=["Warn"]))
     answer = await call.post(MAPS, config_map("one"))
     assert answer.status == 201
@@ -187,7 +187,7 @@ async def test_expressions_are_checked(call):
 
 
 async def test_type_checking(call):
-    """The status tells where expressions do not fit the kinds that the rules name."""
+    """The status shows where expressions do not fit the kinds that the rules name."""
     rule = {**RULE, "apiGroups": ["apps"], "resources": ["deployments"]}
     made = policy({"expression": "object.spec.replicas > 1"}, {"expression": "object.spec.replica > 1"})
     made["spec"]["matchConstraints"] = {"resourceRules": [rule]}

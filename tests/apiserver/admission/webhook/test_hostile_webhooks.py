@@ -57,7 +57,7 @@ async def say_nothing(writer):
 
 @asynccontextmanager
 async def backend(tmp_path, behaviour):
-    """A TLS server that reads a request and then does as told; its port, and how many are connected."""
+    """A TLS server that reads a request and then does as asked; its port, and how many are connected."""
     (tmp_path / "hook.crt").write_bytes(CERTIFICATE)
     (tmp_path / "hook.key").write_bytes(KEY)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -179,7 +179,7 @@ async def test_reviews_of_changes(call, hook):
 
 
 async def test_denials(call, hook):
-    """A refusal is told with the webhook's name; code and reason are its own, 400 if it has none."""
+    """A refusal is reported with the webhook's name; code and reason are its own, 400 if it has none."""
     await configure(call, "Validating", "v", webhook(hook))
     hook.answer = lambda review: deny(review, message="no", code=403, reason="Forbidden")
     answer = await call.post(MAPS, config_map("one"))

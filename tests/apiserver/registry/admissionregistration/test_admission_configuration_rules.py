@@ -34,7 +34,7 @@ async def causes(call, plural, kind, body):
 
 
 async def test_webhooks(call):
-    """Each error of a webhook is told at its field, in order."""
+    """Each error of a webhook is reported at its field, in order."""
     plural, kind = "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
     for case in CASES["webhooks"]:
         hook = {key: value for key, value in {**HOOK, **case["change"]}.items() if value is not None}

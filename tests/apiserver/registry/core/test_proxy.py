@@ -73,7 +73,7 @@ async def test_endpoints_lead_to_pods_of_their_namespace_only(bench: Bench):
         await bench.api.delete(f"{there}/endpoints/e")
 
 
-async def test_missing_endpoints_are_told_of_as_the_service(bench: Bench):
+async def test_missing_endpoints_are_reported_as_the_service(bench: Bench):
     """A proxy request for a service without endpoints is answered that the service is not found."""
     status, text = await bench.read("/api/v1/namespaces/default/services/none/proxy/")
 

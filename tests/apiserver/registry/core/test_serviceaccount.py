@@ -120,7 +120,7 @@ async def test_bound_to_a_pod(api):
 
 
 async def test_no_longer_good(api):
-    """A token that has expired, is for others or of a deleted account is told apart by a review only."""
+    """A token that has expired, is for others or of a deleted account is distinguished by a review only."""
     keys = api.server.services.account_keys
     claims = read(await token(api)).claims
     old = keys.signing.sign({**claims, "exp": int(time.time()) - 3600})

@@ -36,7 +36,7 @@ async def _write_in_every_way(api: Any) -> None:
 async def test_what_this_server_writes_is_served_without_decoding_it(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a watcher nor its selector decodes an object that this server has written, by whatever verb."""
+    """Neither a watcher nor its selector decodes an object that this server has written, by any verb."""
     services = api.server.services
     examined: list[bytes] = []
     examine = Codec._examine

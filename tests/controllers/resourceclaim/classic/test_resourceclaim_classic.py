@@ -79,7 +79,7 @@ async def finish(cluster, made):
 
 @pytest.mark.parametrize("minor", [26, 27])
 async def test_a_foreign_claim_of_the_name_blocks_the_pod(release, minor):
-    """Until 1.27 the name is fixed: the claim of somebody else is left alone, and the pod is told."""
+    """Until 1.27 the name is fixed: the claim of somebody else is left alone, and the pod gets an event."""
     cluster, refs = release(minor)
     foreign = {"metadata": {"name": "p-gpu", "namespace": "ns"}, "spec": spec(minor)}
     await cluster.client.create(
@@ -119,7 +119,7 @@ async def test_a_fixed_name_needs_neither_annotation_nor_status(release, minor):
 
 @pytest.mark.parametrize("minor", [28, 30])
 async def test_a_claim_that_an_older_controller_made_is_taken_over(release, minor):
-    """1.27 left a claim without annotation: its name tells whose it is, and the pod's status now says so."""
+    """1.27 left a claim without annotation: its name says whose it is, and the pod's status now says so."""
     cluster, refs = release(minor)
     made = await cluster.client.create(PODS, pod(minor, template="t"))
     left = claim(minor, owner=made, allocation=False)
@@ -186,7 +186,7 @@ async def test_the_last_user_has_the_driver_asked(release, minor, mode, asked):
 
 
 async def test_a_claim_of_nobody_is_given_back_too(release):
-    """1.31 asks whoever allocated the claim, if its finalizer does not tell that it was the scheduler."""
+    """1.31 asks whoever allocated the claim, if its finalizer does not say that it was the scheduler."""
     cluster, refs = release(31)
     made = await cluster.client.create(PODS, pod(31, node="n"))
     given = claim(31, made, mode="")
@@ -249,8 +249,8 @@ async def test_a_completed_pods_own_claim_is_deleted(release, minor, deleted):
     assert bool((await the_claim(cluster, refs))["metadata"].get("deletionTimestamp")) is deleted
 
 
-@pytest.mark.parametrize(("minor", "told"), [(26, False), (27, False), (28, True), (30, True), (31, True)])
-async def test_drivers_are_told_the_node_of_a_pod_that_got_it_without_the_scheduler(release, minor, told):
+@pytest.mark.parametrize(("minor", "selects"), [(26, False), (27, False), (28, True), (30, True), (31, True)])
+async def test_drivers_get_the_node_of_a_pod_that_got_it_without_the_scheduler(release, minor, selects):
     """Since 1.28: a context with the node alone, which the pod owns without blocking its deletion."""
     cluster, refs = release(minor)
     made = await cluster.client.create(PODS, pod(minor, node="n"))
@@ -259,8 +259,8 @@ async def test_drivers_are_told_the_node_of_a_pod_that_got_it_without_the_schedu
     await cluster.quiet()
     context = await context_of(cluster, minor)
 
-    assert (context is not None) is told
-    if told:
+    assert (context is not None) is selects
+    if selects:
         assert context["spec"] == {"selectedNode": "n"}
         assert context["metadata"]["ownerReferences"] == [
             {
@@ -292,7 +292,7 @@ async def test_another_node_in_the_context_is_corrected(release):
     assert (await context_of(cluster, 30))["spec"] == {"selectedNode": "n", "potentialNodes": ["m"]}
 
 
-async def test_without_its_gate_1_31_tells_drivers_nothing(make_cluster):
+async def test_without_its_gate_1_31_sends_drivers_nothing(make_cluster):
     """DRAControlPlaneController is off by default."""
     cluster = make_cluster(Version(31), gates={"DynamicResourceAllocation": True})
     refs = dra_refs(Version(31))

@@ -73,7 +73,7 @@ async def test_a_deleted_claim_is_made_again_and_a_deleted_pod_gets_none(cluster
 
 
 async def test_a_foreign_claim_of_the_name_is_not_used(cluster):
-    """The pod is told, and gets its claim as soon as the other one is gone."""
+    """The pod gets an event, and its claim as soon as the other one is gone."""
     foreign = {"metadata": {"name": "p-gpu", "namespace": "ns"}, "spec": {"resourceClassName": "other"}}
     before = await cluster.client.create(CLAIMS, foreign)
     await cluster.client.create(PODS, pod())
@@ -104,7 +104,7 @@ async def test_a_claim_that_is_handed_to_the_pod_is_used(cluster):
     assert await events(cluster) == []
 
 
-async def test_a_failure_is_told_counted_and_tried_again(cluster):
+async def test_a_failure_is_reported_counted_and_tried_again(cluster):
     """The event names the entry and the error; the claim is made when the server lets it."""
     left = [1]
 
@@ -163,8 +163,8 @@ async def test_a_pod_that_goes_leaves_its_reservation_behind_for_no_longer(clust
     assert (after["phase"], after.get("reservedFor")) == ("Allocated", None)
 
 
-async def test_a_missing_class_is_told_on_immediate_claims(cluster):
-    """A missing class is told again when the claim changes, and when a class goes; delayed or allocated
+async def test_a_missing_class_is_reported_on_immediate_claims(cluster):
+    """A missing class is reported again when the claim changes, and when a class goes; delayed or allocated
     claims wait for none.
     """
     classes = dra_refs(DRAFT).device_classes
@@ -197,7 +197,7 @@ async def test_a_missing_class_is_told_on_immediate_claims(cluster):
     assert (await events(cluster))[1:] == ["resource class there does not exist"]
 
 
-async def test_an_immediate_claim_that_no_driver_allocates_is_told_of_it(cluster):
+async def test_an_immediate_claim_that_no_driver_allocates_says_so(cluster):
     """The event names the driver, comes after a while, and again while the claim waits; claims that wait for
     a pod, and those that are allocated or deleted in time, get none.
     """
@@ -230,8 +230,8 @@ async def test_an_immediate_claim_that_no_driver_allocates_is_told_of_it(cluster
     assert event["count"] == 2
 
 
-async def test_a_claim_is_told_of_its_driver_once_its_class_comes(cluster):
-    """A claim that was told that its class is missing is looked at again when somebody creates the class."""
+async def test_a_claim_gets_its_driver_once_its_class_comes(cluster):
+    """A claim with an event that its class is missing is looked at again when somebody creates the class."""
     spec = {"resourceClassName": "gpu", "allocationMode": "Immediate"}
     await cluster.client.create(CLAIMS, {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec})
     await cluster.start(DraftedClaimController)

@@ -113,7 +113,7 @@ async def test_an_allocation_whose_pod_the_scheduler_gave_up_goes(cluster, mode,
 @pytest.mark.parametrize("mode", [DELAYED, IMMEDIATE])
 @pytest.mark.parametrize("used", [False, True])
 async def test_a_claim_that_is_deleted_goes_once_nobody_uses_it(cluster, mode, used):
-    """The finalizer holds it as long as a pod has it, whatever its mode."""
+    """The finalizer holds it as long as a pod has it, regardless of its mode."""
     users = [await user(cluster)] if used else []
     await allocated(cluster, *users, mode=mode)
     await cluster.start(SemanticClaimController)

@@ -154,7 +154,7 @@ async def test_a_pod_that_has_no_reservation_is_refused(make, minor):
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_a_claim_that_is_not_there(make, minor):
-    """Told with the pod's name."""
+    """Called with the pod's name."""
     node = await make(minor)
     with pytest.raises(DeviceError, match="failed to fetch ResourceClaim c referenced by pod p: "):
         await node.manager.prepare(pod())

@@ -1,4 +1,4 @@
-"""1.30's kubelet publishes the named resources that drivers tell it, over real sockets."""
+"""1.30's kubelet publishes the named resources that drivers show it, over real sockets."""
 
 import contextlib
 from pathlib import Path
@@ -32,16 +32,16 @@ def model(*names, **attribute):
 
 
 class Node:
-    """A kubelet's part that publishes, a driver with what it tells, and a server in memory."""
+    """A kubelet's part that publishes, a driver with what it shows, and a server in memory."""
 
     def __init__(self, directory):
         clock = SystemClock()
         self.server = FakeServer(clock, SeededEntropy(1))
         self.client = self.server.client()
         self.resources = NodeResources(self.client, clock, SLICES, "node-1")
-        self.told = [model("a", "b")]
+        self.offers = [model("a", "b")]
         claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
-        self.services = ClassicServices(DRIVER, claims, CallLog(directory, clock), lambda: self.told)
+        self.services = ClassicServices(DRIVER, claims, CallLog(directory, clock), lambda: self.offers)
         self.socket = directory / "d.sock"
         self.channel = grpc_calls.channel_to(str(self.socket))
 
@@ -52,8 +52,8 @@ class Node:
         await grpc.start()
         return grpc
 
-    def tell(self, *models):
-        self.told = list(models)
+    def offer(self, *models):
+        self.offers = list(models)
         self.services.report()
 
     async def slices(self):
@@ -107,11 +107,11 @@ async def test_slices_follow_the_driver(node):
     node.resources.start()
     node.resources.add_plugin(DRIVER, node.channel)
     [first] = await node.published("ab")
-    node.tell(model("c"))
+    node.offer(model("c"))
     [second] = await node.published("c")
-    node.tell(model("c"), model("d"))
+    node.offer(model("c"), model("d"))
     await node.published("c", "d")
-    node.tell()
+    node.offer()
     await node.published()
 
     assert second["metadata"]["uid"] == first["metadata"]["uid"]
@@ -119,7 +119,7 @@ async def test_slices_follow_the_driver(node):
 
 @pytest.mark.asyncio
 async def test_the_state_says_when_all_is_published(node):
-    """The kubelet has published what a driver tells once both have one digest and the slices say it."""
+    """The kubelet has published what a driver shows once both have one digest and the slices say it."""
 
     async def settled():
         [entry] = node.resources.state().values()
@@ -133,14 +133,14 @@ async def test_the_state_says_when_all_is_published(node):
     await until(settled)
     before = node.services.reported_digest()
 
-    node.told = [model("c")]  # and has not told yet
+    node.offers = [model("c")]  # and has not reported yet
     assert node.resources.state()[DRIVER] == {"digest": before, "published": True}
     assert node.services.reported_digest() not in ("", before)
     node.services.report()
     await until(settled)
     await node.published("c")
 
-    node.told = None  # as a driver whose controller allocates: there is nothing to wait for
+    node.offers = None  # as a driver whose controller allocates: there is nothing to wait for
     node.services.report()
     await until(lambda: node.resources.state() == {})
 
@@ -213,7 +213,7 @@ async def test_a_failed_write_is_tried_again(node):
 @pytest.mark.parametrize("library", [29, 30])
 async def test_drivers_without_named_resources_are_asked_once(node, library):
     """A driver that lacks the method, or says that it does, is not asked again."""
-    node.told = None
+    node.offers = None
     other = node.socket.with_name("other.sock")
     node.socket = other
     server = await node.serve(library)
@@ -237,7 +237,7 @@ async def test_a_stream_that_broke_is_opened_again(node, monkeypatch):
     node.resources.add_plugin(DRIVER, channel)
     [slice_] = await node.published("ab")
     await server.stop(0)
-    node.told = [model("c")]
+    node.offers = [model("c")]
     node.socket.unlink(missing_ok=True)
     server = await node.serve()
     [again] = await node.published("c")

@@ -55,16 +55,16 @@ async def test_a_claim_gets_its_parameters_and_amounts(semantic_node):
 @pytest.mark.asyncio
 async def test_what_is_not_there_any_more_is_not_prepared(semantic_node):
     """A claim waits while its resource is too small or gone, and is prepared once that is back."""
-    semantic_node.tell(card("CardA", RAM=10))
+    semantic_node.offer(card("CardA", RAM=10))
     assert not isinstance(await semantic_node.prepare("u1", handle(RAM=6)), ClaimFailed)
     small = await semantic_node.prepare("u2", handle(RAM=5))
-    semantic_node.tell()
+    semantic_node.offer()
     gone = await semantic_node.prepare("u2", handle(RAM=4))
     chosen = await semantic_node.prepare("u3", handle())
     again = await semantic_node.prepare("u1", handle(RAM=6))
-    semantic_node.tell(card("CardA", ComputeUnits=1))
+    semantic_node.offer(card("CardA", ComputeUnits=1))
     other = await semantic_node.prepare("u2", handle(RAM=4))
-    semantic_node.tell(card("CardA", RAM=10))
+    semantic_node.offer(card("CardA", RAM=10))
     fits = await semantic_node.prepare("u2", handle(RAM=4))
 
     assert [answer.error for answer in (small, gone, chosen, other)] == [
@@ -80,7 +80,7 @@ async def test_what_is_not_there_any_more_is_not_prepared(semantic_node):
 @pytest.mark.asyncio
 async def test_amounts_of_prepared_claims_outlive_the_driver(semantic_node):
     """A driver that starts again knows what the claims have; what was given back is free."""
-    semantic_node.tell(card("CardA", RAM=10))
+    semantic_node.offer(card("CardA", RAM=10))
     await semantic_node.prepare("u1", handle(RAM=6))
     kept = PreparedClaims(DRIVER, semantic_node.directory / "prepared.json", semantic_node.directory)
     semantic_node.services._claims = kept
@@ -122,7 +122,7 @@ async def test_a_driver_refuses_a_model_that_it_does_not_know(semantic_node):
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("release", "reaches"), [("1.29+kep4381", True), ("1.29", False)])
 async def test_a_release_hands_over_what_it_decodes(semantic_node, release, reaches):
-    """The preview's kubelet tells the driver of the allocation; to 1.29's the field is unknown."""
+    """The preview's kubelet sends the driver the allocation; to 1.29's the field is unknown."""
     version = Version.parse(release)
     claim = {
         "metadata": {"name": "c", "namespace": "ns"},

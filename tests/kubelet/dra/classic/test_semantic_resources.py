@@ -1,4 +1,4 @@
-"""1.29+kep4381: the kubelet publishes the resources of semantic models that drivers tell of."""
+"""1.29+kep4381: the kubelet publishes the resources of semantic models that drivers report."""
 
 import json
 
@@ -29,7 +29,7 @@ async def semantic_node():
 
 
 @pytest.mark.asyncio
-async def test_a_slice_says_what_the_driver_tells(semantic_node):
+async def test_a_slice_says_what_the_driver_shows(semantic_node):
     """The card of the draft's example arrives whole, in a slice of the node and the driver."""
     semantic_node.resources.start()
     semantic_node.resources.add_plugin(DRIVER, semantic_node.plugin.channel)
@@ -47,14 +47,14 @@ async def test_a_slice_follows_the_capacity(semantic_node):
     semantic_node.resources.start()
     semantic_node.resources.add_plugin(DRIVER, semantic_node.plugin.channel)
     [first] = await semantic_node.published("CardA")
-    semantic_node.tell(card("CardA", RAM=5))
+    semantic_node.offer(card("CardA", RAM=5))
 
     async def shrunk():
         [slice_] = await semantic_node.published("CardA")
         return slice_["resources"] == [card("CardA", RAM=5)] and slice_
 
     second = await until(shrunk)
-    semantic_node.tell(card("CardA", RAM=5), card("CardB", RAM=7))
+    semantic_node.offer(card("CardA", RAM=5), card("CardB", RAM=7))
     await semantic_node.published("CardA", "CardB")
     semantic_node.resources.remove_plugin(DRIVER)
     await semantic_node.published()
@@ -66,7 +66,7 @@ async def test_a_slice_follows_the_capacity(semantic_node):
 async def test_resources_that_are_too_many_are_spread_over_slices(semantic_node):
     """Each slice is small enough for a store, and each resource stands in one of them."""
     names = [f"Card{number}-{'x' * 4000}" for number in range(300)]
-    semantic_node.told = [card(name, RAM=1) for name in names]
+    semantic_node.offers = [card(name, RAM=1) for name in names]
     semantic_node.resources.start()
     semantic_node.resources.add_plugin(DRIVER, semantic_node.plugin.channel)
     slices = await semantic_node.published(*names)
@@ -92,7 +92,7 @@ async def test_a_resource_stands_in_one_slice(semantic_node):
 @pytest.mark.asyncio
 async def test_a_driver_of_1_29_is_asked_in_vain(semantic_node):
     """A driver whose controller allocates publishes nothing, and prepares by its own handles."""
-    semantic_node.told = None
+    semantic_node.offers = None
     semantic_node.resources.start()
     semantic_node.resources.add_plugin(DRIVER, semantic_node.plugin.channel)
     await until(semantic_node.resources._plugins[DRIVER].monitoring.done)
@@ -105,7 +105,7 @@ async def test_a_driver_of_1_29_is_asked_in_vain(semantic_node):
 
 @pytest.mark.asyncio
 async def test_a_model_that_the_kubelet_does_not_know_withdraws_the_driver(semantic_node):
-    """A slice never has a gap: all of the driver's slices go, the reason is told, and they come back."""
+    """A slice never has a gap: all of the driver's slices go, the reason is reported, and they come back."""
     semantic_node.resources.start()
     semantic_node.resources.add_plugin(DRIVER, semantic_node.plugin.channel)
     await semantic_node.published("CardA")
@@ -124,7 +124,7 @@ async def test_a_model_that_the_kubelet_does_not_know_withdraws_the_driver(seman
 
 
 def test_a_driver_of_another_release_publishes_nothing():
-    """The kubelet refuses what 1.30's drivers tell, and 1.30's finds nothing in what ours tell."""
+    """The kubelet refuses what 1.30's drivers show, and 1.30's finds nothing in what ours show."""
     named = named_response_of([{"namedResources": {"instances": [{"name": "gpu-0"}]}}])
 
     with pytest.raises(RefusedResourcesError, match="its resources are not in the form of this release"):
@@ -144,7 +144,7 @@ def test_the_gate_decides_about_drivers_and_slices(on):
 
 
 def test_messages_say_what_slices_say():
-    """Messages carry what a driver tells as it was written; a name alone is the ID."""
+    """Messages carry what a driver shows as it was written; a name alone is the ID."""
     pool = {"name": "Pool", "attributes": [{"name": "Number", "counter": {"count": 8}}]}
     response = messages.NodeListAndWatchResourcesResponse.FromString(
         response_of([CARD, pool, {"id": "bare"}]).SerializeToString()

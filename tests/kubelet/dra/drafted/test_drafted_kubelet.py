@@ -188,7 +188,7 @@ async def test_a_pod_without_its_claim_or_reservation_is_not_let_run(node, made,
 
 
 async def test_a_claim_that_the_plugin_does_not_know_is_asked_for_ever_later(node):
-    """Each time the claim is looked at first; between two calls the same error is told."""
+    """Each time the claim is looked at first; between two calls the same error is reported."""
     await node.claim(phase="Pending")
     error = "code = NotFound desc = resource .* does not exist"
     calls = []
@@ -207,7 +207,7 @@ async def test_a_claim_that_the_plugin_does_not_know_is_asked_for_ever_later(nod
     assert ids_of(node, pod())
 
 
-async def test_a_plugin_that_is_away_or_fails_is_told_of_and_called_again(node):
+async def test_a_plugin_that_is_away_or_fails_is_reported_and_called_again(node):
     """The pod waits, and nothing is lost: not even a call whose outcome nobody knows."""
     await node.claim()
     node.services.switches = Switches(refuse_prepare="broken")
@@ -282,10 +282,10 @@ async def test_a_kubelet_that_is_started_again_gives_back_what_the_one_before_pr
     assert (node.called(), await node.users()) == (["Prepare", "Unprepare"], [])
 
 
-@pytest.mark.parametrize(("on", "told"), [(True, True), (False, False)])
-async def test_the_gate_decides(on, told):
+@pytest.mark.parametrize(("on", "enabled"), [(True, True), (False, False)])
+async def test_the_gate_decides(on, enabled):
     """Without it the kubelet has no part in claims; with it, it says why a pod does not start."""
     features = KubeletFeatures.of(FeatureGates(DRAFT, {"DynamicResourceAllocation": on}))
 
-    assert features.dynamic_resources is told
+    assert features.dynamic_resources is enabled
     assert features.reports_failed_preparation

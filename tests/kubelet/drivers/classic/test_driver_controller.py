@@ -81,7 +81,7 @@ class Environment:
         await self.client.create(self.contexts, {"metadata": metadata, "spec": spec})
         await asyncio.sleep(1)
 
-    async def told(self):
+    async def unsuitable(self):
         found = await self.client.get(self.contexts, "p", "ns")
         entries = (found.get("status") or {}).get("resourceClaims") or []
         return {entry["name"]: entry["unsuitableNodes"] for entry in entries}
@@ -113,7 +113,7 @@ async def test_a_claim_is_allocated_for_the_selected_node(minor):
             {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
         ]
         assert environment.writes() == ["PUT resourceclaims/c0", "PUT resourceclaims/c0/status"]
-        assert await environment.told() == {"c0": []}
+        assert await environment.unsuitable() == {"c0": []}
         status = claim["status"]
         assert (status["allocation"]["controller"] if minor == 31 else status["driverName"]) == DRIVER
 
@@ -154,11 +154,11 @@ async def test_nodes_without_room_do_not_suit(minor):
         await environment.pod("c0", "c1")
         await environment.context("", ["n0", "n1", "elsewhere"])
 
-        assert await environment.told() == {"c0": ["n0", "elsewhere"], "c1": ["n0", "elsewhere"]}
+        assert await environment.unsuitable() == {"c0": ["n0", "elsewhere"], "c1": ["n0", "elsewhere"]}
 
         capacity |= {"n0": 2, "n1": 1}
         await asyncio.sleep(31)
-        assert await environment.told() == {"c0": ["n1", "elsewhere"], "c1": ["n1", "elsewhere"]}
+        assert await environment.unsuitable() == {"c0": ["n1", "elsewhere"], "c1": ["n1", "elsewhere"]}
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -169,12 +169,12 @@ async def test_a_selected_node_that_does_not_suit_is_not_used(minor):
         await environment.pod("c0")
         await environment.context("n0", ["n0", "n1"])
 
-        assert await environment.told() == {"c0": ["n0"]}
+        assert await environment.unsuitable() == {"c0": ["n0"]}
         assert "allocation" not in (await environment.read())["status"]
 
 
 @pytest.mark.parametrize("minor", MINORS)
-async def test_a_bug_of_a_driver_is_told_on_what_it_worked_on(minor, monkeypatch):
+async def test_a_bug_of_a_driver_is_reported_on_what_it_worked_on(minor, monkeypatch):
     """The context says that something went wrong inside, and is worked on again."""
     async with Environment(minor) as environment:
         allocate, left = environment.driver.allocate, [2]
@@ -278,7 +278,7 @@ EXHAUSTED = 'failed allocating claim UID: resources exhausted on node "n0"'
     ],
 )
 async def test_half_of_a_pods_claims_may_be_allocated(minor, text):
-    """The first is, the second is told of as an event, and no node is told of in that round."""
+    """The first is, the second is reported as an event, and nothing is said of nodes in that round."""
     async with Environment(minor, capacity={"n0": 1}) as environment:
         await environment.claim("c0")
         second = await environment.claim("c1")
@@ -288,7 +288,7 @@ async def test_half_of_a_pods_claims_may_be_allocated(minor, text):
 
         assert (await environment.read("c0"))["status"]["allocation"]
         assert "allocation" not in (await environment.read("c1"))["status"]
-        assert await environment.told() == {}
+        assert await environment.unsuitable() == {}
     assert {event["message"] for event in events} == {text.replace("UID", second["metadata"]["uid"])}
     assert {event["source"]["component"] for event in events} == {f"resource driver {DRIVER}"}
     kind = "PodScheduling" if minor == 26 else "PodSchedulingContext"
@@ -304,7 +304,7 @@ async def test_allocated_claims_are_asked_about_until_0_28(minor, listed):
         await environment.pod("c0", "c1")
         await environment.context("", ["n0"])
 
-        assert list(await environment.told()) == listed
+        assert list(await environment.unsuitable()) == listed
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -342,7 +342,7 @@ async def test_a_restart_knows_what_is_allocated(minor):
         await environment.pod("c0")
         await environment.context("", ["n0"])
 
-        assert await environment.told() == {"c0": ["n0"]}
+        assert await environment.unsuitable() == {"c0": ["n0"]}
 
 
 @pytest.mark.parametrize(

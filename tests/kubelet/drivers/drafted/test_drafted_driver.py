@@ -262,8 +262,8 @@ async def test_an_optional_claim_gets_a_device_where_there_is_one():
         assert (await environment.status("c1"))["attributes"]["device"] == "gpu-0"
 
         await environment.claim("c2", selected="n0", potential=["n0"], parameters={"optional": "yes"})
-        told = 'claim parameters ns/c2: optional: expected true or false, got: "yes"'
-        assert told in await environment.events()
+        refusal = 'claim parameters ns/c2: optional: expected true or false, got: "yes"'
+        assert refusal in await environment.events()
 
 
 async def test_a_claim_whose_class_is_gone_is_freed():
@@ -332,7 +332,9 @@ async def test_a_claim_of_another_driver_or_without_class_is_left_alone():
         (["2Gi"], 'expected an object, got: ["2Gi"]'),
     ],
 )
-async def test_claim_parameters_that_cannot_be_read_are_told_on_the_claim(mode, parameters, reason, caplog):
+async def test_claim_parameters_that_cannot_be_read_are_reported_on_the_claim(
+    mode, parameters, reason, caplog
+):
     """A Warning says what is wrong, the tries get rarer, and bad input is no bug of the driver."""
     async with Environment() as environment:
         await environment.claim("bad", mode, selected="n0", parameters=parameters)
@@ -349,7 +351,7 @@ async def test_claim_parameters_that_cannot_be_read_are_told_on_the_claim(mode, 
         assert (await environment.status("good"))["phase"] == "Allocated"
 
 
-async def test_class_parameters_that_cannot_be_read_are_told_and_take_no_device():
+async def test_class_parameters_that_cannot_be_read_are_reported_and_take_no_device():
     """Another claim gets the device meanwhile."""
     async with Environment({"n0": [{"name": "gpu-0"}]}) as environment:
         await environment.resource_class("odd", parameters=["init"])
@@ -369,7 +371,7 @@ async def test_class_parameters_that_cannot_be_read_are_told_and_take_no_device(
         (KeyError("a slip"), "internal error: KeyError('a slip')"),
     ],
 )
-async def test_whatever_fails_while_a_claim_is_processed_becomes_an_event(error, message, monkeypatch):
+async def test_any_failure_while_a_claim_is_processed_becomes_an_event(error, message, monkeypatch):
     """An error of the server as well as a bug of the driver; the claim is tried again until it works."""
     async with Environment() as environment:
         update, left = environment.connection.update, [2]
@@ -388,8 +390,8 @@ async def test_whatever_fails_while_a_claim_is_processed_becomes_an_event(error,
         assert status["phase"] == "Allocated"
 
 
-async def test_a_device_whose_memory_cannot_be_read_is_told_by_its_name():
-    """The claim is told which device of which node it is."""
+async def test_a_device_whose_memory_cannot_be_read_is_reported_by_its_name():
+    """The claim's event says which device of which node it is."""
     async with Environment({"n0": [{"name": "gpu-0", "memory": "big"}]}) as environment:
         await environment.claim(selected="n0", parameters={"memory": "1Gi"})
         (message,) = await environment.events()

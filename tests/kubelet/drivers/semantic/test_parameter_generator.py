@@ -176,7 +176,7 @@ async def events(environment):
 
 @pytest.mark.asyncio
 @pytest.mark.looptime
-async def test_parameters_that_mean_nothing_are_told(environment):
+async def test_parameters_that_mean_nothing_are_reported(environment):
     """An event of the vendor's object names the field; the next generation is taken."""
     vendor = await environment.vendor(requirements={"RAM": -1})
     message = await until(lambda: events(environment))

@@ -1,4 +1,4 @@
-"""1.29+kep4381: what an example driver tells of its devices, as its file says."""
+"""1.29+kep4381: what an example driver reports of its devices, as its file says."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from kubeskew.kubelet.drivers.switches import parse
 
 
 def offered(switches=None, **fields):
-    """Returns what the driver tells of a node with such an entry."""
+    """Returns what the driver reports of a node with such an entry."""
     directories = Directories(Path("r"), Path("p"), Path("c"))
     node = DriverNode("node-1", directories, Offer(node="node-1", **fields), parse(switches or {}))
     return semantic_resources_of(DRIVER, node, PREVIEW)
@@ -23,9 +23,9 @@ def offered(switches=None, **fields):
 
 def test_devices_become_resources():
     """Attributes are metadata, capacity is counters, and a device can be had as a whole."""
-    told = offered(devices=1, attributes={"fast": True, "slow": False}, capacity={"memory": "1Gi"})
+    offer = offered(devices=1, attributes={"fast": True, "slow": False}, capacity={"memory": "1Gi"})
 
-    [resource] = told
+    [resource] = offer
     metadata, *counters = resource["attributes"]
     assert resource["id"] == "gpu-0"
     assert metadata["metadata"]["versions"] == [{"name": "driverVersion", "version": "1.0.0"}]
@@ -36,7 +36,7 @@ def test_devices_become_resources():
     assert [(c["name"], c["counter"]["count"]) for c in counters] == [("Number", 1), ("memory", 2**30)]
 
 
-def test_switches_change_what_is_told():
+def test_switches_change_what_is_reported():
     """Counts shrink and grow by name; other resources take the place of all."""
     written = {
         "nodeResources": [{"name": "CardA", "attributes": [{"name": "RAM", "counter": {"count": "1Ki"}}]}]
@@ -86,7 +86,7 @@ def test_resources_that_cannot_be(value, text):
         read_resources(value)
 
 
-def test_a_driver_whose_controller_allocates_tells_no_resources(tmp_path):
+def test_a_driver_whose_controller_allocates_shows_no_resources(tmp_path):
     """Without them its kubelet publishes nothing; with parameters of its own it has both parts."""
     from kubeskew.kubelet.drivers.host import NodeDriver
     from kubeskew.kubelet.drivers.settings import parse_settings
@@ -99,10 +99,10 @@ def test_a_driver_whose_controller_allocates_tells_no_resources(tmp_path):
     host = SimpleNamespace(get_claim=None)
     directories = Directories(tmp_path, tmp_path, tmp_path)
 
-    def told(controller):
+    def offered_by(controller):
         node = DriverNode("n", directories, Offer(node="n", devices=1), controller=parse_settings(controller))
         return NodeDriver(DRIVER, node, ctx, host).services._resources()
 
-    assert told(True) is None
-    assert [resource["id"] for resource in told({"semanticParameters": True})] == ["gpu-0"]
-    assert [resource["id"] for resource in told(None)] == ["gpu-0"]
+    assert offered_by(True) is None
+    assert [resource["id"] for resource in offered_by({"semanticParameters": True})] == ["gpu-0"]
+    assert [resource["id"] for resource in offered_by(None)] == ["gpu-0"]

@@ -104,7 +104,7 @@ async def test_another_node_is_selected_when_the_first_does_not_suit():
         await cluster.claiming_pod("c0")
         first = (await cluster.selected())["selectedNode"]
         other = {"n0": "n1", "n1": "n0"}[first]
-        await cluster.told(unsuitableNodes=[first])
+        await cluster.say_as_driver(unsuitableNodes=[first])
         assert await cluster.selected(other) == {"selectedNode": other, "potentialNodes": [other]}
         await cluster.allocate("c0", other)
 
@@ -112,7 +112,7 @@ async def test_another_node_is_selected_when_the_first_does_not_suit():
 
 
 async def test_no_node_suits():
-    """The reason is told per node, and nothing is freed for it."""
+    """The reason is reported per node, and nothing is freed for it."""
     cluster = await cluster_of("n0", "n1")
     await cluster.claim(status={"scheduling": {"driver": {"unsuitableNodes": ["n0", "n1"]}}})
     async with running(cluster):
@@ -122,7 +122,7 @@ async def test_no_node_suits():
         assert message.startswith(
             "0/2 nodes are available: 2 resourceclaim cannot be allocated for the node (unsuitable)."
         )
-        await cluster.told(unsuitableNodes=["n0"])
+        await cluster.say_as_driver(unsuitableNodes=["n0"])
         assert (await cluster.selected())["selectedNode"] == "n1"
 
 
@@ -191,8 +191,8 @@ async def test_a_claim_of_another_pod_is_not_used():
     assert "ResourceClaim default/p0-gpu was not created for pod default/p0 (pod is not owner)" in message
 
 
-async def test_a_missing_class_is_told_and_waited_for():
-    """A pod whose claim's class is missing is told so, and tried again when the class comes."""
+async def test_a_missing_class_is_reported_and_waited_for():
+    """A pod whose claim's class is missing is informed, and tried again when the class comes."""
     cluster = DraftedCluster()
     await cluster.node()
     await cluster.claim()
@@ -374,7 +374,7 @@ async def test_a_pod_without_claims_is_not_concerned():
 
 
 async def test_parameters_and_attributes_mean_nothing_to_the_scheduler():
-    """Claims of whatever parameters are asked for alike, and those of whatever attributes are used alike."""
+    """Claims of any parameters are asked for alike, and those of any attributes are used alike."""
     written = []
     for parameters, attributes in (
         ({}, {}),

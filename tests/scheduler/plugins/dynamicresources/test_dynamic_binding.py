@@ -17,7 +17,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("method", "path", "text"), CALLS)
-async def test_refused_writes_are_told_and_repeated(method, path, text):
+async def test_refused_writes_are_reported_and_repeated(method, path, text):
     """A write that fails gives the devices back; the next attempt succeeds."""
     cluster = await one_node()
     await cluster.claim()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.looptime
 
 
 @pytest.mark.parametrize(("version", "is_error"), [("1.35", False), ("1.36", True)])
-async def test_a_search_without_time_is_told(version, is_error, monkeypatch):
+async def test_a_search_without_time_is_reported(version, is_error, monkeypatch):
     """A search that takes too long is given up; since 1.36 that is an error."""
 
     def find(self, node, claims, timer):

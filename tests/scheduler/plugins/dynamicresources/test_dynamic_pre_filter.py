@@ -110,7 +110,7 @@ async def test_two_pods_share_a_claim():
 
 
 async def test_without_the_feature_claims_are_not_looked_at():
-    """The plugin is not there then: pods go to nodes whatever they claim."""
+    """The plugin is not there then: pods go to nodes with any claims."""
     cluster = await one_node("1.33")
     async with running(cluster):
         await cluster.pod(resourceClaims=CLAIM)

@@ -196,7 +196,7 @@ async def test_leftover_claim_is_deleted_in_the_next_attempt(version, flush):
 
 
 async def test_a_deletion_that_fails_leaves_the_pod_waiting():
-    """PostFilter cannot delete the leftover: the pod is told so, and waits for an event, as upstream.
+    """PostFilter cannot delete the leftover: the pod is informed, and waits for an event, as upstream.
 
     KEP-5004 promises an error and a requeue; upstream's schedulingAlgorithm logs the error only.
     """
@@ -250,7 +250,7 @@ async def test_a_deletion_that_fails_leaves_the_pod_waiting():
         ("1.36", "PATCH", "/pods/p0/status", 4, "update pod default/p0 ExtendedResourceClaimStatus"),
     ],
 )  # fmt: skip
-async def test_what_is_told_when_a_write_fails(version, method, path, times, text):
+async def test_what_is_reported_when_a_write_fails(version, method, path, times, text):
     """An error of PreBind: an event says what failed, in upstream's words, and the pod is tried again; the
     server's own errors with the status of a pod are forgiven three times."""
     async with running(await extended(version, DRAExtendedResource=True)) as cluster:
@@ -260,8 +260,8 @@ async def test_what_is_told_when_a_write_fails(version, method, path, times, tex
         await asyncio.sleep(5)
 
         (event,) = await cluster.events("FailedScheduling")
-        told = f'running PreBind plugin "DynamicResources": {text}: out of order'
-        assert re.sub("resources-[a-z0-9]{5}", "resources-*", event) == told
+        expected = f'running PreBind plugin "DynamicResources": {text}: out of order'
+        assert re.sub("resources-[a-z0-9]{5}", "resources-*", event) == expected
 
 
 async def test_an_answer_that_gets_lost_undoes_the_claim():
@@ -286,7 +286,7 @@ async def test_an_answer_that_gets_lost_undoes_the_claim():
         assert set(cluster.service.dynamic.claims.allocated.devices) == set()
 
 
-async def test_a_claim_beside_resources_of_a_plugin_cannot_be_bound():
+async def test_a_claim_next_to_resources_of_a_plugin_cannot_be_bound():
     """Upstream's bug: with a claim of its own, a pod whose extended resources all come from a device plugin
     gets an extended resource claim without requests, which no pod's status can map."""
     cluster = Cluster()
@@ -350,10 +350,10 @@ async def test_at_verbosity_5_the_log_says_why(caplog):
         await cluster.pod(requests={RESOURCE: "3"})
         message = (await cluster.message())[1]
 
-    told = [text for text in caplog.messages if text.startswith('"pod unschedulable"')]
+    lines = [text for text in caplog.messages if text.startswith('"pod unschedulable"')]
     where = 'logger="FilterWithNominatedPods.Filter.DynamicResources" pod="default/p0" node="n0"'
     claims = 'resourceclaims=["default/<extended-resources>"]'
-    assert set(told) == {f'"pod unschedulable" {where} {claims} reason="cannot allocate all claims"'}
+    assert set(lines) == {f'"pod unschedulable" {where} {claims} reason="cannot allocate all claims"'}
     assert any(
         text.startswith('"Status after running PostFilter plugins for pod"') for text in caplog.messages
     )
@@ -361,7 +361,7 @@ async def test_at_verbosity_5_the_log_says_why(caplog):
 
 
 @pytest.mark.parametrize(
-    ("settings", "requests", "told"),
+    ("settings", "requests", "fields_logged"),
     [
         pytest.param(
             None,
@@ -377,7 +377,7 @@ async def test_at_verbosity_5_the_log_says_why(caplog):
         ),
     ],
 )
-async def test_without_contextual_logging_the_log_names_no_logger(settings, requests, told, caplog):
+async def test_without_contextual_logging_the_log_names_no_logger(settings, requests, fields_logged, caplog):
     """The plugin says the same of a node, without the logger's name."""
     caplog.set_level(level_of(5))
     gates = {"DRAExtendedResource": True, "ContextualLogging": False}
@@ -385,23 +385,24 @@ async def test_without_contextual_logging_the_log_names_no_logger(settings, requ
         await cluster.pod(requests=requests)
         await cluster.message()
 
-    assert f'"pod unschedulable" pod="default/p0" node="n0" {told}' in caplog.messages
+    assert f'"pod unschedulable" pod="default/p0" node="n0" {fields_logged}' in caplog.messages
 
 
 async def test_at_verbosity_5_the_log_says_that_devices_are_too_many(caplog):
-    """More devices than a claim may have are an error of the plugin, told at level 5 and by the scheduler."""
+    """More devices than a claim may have are an error of the plugin, logged at level 5 and by the
+    scheduler."""
     caplog.set_level(level_of(5))
     async with running(await extended("1.36", DRAExtendedResource=True)) as cluster:
         await cluster.pod(requests={RESOURCE: "33"})
         await cluster.message()
 
     limit = "number of requested devices 33 exceeds the claim limit of 32"
-    told = [text for text in caplog.messages if limit in text]
-    assert told[0].startswith('"dynamic resource plugin failed" err="')
+    lines = [text for text in caplog.messages if limit in text]
+    assert lines[0].startswith('"dynamic resource plugin failed" err="')
     where = 'logger="FilterWithNominatedPods.Filter.DynamicResources" pod="default/p0" node="n0"'
-    assert told[0].endswith(f' {where} resourceclaims=["default/<extended-resources>"]')
-    assert told[1].startswith('"Error scheduling pod; retrying" err="')
-    assert told[1].endswith(' pod="default/p0"')
+    assert lines[0].endswith(f' {where} resourceclaims=["default/<extended-resources>"]')
+    assert lines[1].startswith('"Error scheduling pod; retrying" err="')
+    assert lines[1].endswith(' pod="default/p0"')
 
 
 async def test_the_log_says_which_write_failed(caplog):

@@ -89,8 +89,8 @@ async def test_a_node_that_is_away(bench: Bench):
         ),
     )
     socket = await bench.socket(f"{PODS}/p/exec?container=b&command=ls&stdout=true")
-    told = json.loads((await messages(socket))[3])
-    assert told["message"].startswith(
+    refusal = json.loads((await messages(socket))[3])
+    assert refusal["message"].startswith(
         'Internal error occurred: error sending request: Post "http://127.0.0.1:1/'
     )
 

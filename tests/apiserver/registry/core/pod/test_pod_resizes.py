@@ -48,13 +48,13 @@ def test_other_resources_may_not_change_and_the_text_says_which_may() -> None:
     assert "previously negative),`spec.containers[*].resources` (for CPU/memory only)\n" in found
 
 
-@pytest.mark.parametrize(("minor", "told"), [(27, True), (31, True), (36, False)])
-def test_the_class_of_a_pod_stays(minor: int, told: bool) -> None:
-    """An update that would make a burstable pod guaranteed is told so by an error of its own."""
+@pytest.mark.parametrize(("minor", "refused_by_class"), [(27, True), (31, True), (36, False)])
+def test_the_class_of_a_pod_stays(minor: int, refused_by_class: bool) -> None:
+    """An update that would make a burstable pod guaranteed gets an error of its own."""
     limits = {"limits": {"cpu": "1", "memory": "64Mi"}}
     found = Rules("", "pods", minor, **{GATE: True}).change_errors(pod(**SMALL), change(**LARGE, **limits))
     qos = 'metadata: Invalid value: "Burstable": Pod QoS is immutable'
-    assert (qos in found) is told
+    assert (qos in found) is refused_by_class
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ async def test_exec_that_cannot_be(bench: Bench):
         in json.loads((await messages(socket))[3])["message"]
     )
     socket = await bench.socket(f"{PODS}/p/exec?container=a&stdout=true&command=ls")
-    told = json.loads((await messages(socket))[3])
-    assert told["message"] == (
+    refusal = json.loads((await messages(socket))[3])
+    assert refusal["message"] == (
         'Internal error occurred: unable to upgrade connection: container not found ("a")'
     )
     response, _ = await bench.upgrade(
@@ -103,19 +103,19 @@ async def test_the_end_of_a_forwarded_connection(bench: Bench, end: str):
     socket = await bench.socket(f"{PODS}/p/portforward?ports=80", "v4.channel.k8s.io")
     request = f"\0GET /x HTTP/{end}\r\nHost: y\r\n\r\nGET /next HTTP/1.1\r\nHost: y\r\n\r\n"
     await socket.send(request.encode())
-    told = await messages(socket)
+    channels = await messages(socket)
 
-    assert told[0].startswith(b"P\0HTTP/1.1 200 OK\r\n")
-    assert b"\r\nConnection: close\r\n" in told[0]
-    assert told[0].count(b"HTTP/1.1") == 1
+    assert channels[0].startswith(b"P\0HTTP/1.1 200 OK\r\n")
+    assert b"\r\nConnection: close\r\n" in channels[0]
+    assert channels[0].count(b"HTTP/1.1") == 1
 
 
 async def test_a_forward_that_nothing_answers_ends(bench: Bench):
     """The WebSocket ends when the last of its ports has refused."""
     socket = await bench.socket(f"{PODS}/p/portforward?ports=81&ports=82", "v4.channel.k8s.io")
-    told = await messages(socket)
+    channels = await messages(socket)
 
-    assert [b"connection refused" in told[channel] for channel in range(4)] == [False, True, False, True]
+    assert [b"connection refused" in channels[channel] for channel in range(4)] == [False, True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ async def test_standard_input_that_is_no_base64(bench: Bench):
     socket = await bench.socket(target, "v4.base64.channel.k8s.io")
     await socket.send(b"0aGVsb", Opcode.TEXT)
     await socket.send(b"0aGVsbG8K", Opcode.TEXT)
-    told = await messages(socket)
+    channels = await messages(socket)
 
-    assert base64.b64decode(told[ord("1")]) == b"hello\n"
+    assert base64.b64decode(channels[ord("1")]) == b"hello\n"
 
 
 async def test_an_older_server_refuses_what_it_does_not_know(bench: Bench, monkeypatch):

@@ -64,7 +64,7 @@ def waiting(reason: str) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_status(obj: dict, ready: str, status: str):
-    """The one word that tells most."""
+    """The one word that shows most."""
     cells = row("v1 Pod", obj)
     assert (cells["Ready"], cells["Status"]) == (ready, status)
 

@@ -61,7 +61,7 @@ def errors(answer):
 
 @pytest.mark.parametrize("group", range(26, 31), indirect=True)
 async def test_claims_wait_for_a_pod(group):
-    """Claims and templates get the delayed mode in every release; an empty class name is told once."""
+    """Claims and templates get the delayed mode in every release; an empty class name is reported once."""
     claim = await group.create("resourceclaims", spec={"resourceClassName": "c"})
     template = await group.create("resourceclaimtemplates", spec={"spec": {"resourceClassName": "c"}})
     bad = await group.create("resourceclaims", "y", spec={"resourceClassName": ""})

@@ -59,7 +59,8 @@ async def listed(api, selector):
 
 @pytest.mark.parametrize("case", CASES["objects"], ids=lambda case: case["errors"][0])
 async def test_what_is_refused(api, case):
-    """Each missing, double or impossible field is told by its path, in the words of structured parameters."""
+    """Each missing, double or impossible field is named by its path, in the words of structured
+    parameters."""
     path = PARAMETERS if case["plural"] == "resourceclaimparameters" else f"{GROUP}/{case['plural']}"
 
     assert errors(await api.post(path, {"metadata": {"name": "x"}, **case["object"]})) == case["errors"]
@@ -103,15 +104,15 @@ async def test_slices_are_selected_by_node_and_driver(api):
     assert (kind, seen["metadata"]["name"]) == ("ADDED", "b")
     refused = await api.get(f"{SLICES}?fieldSelector=spec.nodeName%3Dn1")
     assert refused.status == 400
-    told = "field label not supported for resource.k8s.io/v1alpha2, Kind=NodeResourceSlice: spec.nodeName"
-    assert told in refused.body["message"]
+    why = "field label not supported for resource.k8s.io/v1alpha2, Kind=NodeResourceSlice: spec.nodeName"
+    assert why in refused.body["message"]
     gone = await api.delete(f"{SLICES}?fieldSelector=nodeName%3Dn1%2CdriverName%3D{DRIVER}")
     assert [item["metadata"]["name"] for item in gone.body["items"]] == ["a"]
     assert await listed(api, "nodeName!=") == ["b", "c"]
 
 
 async def test_parameters_may_change(api):
-    """Parameters are generated anew when what they were generated from changes."""
+    """Parameters are generated again when what they were generated from changes."""
     parameters = [{"name": "RAM", "counter": {"required": 5}}]
     made = await api.post(
         PARAMETERS, {"metadata": {"name": "p"}, "generatedFrom": ORIGIN, "parameters": parameters}
@@ -203,7 +204,7 @@ async def test_a_slice_with_a_model_that_came_later_is_shown_and_not_written(api
 
 
 async def test_parameters_with_a_model_that_came_later_are_shown_and_not_written(api):
-    """The parameter has no model to this server; what is generated anew may take its place."""
+    """The parameter has no model to this server; what is generated again may take its place."""
     parameters = [{"name": "RAM", "counter": {"required": 5}}]
     await api.post(PARAMETERS, {"metadata": {"name": "p"}, "parameters": parameters})
     later = {"name": "Fraction", **FRACTION}
@@ -213,11 +214,11 @@ async def test_parameters_with_a_model_that_came_later_are_shown_and_not_written
 
     shown = (await api.get(f"{PARAMETERS}/p")).body["parameters"]
     refused = await api.patch(f"{PARAMETERS}/p", {"shareable": True})
-    anew = await api.patch(f"{PARAMETERS}/p", {"parameters": parameters})
+    renewed = await api.patch(f"{PARAMETERS}/p", {"parameters": parameters})
 
     assert shown == [*parameters, {"name": "Fraction"}]
     assert errors(refused) == [f"parameters[1]: {NO_MODEL}"]
-    assert anew.status == 200
+    assert renewed.status == 200
 
 
 async def test_a_claim_that_was_allocated_by_a_later_model_can_only_be_freed(api):
@@ -243,7 +244,7 @@ async def test_a_claim_that_was_allocated_by_a_later_model_can_only_be_freed(api
 
 
 async def test_a_model_that_came_later_cannot_be_written(api):
-    """A writer that is ahead of the server is told of the unknown field, or of the missing model."""
+    """A writer that is ahead of the server learns of the unknown field, or of the missing model."""
     resource = {"id": "a", "attributes": [{"name": "f", **FRACTION}]}
     strict = await api.post(f"{SLICES}?fieldValidation=Strict", node_slice("s", resources=[resource]))
     ignoring = await api.post(f"{SLICES}?fieldValidation=Ignore", node_slice("s", resources=[resource]))

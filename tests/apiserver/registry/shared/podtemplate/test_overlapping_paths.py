@@ -10,7 +10,7 @@ def warned(paths: list[str]) -> list[str]:
     return list(overlap_warnings([{"name": "v", "configMap": {"name": "c", "items": items}}]))
 
 
-def test_each_pair_is_told_with_the_earlier_ones_in_order():
+def test_each_pair_is_reported_with_the_earlier_ones_in_order():
     """A path overlaps with itself, with what is above and with what is below, not with its namesakes."""
     pairs = [text.partition("overlapping paths: ")[2] for text in warned(["a/b", "ab", "a/", "a/b/c", "a/b"])]
     assert pairs == [

@@ -26,7 +26,7 @@ async def cluster_of(version, *nodes, **more):
 
 
 def waits(version, what):
-    """Returns the reason while a driver is at work; since 1.30 it is told in PreBind."""
+    """Returns the reason while a driver is at work; since 1.30 it is reported in PreBind."""
     return what if version < "1.30" else BOUND_LATE
 
 
@@ -132,7 +132,7 @@ async def test_another_node_is_selected_when_the_first_does_not_suit(version):
 
 @pytest.mark.parametrize("version", MINORS)
 async def test_no_node_suits(version):
-    """The reason is told per node."""
+    """The reason is reported per node."""
     cluster = await cluster_of(version)
     await cluster.driver_claim()
     async with running(cluster):
@@ -258,10 +258,10 @@ async def test_a_missing_class(version, reason, message):
     await cluster.driver_claim()
     async with running(cluster):
         await cluster.claiming_pod("c0")
-        told = await cluster.message()
+        condition = await cluster.message()
 
-        assert told[0] == reason
-        assert message in told[1]
+        assert condition[0] == reason
+        assert message in condition[1]
 
         await cluster.resource_class()
         await cluster.selected("n0")
@@ -471,7 +471,7 @@ async def test_at_most_128_nodes_are_asked_about(version):
 
 @pytest.mark.parametrize("version", ["1.26", "1.30"])
 async def test_without_the_gate_claims_are_not_looked_at(version):
-    """The pod is placed as if it had none, and nobody is told."""
+    """The pod is placed as if it had none, and nothing says so."""
     cluster = ClassicCluster(version, DynamicResourceAllocation=False)
     await cluster.node("n0")
     async with running(cluster):

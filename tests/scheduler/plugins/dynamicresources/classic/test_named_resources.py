@@ -193,7 +193,7 @@ async def test_requests_are_met_in_order_and_first_fit():
 
 
 async def test_an_expression_that_fails_keeps_the_node_out():
-    """The error is told as the node's reason."""
+    """The error is reported as the node's reason."""
     cluster = await cluster_of()
     await cluster.instances("n0", "gpu-0")
     requests = [{"driverName": DRIVER, "requests": [request(AT_LEAST_2)]}]
@@ -253,7 +253,7 @@ async def test_two_claims_of_a_pod_may_get_the_same_instance():
     assert (await chosen(cluster, "c0"), await chosen(cluster, "c1")) == (["gpu-0"], ["gpu-0"])
 
 
-async def test_beside_a_drivers_claim_the_scheduler_waits():
+async def test_next_to_a_drivers_claim_the_scheduler_waits():
     """A claim of each kind: the driver is asked for the node, and both are had there."""
     cluster = await cluster_of()
     await cluster.instances("n0", "gpu-0")

@@ -97,7 +97,7 @@ async def test_the_decision_is_what_is_written():
     assert snapshot["spec"] == {"requirements": {"RAM": 6}}
 
 
-async def test_an_attempt_after_a_change_decides_anew():
+async def test_an_attempt_after_a_change_decides_again():
     """The write that failed is forgotten, with its parameters."""
     cluster, vendors = await vendors_cluster()
     async with running(cluster):
@@ -173,7 +173,7 @@ async def test_capacity_that_shrinks_before_the_write_is_overdrawn():
 
 @pytest.mark.parametrize("path", [CLAIM, STATUS])
 async def test_a_scheduler_that_ends_before_its_write_has_decided_nothing(path):
-    """The next one decides anew; a finalizer that is there already does no harm."""
+    """The next one decides again; a finalizer that is there already does no harm."""
     cluster = await cluster_of()
     await cluster.asking("w", required("RAM", 6))
     await cluster.card_claims("c0")
@@ -229,7 +229,7 @@ async def test_what_is_given_up_goes_to_those_who_wait():
 
 
 async def test_two_pods_want_one_claim_at_once():
-    """The second is told that its claim is being allocated, and then shares it."""
+    """The second is informed that its claim is being allocated, and then shares it."""
     cluster = await cluster_of("n0", "n1")
     await cluster.asking("w", required("RAM", 6), shareable=True)
     await cluster.card_claims("c0")

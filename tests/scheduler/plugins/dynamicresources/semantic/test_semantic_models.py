@@ -213,7 +213,7 @@ def test_claims_of_one_pod_are_placed_together(asked, expected):
 
 
 def test_a_search_that_must_turn_back_finds_what_fits():
-    """The first choice of a claim is given up if the others find nothing beside it."""
+    """The first choice of a claim is given up if the others find nothing next to it."""
     cards = [
         {"id": "Both", "attributes": [counter("RAM", 2), counter("Units", 2)]},
         {"id": "Memory", "attributes": [counter("RAM", 2)]},
@@ -268,7 +268,7 @@ def test_many_alike_claims_end_soon():
 
 
 def test_a_search_ends_even_where_it_is_not_over():
-    """Claims and cards that all differ have more orders than are tried; that is told as such."""
+    """Claims and cards that all differ have more orders than are tried; that is reported as such."""
     cards = [card(f"card-{number:02}", ram=100 + number) for number in range(20)]
     resources = resources_of(published(*cards))
     with pytest.raises(SemanticError, match="too many ways to give 21 claims the resources of a node"):

@@ -24,7 +24,7 @@ REFERENCE = {**VENDORS, "name": "my-parameters"}
 GIB = 2**30
 
 
-async def told(cluster, text, name="p0"):
+async def refused(cluster, text, name="p0"):
     """Waits until the pod's condition begins with the reason."""
     expected = f"0/1 nodes are available: {text}."
     for _ in range(200):
@@ -95,7 +95,7 @@ async def test_a_pod_waits_for_each_part_and_is_tried_again_when_it_comes(hints)
     await cluster.card_claim("c0", REFERENCE)
     async with running(cluster):
         await cluster.claiming_pod("c0")
-        await told(cluster, "no resource of kind CardParameters.dra.example.com is known")
+        await refused(cluster, "no resource of kind CardParameters.dra.example.com is known")
         assert numbers(cluster) == (1, 1, 1, 0)
 
         made = await cluster.define(established=False)
@@ -104,17 +104,17 @@ async def test_a_pod_waits_for_each_part_and_is_tried_again_when_it_comes(hints)
         await cluster.client.update(
             CUSTOM_RESOURCE_DEFINITIONS, {**made, "status": definition()["status"]}, "status"
         )
-        await told(cluster, "CardParameters.dra.example.com default/my-parameters not found")
+        await refused(cluster, "CardParameters.dra.example.com default/my-parameters not found")
         assert numbers(cluster) == (1, 2, 0, 0)
 
         vendors = await cluster.card_parameters(requirements={"RAM": 6})
         shown = "generated claim parameters for CardParameters.dra.example.com default/my-parameters"
-        await told(cluster, f"{shown} (generation 1) not found")
+        await refused(cluster, f"{shown} (generation 1) not found")
         newer = await cluster.client.update(CARDS, {**vendors, "spec": {"requirements": {"RAM": 7}}})
-        await told(cluster, f"{shown} (generation 2) not found")
+        await refused(cluster, f"{shown} (generation 2) not found")
         await cluster.translated(vendors, "older", required("RAM", 6))
         await asyncio.sleep(30)
-        await told(cluster, f"{shown} (generation 2) not found")
+        await refused(cluster, f"{shown} (generation 2) not found")
         await cluster.translated(newer, "newer", required("RAM", 7))
         await cluster.node_of()
     assert await cluster.taken() == [("CardA", "RAM", 7)]
@@ -133,7 +133,7 @@ async def test_what_was_made_of_another_object_of_that_name_is_no_use(other):
     await cluster.card_claim("c0", REFERENCE)
     async with running(cluster):
         await cluster.claiming_pod("c0")
-        await told(
+        await refused(
             cluster,
             "generated claim parameters for CardParameters.dra.example.com default/my-parameters "
             "(generation 1) not found",
@@ -174,9 +174,9 @@ async def test_a_definition_that_goes_takes_its_informer_along_and_brings_it_bac
     await cluster.card_claim("c0", REFERENCE)
     async with running(cluster):
         await cluster.claiming_pod("c0")
-        await told(cluster, "CardParameters.dra.example.com default/my-parameters not found")
+        await refused(cluster, "CardParameters.dra.example.com default/my-parameters not found")
         await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "cardparameters.dra.example.com")
-        await told(cluster, "no resource of kind CardParameters.dra.example.com is known")
+        await refused(cluster, "no resource of kind CardParameters.dra.example.com is known")
         await follows(cluster, "cardparameters", watching=False)
 
         await cluster.define("v1beta1", "v1", "v1alpha1")
@@ -189,7 +189,7 @@ async def test_a_definition_that_goes_takes_its_informer_along_and_brings_it_bac
     assert (await cluster.handle())["claimParameters"]["apiVersion"] == "dra.example.com/v1"
 
 
-async def test_a_missing_role_is_told_and_its_grant_is_enough():
+async def test_a_missing_role_is_reported_and_its_grant_is_enough():
     """The scheduler begins all the same, and other pods are scheduled; the message has the server's words."""
     cluster = await cluster_of()
     await cluster.define()
@@ -208,7 +208,7 @@ async def test_a_missing_role_is_told_and_its_grant_is_enough():
     cluster.server.outage = outage
     async with running(cluster):
         await cluster.claiming_pod("c0")
-        await told(cluster, f"CardParameters.dra.example.com cannot be listed: {forbidden}")
+        await refused(cluster, f"CardParameters.dra.example.com cannot be listed: {forbidden}")
         await cluster.pod("plain")
         await cluster.node_of("plain")
         cluster.server.outage = None

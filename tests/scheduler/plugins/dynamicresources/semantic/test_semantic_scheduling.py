@@ -28,7 +28,7 @@ def reasons(message):
 
 
 @pytest.mark.parametrize("mode", ["WaitForFirstConsumer", "Immediate"])
-async def test_the_first_pod_has_its_claim_allocated_whatever_the_mode(mode):
+async def test_the_first_pod_has_its_claim_allocated_in_any_mode(mode):
     """Finalizer, allocation, driver and reservation are written before the binding; no context is made."""
     cluster = await cluster_of("n0", "n1")
     await cluster.publish("n0", card(ram=1))
@@ -143,7 +143,7 @@ async def test_claims_of_one_pod_share_what_there_is():
         ),
     ],
 )
-async def test_what_cannot_be_compared_is_told(resource, parameter, reason):
+async def test_what_cannot_be_compared_is_reported(resource, parameter, reason):
     """The node's reason names both sides, the slice, or what the selector did not find."""
     cluster = SemanticCluster()
     await cluster.node()

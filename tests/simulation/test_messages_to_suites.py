@@ -1,4 +1,4 @@
-"""Tests what pytest tells a suite with the fixture `simulated_cluster` of a test that cannot be."""
+"""Tests what pytest says to a suite with the fixture `simulated_cluster` of a test that cannot be."""
 
 import pytest
 
@@ -22,10 +22,11 @@ def test_a_key(simulated_cluster):
 """
 
 
-def test_what_cannot_be_is_told_at_the_lines_of_the_test(
+def test_what_cannot_be_is_reported_at_the_lines_of_the_test(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ):
-    """A coroutine is told how to be written; what a cluster refuses is shown without kubeskew's frames."""
+    """The error of a coroutine says how to write it; what a cluster refuses is shown without kubeskew's
+    frames."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeini("[pytest]")
     pytester.makepyfile(SUITE)
