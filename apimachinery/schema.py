@@ -4,13 +4,17 @@ A built-in type's tree comes from the catalogue, a custom resource's from its de
 recursive (`JSONSchemaProps`): walk them along a value, or remember where you were.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 # The name of the JSON type, which is decoded and encoded again, not kept as it was sent.
 JSON = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"
+
+# Rules of declarative validation, as the catalogue has them: ["maxItems", 8], ["eachVal", ["maxLength", 5]].
+Rule = Sequence[Any]
+Rules = Sequence[Rule]
 
 
 class Kind(StrEnum):
@@ -49,6 +53,7 @@ class Schema:
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
     go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
     description: str = ""  # only kinds of previews have one
+    rules: Rules = ()  # of declarative validation, of the struct itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,3 +68,4 @@ class Field:
     omit_empty: bool = True  # Go's omitempty: an empty value is not written
     pointer: bool = False  # Go pointer: present-but-zero differs from absent
     description: str = ""
+    rules: Rules = ()  # of declarative validation
