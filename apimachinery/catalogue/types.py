@@ -5,7 +5,7 @@ Trees depend on the release alone, never on gates: one `Types` per release serve
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
@@ -57,6 +57,7 @@ class Types(Mapping[str, Schema]):
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
         self._rules: list[Rules] = document["rules"]
+        self._base: str | None = document.get("base")
         self._built: dict[str, Schema] = {}
         self._fields: dict[int, Field] = {}
         self._named: dict[str, GroupVersionKind] = {}
@@ -80,6 +81,11 @@ class Types(Mapping[str, Schema]):
         if name not in self:
             raise KeyError(name)
         return self._definition(name)
+
+    @cached_property
+    def base(self) -> "Types | None":
+        """The types of the release whose code an imported release runs; None for other releases."""
+        return None if self._base is None else types_of(Version.parse(self._base))
 
     def of_kind(self, group: str, version: str, kind: str) -> Schema | None:
         """Kinds of bodies that are no resources (Scale, Eviction, PodExecOptions) have schemas, too."""

@@ -22,6 +22,21 @@ _ZEROES: Mapping[Kind, Any] = {
     Kind.QUANTITY: "0",
 }
 _COLLECTIONS: Mapping[Kind, Any] = {Kind.LIST: [], Kind.MAP: {}}
+# Structs whose fields come in another order than their numbers (k8s.io/api, 1.36).
+_OTHER_ORDER: Mapping[str, tuple[str, ...]] = {
+    "discovery.v1.EndpointSlice": ("metadata", "addressType", "endpoints", "ports"),
+    "discovery.v1beta1.EndpointSlice": ("metadata", "addressType", "endpoints", "ports"),
+    "resource.v1alpha3.PoolStatus": (
+        "driver", "poolName", "generation", "resourceSliceCount", "totalDevices", "allocatedDevices",
+        "availableDevices", "unavailableDevices", "nodeName", "validationError",
+    ),
+    "resource.v1alpha3.ResourcePoolStatusRequestStatus": ("poolCount", "pools", "conditions"),
+} | {
+    f"resource.{version}.AllocatedDeviceStatus": (
+        "driver", "pool", "device", "shareID", "conditions", "data", "networkData",
+    )
+    for version in ("v1", "v1beta2", "v1beta1")
+}  # fmt: skip
 _TIMES = frozenset({"date-time", "micro-time"})
 
 
@@ -89,8 +104,12 @@ def same(new: Any, old: Any, schema: Schema | None) -> bool:
 def go_order(schema: Schema) -> list[str]:
     """The fields as the Go struct has them, which the numbers of protobuf follow. Fields without a number
     come last, as the catalogue has them."""
-    numbers = load_numbers().get(schema.name, {})
-    return sorted(schema.fields, key=lambda name: numbers.get(name, len(numbers) << 16))
+    known = _OTHER_ORDER.get(schema.name.removeprefix("io.k8s.api."))
+    if known is not None:
+        numbers: Mapping[str, int] = {name: number for number, name in enumerate(known)}
+    else:
+        numbers = load_numbers().get(schema.name, {})
+    return sorted(schema.fields, key=lambda name: numbers.get(name, 1 << 30))
 
 
 @cache
