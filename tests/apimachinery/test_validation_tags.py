@@ -100,7 +100,8 @@ def test_unfollowed() -> None:
 
 
 def test_rules_by_type() -> None:
-    """Rules of named types that are no structs stand with the fields, as do those of embedded structs."""
+    """Rules of named types that are no structs stand with the fields, as do those of embedded structs; an
+    enumeration without known values is no rule."""
     types: dict[str, Any] = {
         "apps/v1": {
             "Thing": {
@@ -116,6 +117,7 @@ def test_rules_by_type() -> None:
                     "modes": {"type": "[]v1.Mode"},
                     "names": {"type": "map[Name]Names"},
                     "plain": {"type": "string"},
+                    "unknown": {"type": "Unknown"},
                 },
             },
             "Shared": {"fields": {"size": {"type": "int32", "markers": ["k8s:maximum=5"]}}},
@@ -129,6 +131,7 @@ def test_rules_by_type() -> None:
                 },
             },
             "Name": {"alias": "string", "markers": ["+k8s:maxLength=3"]},
+            "Unknown": {"alias": "string", "markers": ["+k8s:enum"]},
             "Names": {"alias": "[]Name", "markers": ["+k8s:maxItems=2"]},
         }
     }

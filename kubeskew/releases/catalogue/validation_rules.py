@@ -67,21 +67,23 @@ def _of_type(types: Declarations, package: str, expression: str) -> list[Rule]:
     home, declared = _declaration(types, package, expression)
     if "fields" in declared or "alias" not in declared or declared["alias"] in ("=", "struct{}"):
         return []
-    own = [
-        ["enum", *_values(declared)] if rule == ["enum"] else _with_values(rule, declared)
-        for rule in _read(declared, f"{home}.{expression}")
-    ]
-    return _wrapped("type", own + _of_type(types, home, declared["alias"]))
+    own = [_with_values(rule, declared) for rule in _read(declared, f"{home}.{expression}")]
+    known = [rule for rule in own if rule is not None]
+    return _wrapped("type", known + _of_type(types, home, declared["alias"]))
 
 
 def _wrapped(name: str, rules: list[Rule]) -> list[Rule]:
     return [[name, rules]] if rules else []
 
 
-def _with_values(rule: Rule, declared: Mapping[str, Any]) -> Rule:
-    if rule[-1] == ["enum"]:
-        return [*rule[:-1], ["enum", *_values(declared)]]
-    return rule
+def _with_values(rule: Rule, declared: Mapping[str, Any]) -> Rule | None:
+    """None for an enumeration whose values are not known."""
+    if rule != ["enum"] and rule[-1] != ["enum"]:
+        return rule
+    if not declared.get("values"):
+        return None
+    enum = ["enum", *_values(declared)]
+    return enum if rule == ["enum"] else [*rule[:-1], enum]
 
 
 def _values(declared: Mapping[str, Any]) -> list[Any]:
