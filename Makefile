@@ -9,7 +9,7 @@ EXPLORED ?= report/explore
 # Bytecode is kept, also where it should not be: tests start many interpreters, which would all compile the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run matrix schemas site explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-random mutants twice coverage check up down kubectl node bench clean
+.PHONY: help run matrix schemas catalogue check-catalogue site explore planted explored-bugs outcomes test tests test-slow test-people test-postgresql test-random mutants twice coverage check up down kubectl node bench clean
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,16 +32,22 @@ planted: $(STAMP)  ## Plant defects, one at a time, and see an exploration find 
 explored-bugs: $(STAMP)  ## Have explorations come upon known bugs, and see that fixed releases do not have them
 	$(BIN)/python hack/checks/explored_bugs.py $(BUGS_FLAGS)
 
-schemas: $(STAMP)  ## Write docs/schemas and the pages made of the code anew, after a change of what they tell
+schemas: $(STAMP)  ## Write docs/schemas and the pages made of the code again, after a change of what they say
 	$(BIN)/python hack/documents/schemas.py
 	$(BIN)/python hack/documents/known_bugs_page.py
 	$(BIN)/python hack/documents/invariants_page.py
+
+catalogue: $(STAMP)  ## Make the data files of the catalogue again from the facts in hack/catalogue/facts/
+	$(BIN)/python hack/catalogue/generate_catalogue.py
+
+check-catalogue: $(STAMP)  ## Fail if a data file of the catalogue is not what the facts make
+	$(BIN)/python hack/catalogue/generate_catalogue.py --check
 
 # Documents and the pages of commands and operations; any warning is an error. Open report/site/index.html.
 site: $(STAMP)  ## Build the documentation into report/site, which works without network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
-outcomes: $(STAMP)  ## Record the outcomes of every cell anew; look at what changed before you commit it
+outcomes: $(STAMP)  ## Record the outcomes of every cell again; look at what changed before you commit it
 	$(BIN)/kubeskew matrix --profile full --record --report report
 
 test: kubectl node  ## Static checks and the whole test suite

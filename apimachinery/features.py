@@ -73,7 +73,7 @@ class _Since(Condition):
     minor: int
 
     def value(self, gates: FeatureGates) -> bool:
-        return gates.version.minor >= self.minor
+        return gates.version.base.minor >= self.minor
 
     def reasons(self, gates: FeatureGates) -> tuple[Reason, ...]:
         relation = "at or after" if self.value(gates) else "before"
@@ -88,7 +88,7 @@ class _Until(Condition):
     minor: int
 
     def value(self, gates: FeatureGates) -> bool:
-        return gates.version.minor <= self.minor
+        return gates.version.base.minor <= self.minor
 
     def reasons(self, gates: FeatureGates) -> tuple[Reason, ...]:
         relation = "not after" if self.value(gates) else "after"
@@ -103,7 +103,7 @@ class _Only(Condition):
     minor: int
 
     def value(self, gates: FeatureGates) -> bool:
-        return gates.version.minor == self.minor
+        return gates.version.base.minor == self.minor
 
     def reasons(self, gates: FeatureGates) -> tuple[Reason, ...]:
         relation = "is of" if self.value(gates) else "is not of"
@@ -304,7 +304,7 @@ class _ByRelease(Rule):
         return (release, *self.table[first].reasons(gates))
 
     def _entry(self, gates: FeatureGates) -> int:
-        return entry({first: first for first in self.table}, gates.version.minor)
+        return entry({first: first for first in self.table}, gates.version.base.minor)
 
     def __str__(self) -> str:
         entries = (f"{rule} since 1.{minor}" if minor else str(rule) for minor, rule in self.table.items())
@@ -362,7 +362,7 @@ class _Version(Rule):
     minor: bool
 
     def value(self, gates: FeatureGates) -> Any:
-        return gates.version.minor if self.minor else gates.version
+        return gates.version.base.minor if self.minor else gates.version
 
     def reasons(self, gates: FeatureGates) -> tuple[Reason, ...]:
         return (Reason(RELEASE, f"the version is {gates.version}"),)

@@ -1,20 +1,22 @@
 """Feature gates: which exist at a release, their defaults, and how a flag sets them.
 
-The table is `data/gates.json`, made by `hack/catalogue/generate_catalogue.py`. Nothing here is global: a
-component gets its `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
+The table is `data/gates.json`, made by `make catalogue`. Nothing here is global: a component gets its
+`FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.imported_releases import document, imported_bases
 from kubeskew.apimachinery.known_bugs import KnownBugs
 from kubeskew.apimachinery.versions import Version
 
-_TABLE = Path(__file__).parent / "data" / "gates.json"
+FILE = "gates.json"
+_TABLE = Path(__file__).parent / "data" / FILE
 
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
@@ -26,7 +28,6 @@ _ON_WITH = {
     "MaxUnavailableStatefulSet": "k8s-137409",
     "SchedulerAsyncAPICalls": "k8s-134401",
 }
-_DEPENDENCIES_SINCE = 35  # older flag parsers did not check them
 
 
 class GateError(ValueError):
@@ -66,16 +67,50 @@ def _previewed(version: Version) -> Mapping[str, GateSpec]:
 
 
 @cache
+def _imported(name: str) -> Mapping[str, Any]:
+    """Facts of an imported release's tree: gates as [stage, default, locked], dependencies of some."""
+    table: Mapping[str, Any] = document(name, FILE)
+    return table
+
+
+@cache
 def _specs(version: Version) -> Mapping[str, GateSpec]:
-    """Every gate that acts at a release, also those whose name the flag no longer or not yet takes."""
+    """Every gate that acts at a release, also those whose name the flag no longer or not yet takes.
+
+    A gate that an imported release no longer has acts as in its base.
+    """
+    if version.imported_from is not None:
+        rows = _imported(str(version))["gates"].items()
+        own = {name: GateSpec(stage, bool(default), bool(locked)) for name, (stage, default, locked) in rows}
+        return dict(_specs(version.imported_from.release)) | own
     found = {name: _spec(row, version.minor) for name, row in _table()["gates"].items()}
     return {name: spec for name, spec in found.items() if spec is not None} | dict(_previewed(version))
 
 
 def _takes(version: Version, name: str) -> bool:
     """True if the release's flag takes the name."""
+    if version.imported_from is not None:
+        return name in _SPECIAL or name in _imported(str(version))["gates"]
     row = _table()["gates"].get(name)
     return name in _previewed(version) or (row is not None and row["first"] <= version.minor <= row["last"])
+
+
+def _comes_later(version: Version, name: str) -> bool:
+    """True if the gate belongs to the release's code, but not to its version: such a name is PreAlpha."""
+    return version.imported_from is None and _table()["gates"].get(name, _UNKNOWN)["last"] >= version.minor
+
+
+@cache
+def _dependencies(version: Version) -> Mapping[str, Sequence[str]]:
+    if version.imported_from is not None:
+        imported: Mapping[str, Sequence[str]] = _imported(str(version))["dependencies"]
+        return imported
+    return {
+        name: needed
+        for name, spans in _table()["dependencies"].items()
+        for first, last, needed in spans
+        if first <= version.minor <= last
+    }
 
 
 @cache
@@ -88,10 +123,11 @@ def _of_stage(version: Version, stage: str) -> tuple[str, ...]:
 
 def known_gate(name: str) -> bool:
     """True if any release has the gate."""
-    return name in _table()["gates"]
+    return name in _table()["gates"] or any(name in _imported(each)["gates"] for each in imported_bases())
 
 
 def all_gates() -> list[str]:
+    """Those of shipped releases."""
     return [*_table()["gates"]]
 
 
@@ -199,7 +235,7 @@ class FeatureGates:
 
     def known(self) -> list[str]:
         """Names that the flag of this version takes, sorted."""
-        return [name for name in _table()["gates"] if self.knows(name)]
+        return [name for name in sorted(_SPECIAL.keys() | self._specs.keys()) if self.knows(name)]
 
     def states(self) -> Iterator[tuple[str, str, bool]]:
         """Yields the names that the flag accepts, sorted, with the stage of each and whether it is on."""
@@ -215,7 +251,7 @@ class FeatureGates:
         """Raises GateError if this version's flag parser would refuse the overrides."""
         errors: list[str] = []
         for name, value in self._overrides.items():
-            if not self.knows(name) and _table()["gates"].get(name, _UNKNOWN)["last"] < self._version.minor:
+            if not self.knows(name) and not _comes_later(self._version, name):
                 errors.append(f"unrecognized feature gate: {name}")
                 break  # upstream stops at the first unknown name
             refused = self._refuse(name, value)
@@ -236,10 +272,8 @@ class FeatureGates:
         return ""
 
     def _dependency_errors(self) -> list[str]:
-        if self._version.minor < _DEPENDENCIES_SINCE:
-            return []
         errors = []
-        for name, needed in _table()["dependencies"].items():
+        for name, needed in _dependencies(self._version).items():
             off = [other for other in needed if self.spec(other) and not self.enabled(other)]
             if off and self.spec(name) and self.enabled(name):
                 errors.append(

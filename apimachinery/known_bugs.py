@@ -65,9 +65,10 @@ class KnownBug:
         return component == self.component or component in self.also
 
     def affects(self, version: Version) -> bool:
-        """Previews of drafts were never released and have no bugs."""
-        released = bool(self.since) and not version.preview
-        return released and _reached(self.since, version) and not _reached(self.fixed, version)
+        """Previews of drafts were never released and have no bugs; an imported release has its base's."""
+        base = version.base
+        released = bool(self.since) and not base.preview
+        return released and _reached(self.since, base) and not _reached(self.fixed, base)
 
     @property
     def is_open(self) -> bool:

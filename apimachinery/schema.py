@@ -52,7 +52,7 @@ class Schema:
     nullable: bool = False
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
     go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
-    description: str = ""  # only kinds of previews have one
+    release: str = ""  # of a struct of an imported release: its name, for it has field numbers of its own
     rules: Rules = ()  # of declarative validation, of the struct itself
 
 
@@ -62,10 +62,10 @@ class Field:
     required: bool = False
     default: Any = None
     has_default: bool = False
+    function_default: Any = None  # what a defaulting function sets: OpenAPI does not publish it
     gates: tuple[str, ...] = ()  # all of them must be on, else the field is dropped
     patch_strategy: tuple[str, ...] = ()  # merge, replace, retainKeys
     patch_merge_key: str = ""
     omit_empty: bool = True  # Go's omitempty: an empty value is not written
     pointer: bool = False  # Go pointer: present-but-zero differs from absent
-    description: str = ""
     rules: Rules = ()  # of declarative validation

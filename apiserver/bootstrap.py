@@ -26,8 +26,7 @@ from kubeskew.apiserver.aggregation.local import built_in
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles, must_be_replaced, reconciled
 from kubeskew.apiserver.fairness import defaults
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.http import request_info
-from kubeskew.apiserver.http.request import Handler, Request
+from kubeskew.apiserver.http.request import Handler, Request, RequestInfo, parse_info
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.records import Key
@@ -123,7 +122,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
             *_objects(services, options, port),
             *_roles(services),
             *built_in(services),
-            *defaults.schemas(flow_control, lease_locks_only=services.features.requests.lease_locks_only),
+            *defaults.schemas(flow_control, lease_locks_only=services.features.kinds.lease_locks_only),
         ]
     )
     return first and rest
@@ -139,7 +138,7 @@ async def keep(services: Services, dispatch: Handler, options: ServerOptions, po
 
     """
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
-    leases = services.features.requests.lease_locks_only
+    leases = services.features.kinds.lease_locks_only
     for turn in itertools.count(1):
         await services.environment.clock.sleep(KEEPING_SECONDS)
         objects = [*_service(services, options, port)]
@@ -173,9 +172,9 @@ def _key(services: Services, path: str, obj: Object) -> Key | None:
 
 
 @cache
-def _creation(path: str) -> request_info.RequestInfo:
+def _creation(path: str) -> RequestInfo:
     """Cached: objects are made here under few paths."""
-    return request_info.parse("POST", path, {})
+    return parse_info("POST", path, {})
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> bool:
@@ -246,7 +245,7 @@ async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool | 
 def _request(method: str, path: str, obj: Object | None) -> Request:
     body = b"" if obj is None else orjson.dumps(obj)
     request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)
-    request.info = request_info.parse(method, path, {})
+    request.info = parse_info(method, path, {})
     request.user = SERVER
     return request
 

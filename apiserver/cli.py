@@ -38,11 +38,13 @@ _FILES = frozenset(
     }
 )  # fmt: skip
 _REQUEST_HEADERS = {  # options of authentication by headers, with their help
-    "requestheader_allowed_names": "Common names of proxies' certificates; empty is any.",
-    "requestheader_username_headers": "Headers with the user's name.",
-    "requestheader_uid_headers": "Headers with the user's uid.",
-    "requestheader_group_headers": "Headers with the user's groups.",
-    "requestheader_extra_headers_prefix": "Prefixes of headers with more about the user.",
+    "requestheader_allowed_names": "Common names that a front proxy's certificate may have; empty allows "
+    "any.",
+    "requestheader_username_headers": "Headers in which a front proxy gives the user's name.",
+    "requestheader_uid_headers": "Headers in which a front proxy gives the user's UID.",
+    "requestheader_group_headers": "Headers in which a front proxy gives the user's groups.",
+    "requestheader_extra_headers_prefix": "Prefixes of headers in which a front proxy gives the user's "
+    "extra fields.",
 }
 
 
@@ -51,21 +53,33 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
         flag = f"--{name.replace('_', '-')}"
         command = click.option(flag, default="", metavar="A,B", help=text)(command)
     for flag, text in {
-        "requestheader-client-ca-file": "Who signs the certificates of proxies that name users in headers.",
-        "proxy-client-cert-file": "Shown to the servers of APIServices.",
-        "proxy-client-key-file": "Its key.",
+        "requestheader-client-ca-file": "The CA of the client certificates of front proxies, which name "
+        "users in "
+        "headers.",
+        "proxy-client-cert-file": "The client certificate for calls to the servers of APIServices.",
+        "proxy-client-key-file": "The private key of --proxy-client-cert-file.",
     }.items():
         command = click.option(f"--{flag}", type=_FILE, default=None, help=text)(command)
     return command
 
 
 @click.command("apiserver")
-@click.option("--name", default="apiserver", show_default=True, help="Its name in the log: apiserver-1, ...")
 @click.option(
-    "--storage-url", default="", help="The event store: sqlite:///FILE, postgresql://USER@HOST/NAME."
+    "--name",
+    default="apiserver",
+    show_default=True,
+    help="The server's name in the log, such as apiserver-1.",
 )
 @click.option(
-    "--storage-url-file", type=_FILE, default=None, help="A file with its URL, which may have a password."
+    "--storage-url",
+    default="",
+    help="The database of the log: sqlite:///FILE or postgresql://USER@HOST/NAME.",
+)
+@click.option(
+    "--storage-url-file",
+    type=_FILE,
+    default=None,
+    help="A file with the URL of the database, for a URL that has a password.",
 )
 @version_option
 @gates_option
@@ -74,7 +88,7 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     "--runtime-config",
     default="",
     metavar="api/all=true,GROUP/VERSION=false",
-    help="API versions to turn on or off.",
+    help="API versions to serve or not to serve, unlike the release's defaults.",
 )
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -82,33 +96,38 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.IntRange(0, 65535),
     default=6443,
     show_default=True,
-    help="The port to listen on; 0 is any.",
+    help="The port to listen on; 0 takes any free one.",
 )
 @click.option(
     "--shared-port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="A port that other servers of the cluster listen on, too: a connection goes to any that is ready.",
+    help="A second port, which all API servers of the cluster listen on: a connection goes to any that is "
+    "ready.",
 )
 @click.option(
     "--advertise-address",
     default="127.0.0.1",
     show_default=True,
-    help="The address that clients in the cluster use.",
+    help="The address of the Service `kubernetes`, at which clients in the cluster reach the server.",
 )
 @click.option(
     "--cert-dir",
     type=click.Path(file_okay=False),
     default="apiserver.local.config/certificates",
     show_default=True,
-    help="Where a self-signed certificate is kept (apiserver.crt, apiserver.key) if no --tls-cert-file is "
-    "given; in memory if empty.",
+    help="Without --tls-cert-file, the directory for a self-signed certificate (apiserver.crt, "
+    "apiserver.key). "
+    "If it is empty, the certificate is kept in memory.",
 )
 @click.option("--tls-cert-file", type=_FILE, default=None, help="The server's certificate.")
-@click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
-@click.option("--client-ca-file", type=_FILE, default=None, help="Who signs client certificates.")
+@click.option("--tls-private-key-file", type=_FILE, default=None, help="The private key of --tls-cert-file.")
+@click.option("--client-ca-file", type=_FILE, default=None, help="The CA of clients' certificates.")
 @click.option(
-    "--token-auth-file", type=_FILE, default=None, help="Bearer tokens: lines of token,user,uid,groups."
+    "--token-auth-file",
+    type=_FILE,
+    default=None,
+    help="A file of bearer tokens, a line each: token,user,uid,groups.",
 )
 @click.option(
     "--anonymous-auth/--no-anonymous-auth",
@@ -121,7 +140,7 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     type=bool,
     default=False,
     show_default=True,
-    help="Serve /logs, the log files of the server's machine: here an empty directory.",
+    help="Serve /logs. Here it is an empty directory.",
 )
 @click.option(
     "--service-account-issuer",
@@ -129,31 +148,45 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     multiple=True,
     default=(ISSUER,),
     show_default=True,
-    help="Who issues service account tokens; all are believed, the first signs.",
+    help="Issuers whose service account tokens are accepted; repeatable. New tokens have the first.",
 )
 @click.option(
-    "--service-account-signing-key-file", type=_FILE, default=None, help="The key that signs those tokens."
+    "--service-account-signing-key-file",
+    type=_FILE,
+    default=None,
+    help="The private key that signs service account tokens.",
 )
 @click.option(
     "--service-account-key-file",
     "service_account_key_files",
     type=_FILE,
     multiple=True,
-    help="A key whose tokens are believed; by default the signing key.",
-)
-@click.option("--api-audiences", default="", help="Whom tokens must be for; by default the issuer.")
-@click.option(
-    "--service-cluster-ip-range", default="10.96.0.0/16", show_default=True, help="Addresses of services."
+    help="A key whose service account tokens are accepted; repeatable [default: the signing key].",
 )
 @click.option(
-    "--max-requests-inflight", type=int, default=400, show_default=True, help="Reads at once; 0 is no limit."
+    "--api-audiences",
+    default="",
+    help="Audiences of which a token must name one, separated by commas [default: the first issuer].",
+)
+@click.option(
+    "--service-cluster-ip-range",
+    default="10.96.0.0/16",
+    show_default=True,
+    help="The range from which Services get their cluster IPs.",
+)
+@click.option(
+    "--max-requests-inflight",
+    type=int,
+    default=400,
+    show_default=True,
+    help="The number of reads that may run at once; 0 is no limit.",
 )
 @click.option(
     "--max-mutating-requests-inflight",
     type=int,
     default=200,
     show_default=True,
-    help="Writes at once; 0 is no limit.",
+    help="The number of writes that may run at once; 0 is no limit.",
 )
 @click.option(
     "--shutdown-delay-duration",
@@ -161,29 +194,45 @@ def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     type=float,
     default=0.0,
     show_default=True,
-    help="Seconds between not being ready and stopping.",
+    help="Seconds for which the server still serves after a signal to stop, while /readyz fails.",
 )
 @click.option(
     "--enable-admission-plugins",
     default="",
     metavar="NAME,...",
-    help="Admission plugins to add to the usual ones.",
+    help="Admission plugins to add to those that are on by default.",
 )
 @click.option(
-    "--disable-admission-plugins", default="", metavar="NAME,...", help="Admission plugins to leave out."
+    "--disable-admission-plugins",
+    default="",
+    metavar="NAME,...",
+    help="Admission plugins to leave out, though they are on by default.",
 )
 @click.option(
     "--webhook-service-map",
     "webhook_services",
     multiple=True,
     metavar="NAMESPACE/NAME=HOST:PORT",
-    help="Where a service that a webhook or an APIService names is on this machine; may be repeated.",
+    help="The address on this machine of a Service that a webhook or an APIService names; repeatable.",
 )
 @click.option(
-    "--kubelet-certificate-authority", type=_FILE, default=None, help="Who signs kubelets' servers."
+    "--kubelet-certificate-authority",
+    type=_FILE,
+    default=None,
+    help="The CA of the kubelets' server certificates.",
 )
-@click.option("--kubelet-client-certificate", type=_FILE, default=None, help="Shown to kubelets.")
-@click.option("--kubelet-client-key", type=_FILE, default=None, help="Its key.")
+@click.option(
+    "--kubelet-client-certificate",
+    type=_FILE,
+    default=None,
+    help="The client certificate for calls to kubelets.",
+)
+@click.option(
+    "--kubelet-client-key",
+    type=_FILE,
+    default=None,
+    help="The private key of --kubelet-client-certificate.",
+)
 @_front_proxy_options
 @faults_option
 @verbosity_option
@@ -194,6 +243,7 @@ def apiserver(
 
     \b
     kubeskew apiserver --storage-url sqlite:///log.db --token-auth-file tokens.csv
+    kubeskew apiserver --storage-url sqlite:///log.db --emulated-version 1.34 --secure-port 0
     """
     _trust_nobody()
     from kubeskew.apimachinery.catalogue import parse_runtime_config

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version, is_between
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 
 
 class _End(NamedTuple):

@@ -3,6 +3,7 @@
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.features import (
     MINOR,
+    VERSION,
     FeatureTable,
     bug,
     by_release,
@@ -66,7 +67,7 @@ class DRAFeatures(FeatureTable):
     node_pointers: bool = since(33)  # an empty node name is an error, not an absent one
     canonical_addresses: bool = fixed("k8s-129219")  # of the network data of a claim's devices
     slice_warnings: bool = since(34)
-    structs: DeviceStructs = made(device_structs, MINOR)  # Go structs, as errors print them
+    structs: DeviceStructs = made(device_structs, VERSION)  # Go structs, as errors print them
     # The id of a device in errors: as text, as a struct whose fields JSON does not show, as a struct.
     device_ids: str = by_release({0: "text", 34: "hidden", 35: "struct"})
     # A list over its limit has no further errors, a duplicate's error is at the item, a bad part of a name is

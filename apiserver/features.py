@@ -51,7 +51,7 @@ _CHECKED_ONCE_IN_36 = {"networkpolicies.networking.k8s.io", "csinodes.storage.k8
 EXPRESSIONS = made(Release, MINOR, misses_inner_networks=bug("k8s-130450"))
 
 # Upstream's internal types, as errors show them; with `unified`, differences are of lines.
-_INTERNAL = made(InternalTypes, MINOR, unified=since(34))
+_INTERNAL = made(InternalTypes, VERSION, unified=since(34))
 
 # The beta version of aggregated discovery ends where the gate for its removal exists and is on.
 _AGGREGATED_BETA = gate("AggregatedDiscoveryEndpoint") & ~(
@@ -249,8 +249,26 @@ class AdmissionFeatures(FeatureTable):
     pod_security_release: int = MINOR  # the latest version of the Pod Security Standards
 
 
+class KindFeatures(FeatureTable):
+    """The rules of kinds without a table of their own."""
+
+    condition_texts: bool = until(33)  # errors of missing fields of conditions: "must be set"
+    unknown_component_is_404: bool = since(33)  # an unknown ComponentStatus: 404 instead of 500
+    handlers_required: bool = since(36)  # an empty handler of a RuntimeClass is a missing value
+    # A StorageVersionMigration with Succeeded or Failed may not have the condition Running.
+    ended_migrations_not_running: bool = until(35)
+    alpha_resources: bool = until(31)  # priority of APIServices of resource.k8s.io: that of an alpha group
+
+    # Priority levels and flow schemas
+    names_level_type: bool = until(33)  # the text of exempt priority levels begins with "type"
+    # An empty type of a priority level or its response is a missing value, not an unsupported one.
+    level_types_required: bool = since(36)
+    lease_locks_only: bool = since(34)  # default flow schemas of leader election: no Endpoints and ConfigMaps
+    exempt_levels: bool = since(28)  # exempt priority levels have shares
+
+
 class RequestFeatures(FeatureTable):
-    """Requests for any resource, and the rules of kinds without a table of their own."""
+    """Requests for any resource."""
 
     # Creating and updating
     # Resources whose updates are validated once, not several times.
@@ -286,12 +304,10 @@ class RequestFeatures(FeatureTable):
     unreadable_options_are_bad: bool = fixed("k8s-133358")  # DeleteOptions: 400 instead of 500
     constrained_impersonation: bool = gate("ConstrainedImpersonation")
     missing_user_is_400: bool = since(35)  # impersonation headers without a user: 400 instead of 500
-    unknown_component_is_404: bool = since(33)  # an unknown ComponentStatus: 404 instead of 500
     # Errors that name places in the source have the paths of a build as Go workspace.
     go_workspace_paths: bool = since(30)
 
     # Discovery, fairness and metrics
-    alpha_resources: bool = until(31)  # priority of APIServices of resource.k8s.io: that of an alpha group
     fairness: bool = unless_off("APIPriorityAndFairness")
     connect_verb: bool = since(27)  # metrics: verb CONNECT of exec, logs and proxies (111988)
     # Versions of the aggregated discovery document, best first; may be empty.
@@ -301,18 +317,9 @@ class RequestFeatures(FeatureTable):
         by_release({0: (), 30: ("v2",)}),
     )
 
-    # Rules of kinds
-    condition_texts: bool = until(33)  # errors of missing fields of conditions: "must be set"
-    names_level_type: bool = until(33)  # the text of exempt priority levels begins with "type"
-    # An empty type of a priority level or its response is a missing value, not an unsupported one.
-    level_types_required: bool = since(36)
-    handlers_required: bool = since(36)  # an empty handler of a RuntimeClass is a missing value
-    lease_locks_only: bool = since(34)  # default flow schemas of leader election: no Endpoints and ConfigMaps
-    exempt_levels: bool = since(28)  # exempt priority levels have shares
+    # Patches, apply and custom resources
     # An object that an update or apply creates keeps the deletionTimestamp that was sent.
     keeps_given_deletion: bool = bug("k8s-138908")
-
-    # Patches, apply and custom resources
     refuses_duplicates: bool = bug("k8s-121575")  # server-side apply to objects whose lists repeat a key
     whole_patches: bool = fixed("k8s-120327")  # JSON patches may replace and test the object as a whole
     # Custom objects may be created after a deleted definition's objects are gone.
@@ -320,8 +327,6 @@ class RequestFeatures(FeatureTable):
     # A conversion between versions of a custom resource by name only fails without metadata.
     conversion_wants_metadata: bool = bug("k8s-117301")
     applies_while_terminating: bool = bug("k8s-132467")  # creates objects of a definition that is deleted
-    # A StorageVersionMigration with Succeeded or Failed may not have the condition Running.
-    ended_migrations_not_running: bool = until(35)
 
 
 class HookFeatures(FeatureTable):
@@ -384,6 +389,7 @@ class Features(FeatureTable):
     devices: DRAFeatures = part(DRAFeatures)
     accounts: AccountFeatures = part(AccountFeatures)
     admission: AdmissionFeatures = part(AdmissionFeatures)
+    kinds: KindFeatures = part(KindFeatures)
     requests: RequestFeatures = part(RequestFeatures)
     declarative: DeclarativeFeatures = part(DeclarativeFeatures)
     reads: WatchCacheFeatures = part(WatchCacheFeatures)

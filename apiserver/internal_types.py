@@ -2,8 +2,9 @@
 
 The internal types have no JSON names: Go writes its own names, every field, and null for what is absent.
 Their fields are data (`internal_types.json`, made by hack/catalogue/internal_types.py); releases older than
-the data have the fields of its first. Differences of 1.34 and later are those of
-k8s.io/apimachinery/pkg/util/diff/diff.go: lines of indented JSON, as difflib compares them.
+the data have the fields of its first, imported ones have a document of their own. Differences of 1.34 and
+later are those of k8s.io/apimachinery/pkg/util/diff/diff.go: lines of indented JSON, as difflib compares
+them.
 """
 
 import difflib
@@ -15,7 +16,7 @@ from typing import Any
 
 from kubeskew.apimachinery.go_formats import as_written
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.versions import entry
+from kubeskew.apimachinery.versions import Version, entry
 
 _FILE = Path(__file__).with_name("internal_types.json")
 _ZEROS: Mapping[str, Any] = {"s": "", "b": False, "i": 0, "q": "0", "n": None, "e": {}, "l": {}, "m": {}}
@@ -27,14 +28,16 @@ _RENAMED = {
 }  # fmt: skip
 _IN_SECURITY_CONTEXT = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 
+Fields = Mapping[str, list[list[str]]]  # of each type: their names and sorts, in order
+
 _MOST_LINES = 4_000  # of two texts together that are compared line by line
 
 
 class InternalTypes:
     """Shows values as one release does; with `unified`, differences are of lines, not of structs."""
 
-    def __init__(self, minor: int, *, unified: bool) -> None:
-        self._minor = minor
+    def __init__(self, version: Version, *, unified: bool) -> None:
+        self._version = version
         self._unified = unified
 
     def shown(self, value: Any, sort: str) -> Any:
@@ -57,7 +60,7 @@ class InternalTypes:
             value = _internal_pod(value)
         given = {name.lower(): item for name, item in value.items()}
         found: Object = {}
-        for name, inner in _fields_of(self._minor)[sort]:
+        for name, inner in _fields_of(self._version)[sort]:
             if inner == "m":
                 found |= _sorted(value.get("metadata") or {})
             else:
@@ -161,7 +164,13 @@ def _document() -> dict[str, Any]:
     return document
 
 
-@lru_cache(maxsize=16)
-def _fields_of(minor: int) -> Mapping[str, list[list[str]]]:
+def fields_at(minor: int, own: Fields | None) -> Fields:
+    """`own` is the document of an imported release, which lies over the fields of its minor."""
     types: dict[str, list[list[Any]]] = _document()["types"]
-    return {name: entry({0: steps[0][1], **dict(steps)}, minor) or [] for name, steps in types.items()}
+    shipped = {name: entry({0: steps[0][1], **dict(steps)}, minor) or [] for name, steps in types.items()}
+    return {**shipped, **(own or {})}
+
+
+@lru_cache(maxsize=16)
+def _fields_of(version: Version) -> Fields:
+    return fields_at(version.minor, None)

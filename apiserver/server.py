@@ -21,14 +21,14 @@ from kubeskew.apiserver.apiextensions.controllers import DefinitionControllers
 from kubeskew.apiserver.apiextensions.table import composed
 from kubeskew.apiserver.authentication import TokenSource
 from kubeskew.apiserver.authentication.accounts import AccountTokens
-from kubeskew.apiserver.authentication.certificates import (
+from kubeskew.apiserver.authentication.authenticator import (
     Authorities,
     CertificateAuthenticator,
     RequestHeaderAuthenticator,
     RequestHeaders,
+    TokenFile,
+    UnionAuthenticator,
 )
-from kubeskew.apiserver.authentication.tokens import TokenFile
-from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Wakeups
 from kubeskew.apiserver.fairness.metrics import FlowMetrics
@@ -39,9 +39,8 @@ from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
 from kubeskew.apiserver.health_checks import HealthChecks
 from kubeskew.apiserver.http.request import Handler, Lifetime, Request, Response
 from kubeskew.apiserver.http.self_signed import serving_pair
-from kubeskew.apiserver.instrumentation import TokenMetrics
 from kubeskew.apiserver.machine import ServerMachine, SystemServerMachine
-from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.metrics import RequestMetrics, TokenMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.registry.codec import Codec

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.admission import AdmissionChain
 from kubeskew.apiserver.aggregation.registered import Registered
 from kubeskew.apiserver.apiextensions.table import ComposedTable
-from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authentication.authenticator import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Background
 from kubeskew.apiserver.caching.list_cache import ListCache
@@ -22,14 +22,12 @@ from kubeskew.apiserver.caching.store_cache import DerivedFromStore, TwoGenerati
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.health_checks import HealthChecks
 from kubeskew.apiserver.http.request import Lifetime
-from kubeskew.apiserver.instrumentation import PolicyMetrics
-from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.metrics import PolicyMetrics, RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.registry.codec import Codec, Form
 from kubeskew.apiserver.registry.core.resourcequota import write_used
 from kubeskew.apiserver.registry.generic import delete as generic_delete
-from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import WriteRequest
+from kubeskew.apiserver.registry.generic.registry import Registry, WriteRequest
 from kubeskew.apiserver.serviceaccount.tokens import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.storage.records import Author

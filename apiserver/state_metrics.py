@@ -16,7 +16,7 @@ from kubeskew.apimachinery.metrics.series import Families
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import is_available
 from kubeskew.apiserver.apiextensions.table import ComposedTable
-from kubeskew.apiserver.instrumentation import ReadMetrics, of_resource
+from kubeskew.apiserver.metrics import ReadMetrics, of_resource
 from kubeskew.apiserver.registry.core.service.allocation import NODE_PORTS, node_ports
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import known_object

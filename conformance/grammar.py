@@ -269,7 +269,7 @@ MEANINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "expect": ("Checks of the answer.", _EXPECTATIONS),
     "expectFired": ("The fault of this id must have fired.", _FAULT),
     "fieldManager": ("Who applies it; the server merges it then.", _TEXT),
-    "file": ("A file of manifests, or a pattern of several, beside the scenario's.", _TEXT),
+    "file": ("A file of manifests, or a pattern of several, next to the scenario's.", _TEXT),
     "kubelet.file": ("A file of the kubelet.", _TEXT),
     "for": ("What to wait for.", {"$ref": "#/$defs/condition"}),
     "audit.for": ("The version that is to read the objects.", _VERSION),

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from kubeskew.apimachinery.gates import FeatureGates, known_gate
 from kubeskew.apimachinery.known_names import METRICS_SERVER, all_names, did_you_mean, some_of
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import Version, supported
 from kubeskew.cluster import config, drivers, skew
 from kubeskew.cluster.change_plan import check_gates, initial_target
 from kubeskew.cluster.config import ClusterSpec
@@ -192,7 +192,7 @@ def _check_gates(chosen: Any, where: str) -> None:
         raise ScenarioError(f"{where}: expected a mapping of gates to true or false, found {chosen!r}")
     for name, on in chosen.items():
         if not known_gate(str(name)) and name not in _ALL_GATES:
-            gates = [gate for version in reversed(SUPPORTED) for gate in FeatureGates(version).known()]
+            gates = [gate for version in reversed(supported()) for gate in FeatureGates(version).known()]
             raise ScenarioError(
                 f"{where}: no release has a gate {name}{did_you_mean(str(name), gates)}", name
             )

@@ -11,6 +11,7 @@ from kubeskew.apimachinery.process.component import (
     ComponentContext,
     ComponentOptions,
     common_options,
+    leader_election_option,
     run_component,
 )
 
@@ -37,7 +38,9 @@ def concurrency_options(command: Command) -> Command:
 
     decorated: Command = wrapped
     for flag, controller in _CONCURRENCY.items():
-        option = click.option(f"--{flag}", type=click.IntRange(min=1), help=f"Workers of the {controller}.")
+        option = click.option(
+            f"--{flag}", type=click.IntRange(min=1), help=f"Number of workers of the {controller}."
+        )
         decorated = option(decorated)
     return decorated
 
@@ -52,34 +55,41 @@ def _parameter(flag: str) -> str:
     default="*",
     show_default=True,
     metavar="NAMES",
-    help="Controllers to run, separated by commas: '*' all, 'NAME' that one, '-NAME' not that one.",
+    help="Controllers to run, separated by commas. '*' is all that run by default, 'NAME' adds one, '-NAME' "
+    "leaves one out.",
 )
 @concurrency_options
 @click.option(
     "--root-ca-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The CA published in every namespace; by default the one of the kubeconfig.",
+    help="The CA certificate to publish in every namespace [default: the kubeconfig's].",
 )
 @click.option(
     "--cluster-signing-cert-file",
     "signing_certificate",
     type=_FILE,
-    help="The authority that signs certificates.",
+    help="The CA certificate with which CertificateSigningRequests are signed.",
 )
-@click.option("--cluster-signing-key-file", "signing_key", type=_FILE, help="Its key.")
+@click.option(
+    "--cluster-signing-key-file",
+    "signing_key",
+    type=_FILE,
+    help="The private key of --cluster-signing-cert-file.",
+)
 @click.option(
     "--service-account-private-key-file",
     "account_key",
     type=_FILE,
-    help="The key that signs tokens in secrets of type service-account-token.",
+    help="The private key that signs the tokens in Secrets of type kubernetes.io/service-account-token.",
 )
 @click.option(
     "--use-service-account-credentials",
     "own_accounts",
     is_flag=True,
-    help="Run each controller as a service account of its own.",
+    help="Each controller calls the API server as its own service account.",
 )
 @common_options
+@leader_election_option
 def controller_manager(
     options: ComponentOptions,
     controllers: str,
@@ -90,10 +100,11 @@ def controller_manager(
     signing_key: Path | None,
     account_key: Path | None,
 ) -> None:
-    """Run the controllers in the foreground.
+    """Run a controller manager in the foreground.
 
     \b
     kubeskew controller-manager --kubeconfig .kubeskew/kubeconfig --emulated-version 1.35
+    kubeskew controller-manager --kubeconfig .kubeskew/kubeconfig --controllers '*,-job-controller'
     """
     from kubeskew.controllers.manager import Manager, ManagerOptions, unknown_controllers
 

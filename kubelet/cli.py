@@ -40,24 +40,24 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
         "--anonymous-auth/--no-anonymous-auth",
         "anonymous",
         default=False,
-        help="Take who proves nothing for system:anonymous.",
+        help="Serve requests without credentials as system:anonymous.",
     )
     @click.option(
         "--authentication-token-webhook/--no-authentication-token-webhook",
         "token_webhook",
         default=True,
-        help="Have the API server review bearer tokens.",
+        help="Ask the API server to check bearer tokens (TokenReview).",
     )
-    @duration("--authentication-token-webhook-cache-ttl", "2m0s", "How long an answer about a token holds.")
+    @duration("--authentication-token-webhook-cache-ttl", "2m0s", "Time to keep the result of a TokenReview.")
     @click.option(
         "--authorization-mode",
         type=click.Choice(_MODES),
         default=_MODES[0],
         show_default=True,
-        help="Ask the API server who may do what, or allow everything.",
+        help="Webhook asks the API server (SubjectAccessReview); AlwaysAllow allows every request.",
     )
-    @duration("--authorization-webhook-cache-authorized-ttl", "5m0s", "How long an answer of yes holds.")
-    @duration("--authorization-webhook-cache-unauthorized-ttl", "30s", "How long an answer of no holds.")
+    @duration("--authorization-webhook-cache-authorized-ttl", "5m0s", "Time to keep an answer that allows.")
+    @duration("--authorization-webhook-cache-unauthorized-ttl", "30s", "Time to keep an answer that denies.")
     @functools.wraps(command)
     def wrapped(
         anonymous: bool,
@@ -90,23 +90,31 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
     "--nodes-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     required=True,
-    help="YAML or JSON list of the nodes to host; read again on SIGHUP.",
+    help="A YAML or JSON file that lists the nodes to run; read again on SIGHUP.",
 )
 @click.option(
     "--root-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Directory for the nodes' state: containers, checkpoints, CDI specs.",
+    help="The directory for the nodes' state: containers, checkpoints, CDI specs.",
 )
 @click.option(
     "--runtime-dir",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Short directory for the nodes' sockets, whose paths end at 108 bytes; by default --root-dir.",
+    help="The directory for the nodes' sockets [default: --root-dir]. Its path has to be short, because a "
+    "socket's path cannot be longer than 108 bytes.",
 )
-@click.option("--tls-cert-file", type=_FILE, default=None, help="The certificate of the nodes' servers.")
-@click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
-@click.option("--client-ca-file", type=_FILE, default=None, help="Who signs the API server's certificate.")
+@click.option(
+    "--tls-cert-file", type=_FILE, default=None, help="The certificate of the nodes' HTTPS servers."
+)
+@click.option("--tls-private-key-file", type=_FILE, default=None, help="The private key of --tls-cert-file.")
+@click.option(
+    "--client-ca-file",
+    type=_FILE,
+    default=None,
+    help="The CA of the client certificates that the nodes' HTTPS servers accept.",
+)
 @_access_options
 def kubelet(
     options: ComponentOptions,
@@ -119,7 +127,10 @@ def kubelet(
     access: "AccessOptions",
     **_: Any,
 ) -> None:
-    """Run the kubelets of the nodes in a file.
+    """Run kubelets for fake nodes in the foreground: one process for all nodes of a file.
+
+    Without --tls-cert-file, --tls-private-key-file and --client-ca-file the nodes serve no HTTPS, so that
+    `kubectl logs` and `kubectl exec` do not work.
 
     \b
     kubeskew kubelet --kubeconfig .kubeskew/kubeconfig --nodes-file nodes.yaml --root-dir kubelet

@@ -38,18 +38,18 @@ def _resolution(context: click.Context, parameter: click.Parameter, value: str) 
     "address",
     default="127.0.0.2",
     show_default=True,
-    help="Where to serve the API: at the port where --bind-address has health and metrics.",
+    help="The address for metrics.k8s.io. The port is that of --secure-port.",
 )
+@click.option("--tls-cert-file", "certificate", type=_FILE, required=True, help="The server's certificate.")
 @click.option(
-    "--tls-cert-file", "certificate", type=_FILE, required=True, help="What the API is served with."
+    "--tls-private-key-file", "key", type=_FILE, required=True, help="The private key of --tls-cert-file."
 )
-@click.option("--tls-private-key-file", "key", type=_FILE, required=True, help="Its key.")
 @click.option(
     "--metric-resolution",
     default="15s",
     show_default=True,
     callback=_resolution,
-    help="How often kubelets are asked.",
+    help="Time between two scrapes of each kubelet, 10s or more.",
 )
 @click.option(
     "--kubelet-request-timeout",
@@ -57,20 +57,20 @@ def _resolution(context: click.Context, parameter: click.Parameter, value: str) 
     default="10s",
     show_default=True,
     callback=_seconds,
-    help="How long a kubelet may take to answer.",
+    help="Time within which a kubelet has to answer.",
 )
 @click.option(
     "--kubelet-preferred-address-types",
     "types",
     default="InternalIP,ExternalIP,Hostname",
     show_default=True,
-    help="Which of a node's addresses to ask it at, the first that it has.",
+    help="Types of a node's address, by preference: the first that the node has is used.",
 )
 def metrics_server(options: ComponentOptions, types: str, **settings: Any) -> None:
-    """Serve what nodes and pods use as the API group metrics.k8s.io, in the foreground.
+    """Run a metrics server in the foreground: metrics.k8s.io, for `kubectl top` and autoscalers.
 
-    An API server finds it by its APIService, whose service is known by
-    `--webhook-service-map kube-system/metrics-server=127.0.0.2:PORT`.
+    An API server forwards metrics.k8s.io to the Service that an APIService names. Start it with
+    `--webhook-service-map kube-system/metrics-server=127.0.0.2:PORT`, so that it finds this process.
 
     \b
     kubeskew metrics-server --kubeconfig .kubeskew/kubeconfig --secure-port 4443 \\

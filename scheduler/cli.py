@@ -14,6 +14,7 @@ from kubeskew.apimachinery.process.component import (
     ComponentContext,
     ComponentOptions,
     common_options,
+    leader_election_option,
     run_component,
 )
 from kubeskew.scheduler.settings import ConfigurationError, LeaderElection, SchedulerSettings, parse_duration
@@ -31,17 +32,21 @@ def _duration(_context: click.Context, _parameter: click.Parameter, value: str |
 
 def _lease_options(command: Callable[..., Any]) -> Callable[..., Any]:
     seconds = {
-        "lease-duration": "How long others wait before they take over a lease that is not renewed.",
-        "renew-deadline": "How long the holder tries to renew before it gives up.",
-        "retry-period": "How long to wait between two tries.",
+        "lease-duration": "Time after which others may take a lease that was not renewed, such as 15s.",
+        "renew-deadline": "Time after which a holder that cannot renew its lease stops, such as 10s.",
+        "retry-period": "Time between two tries to take or renew the lease, such as 2s.",
     }
     for name, text in seconds.items():
         option = click.option(f"--leader-elect-{name}", callback=_duration, metavar="DURATION", help=text)
         command = option(command)
-    for name, text in {"name": "Name of the lease.", "namespace": "Namespace of the lease."}.items():
+    for name, text in {"name": "The name of the lease.", "namespace": "The namespace of the lease."}.items():
         command = click.option(f"--leader-elect-resource-{name}", help=text)(command)
     locks = click.Choice(["leases"])
-    return click.option("--leader-elect-resource-lock", type=locks, help="Kind of the lock.")(command)
+    return click.option(
+        "--leader-elect-resource-lock",
+        type=locks,
+        help="The resource that is the lock; leases is the only one.",
+    )(command)
 
 
 @click.command()
@@ -49,14 +54,15 @@ def _lease_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A KubeSchedulerConfiguration: profiles, plugins, leader election.",
+    help="A file with a KubeSchedulerConfiguration: profiles, plugins, leader election.",
 )
+@leader_election_option
 @_lease_options
 @click.pass_context
 def scheduler(
     context: click.Context, /, options: ComponentOptions, config: Path | None, **flags: Any
 ) -> None:
-    """Assign pods to nodes, and devices to pods.
+    """Run a scheduler in the foreground.
 
     \b
     kubeskew scheduler --kubeconfig .kubeskew/kubeconfig --feature-gates DRAExtendedResource=true

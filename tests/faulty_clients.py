@@ -40,7 +40,7 @@ class FaultyClient:
         self.client = APIClient(FaultyTransport(transport or server, self.injector), clock=clock)
 
     def set(self, *bodies: dict[str, Any]) -> None:
-        """Have these faults, and no others; their counters begin anew."""
+        """Have these faults, and no others; their counters begin again."""
         faults = [
             read({"component": "scheduler", "id": f"f{at}", **body}) for at, body in enumerate(bodies, 1)
         ]

@@ -172,7 +172,7 @@ def test_what_a_statement_names_was_seen(path: Path):
 
 
 @pytest.mark.parametrize("path", DESIGNS, ids=lambda path: path.stem)
-def test_upstreams_failures_are_told_of_a_step(path: Path):
+def test_upstreams_failures_are_shown_with_their_step(path: Path):
     """The words that something fails as upstream stand right behind a step, which is held to the record."""
     rows = {row[0]: re.sub(r"` \(fails as upstream\)", "`", row[2]) for row in statements(path)}
     assert [number for number, shown in rows.items() if "as upstream" in shown] == []

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -119,7 +120,8 @@ def draws_unseeded(tree: ast.Module) -> bool:
 
 
 def test_the_usual_profile_is_repeatable(request: pytest.FixtureRequest):
-    """Hypothesis draws the same examples each time, whatever it drew before, unless told otherwise."""
+    """Hypothesis draws the same examples each time, regardless of what it drew before, unless asked
+    otherwise."""
     if request.config.getoption("--hypothesis-profile"):
         pytest.skip("another profile is asked for")
     assert settings.default is not None
@@ -222,12 +224,12 @@ def test_the_order_of_sets_is_reported(tmp_path: Path):
     sample = tmp_path / "sample.py"
     sample.write_text(ORDERS)
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), str(sample)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     lines = ORDERS.splitlines()
     expected = [number for number, line in enumerate(lines, 1) if line.endswith("# reported")]
 
-    assert [line for line in told.splitlines()[:-1] if "[set-order]" not in line] == []
-    assert sorted({int(line.split(":")[1]) for line in told.splitlines()[:-1]}) == expected
+    assert [line for line in output.splitlines()[:-1] if "[set-order]" not in line] == []
+    assert sorted({int(line.split(":")[1]) for line in output.splitlines()[:-1]}) == expected
 
 
 # Steps of our scenarios that have the passing of time as their subject, with how much of it they let pass.
@@ -282,7 +284,7 @@ def test_readme_commands_exist():
 def test_groups_stay_together(request: pytest.FixtureRequest):
     """The tests of a group run in one process, else each process starts the group's cluster for itself.
 
-    pytest-xdist tells groups by the ends of node ids, which not every pytest lets it write.
+    pytest-xdist knows groups by the ends of node ids, which not every pytest lets it write.
     """
     if not getattr(request.config.option, "loadgroup", False):
         pytest.skip("the tests are not run in groups")
@@ -299,6 +301,42 @@ def test_imports_name_the_one_package(folder: str):
         name_of(path)
         for path in sorted((ROOT / folder).rglob("*.py"))
         if path.resolve() == path and bare.search(path.read_text())
+    ]
+    assert found == []
+
+
+def test_every_module_has_its_layer():
+    """The contracts of layers are exhaustive, so that a new folder cannot stand outside of them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layered = [contract for contract in contracts if contract["type"] == "layers"]
+    assert {"kubeskew", "kubeskew.apiserver"} <= {
+        name for contract in layered for name in contract["containers"]
+    }
+    assert [contract["name"] for contract in layered if not contract.get("exhaustive")] == []
+
+
+# Folders of tests that mirror no folder of the product.
+OWN_FOLDERS = ("tests/cluster", "tests/data", "tests/people")
+
+
+def test_tests_mirror_the_code():
+    """The tests of a folder stand in the folder of the same name below tests/, where one looks for them."""
+    folders = sorted({path.parent.relative_to(ROOT) for path in TESTS} - {Path("tests")})
+    mirrored = [folder for folder in folders if not str(folder).startswith(OWN_FOLDERS)]
+    assert mirrored
+    missing = [str(folder) for folder in mirrored if not (ROOT / folder.relative_to("tests")).is_dir()]
+    assert missing == []
+
+
+def test_tests_import_none_of_other_folders():
+    """A helper of several folders is a module of its own, so that each folder can be run alone."""
+    places = {path.stem: path.parent for path in TESTS}
+    imported = re.compile(r"^from (test_\w+) import", re.MULTILINE)
+    found = [
+        f"{name_of(path)}: {name}"
+        for path in TESTS
+        for name in imported.findall(path.read_text())
+        if places[name] not in path.parents
     ]
     assert found == []
 

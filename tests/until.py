@@ -1,4 +1,4 @@
-"""Waiting for what nothing tells of."""
+"""Waiting for what nothing reports."""
 
 import asyncio
 import inspect

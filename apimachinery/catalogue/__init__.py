@@ -1,7 +1,7 @@
 """The API catalogue: which types, fields and resources a release has, and what each server serves of them.
 
 `catalogue_for(version, gates, runtime_config)` makes or finds one. The data are in `data/catalogue.json`,
-made by `hack/catalogue/generate_catalogue.py`; loading waits for the first use.
+made by `make catalogue`; loading waits for the first use.
 """
 
 from kubeskew.apimachinery.catalogue.served_resources import parse_runtime_config

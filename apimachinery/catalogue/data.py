@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.versions import PREVIEWS, Version
 
 _DATA = Path(__file__).parents[1] / "data"
-CATALOGUE = _DATA / "catalogue.json"
+FILE = "catalogue.json"
+CATALOGUE = _DATA / FILE
 
 _Document = dict[str, Any]
 
@@ -36,11 +38,41 @@ def load() -> _Document:
 
 @cache
 def release(version: Version) -> Release:
-    """All minors share one document; a preview release has one made for it alone."""
+    """All minors share one document; a preview or imported release has one made for it alone.
+
+    That of an imported release is in its directory, and complete.
+    """
+    if version.imported_from is not None:
+        imported = document(str(version), FILE)
+        return Release(imported, version.minor, frozenset())
     if not version.preview:
         return Release(load(), version.minor, frozenset())
     preview = _preview(version)
     return Release(_laid_over(load(), preview), preview["base"], frozenset(preview["served"]))
+
+
+def imported_document(version: Version, name: str) -> Any:
+    """A document that an imported release has for itself; None for every other release."""
+    return None if version.imported_from is None else document(str(version), name)
+
+
+@cache
+def described(version: Version) -> _Document:
+    """A preview's texts, `{definition: {"doc": text, "fields": {field: text}}}`; empty for other releases."""
+    if not version.preview:
+        return {}
+    return {
+        name: {
+            "doc": change.get("doc", ""),
+            "fields": {field: spec["doc"] for field, spec in change["f"].items() if spec and "doc" in spec},
+        }
+        for name, change in _preview(version)["definitions"].items()
+    }
+
+
+def column_descriptions(version: Version) -> _Document:
+    """An imported release's texts of columns, `{group/Kind: {column: text}}`; empty for other releases."""
+    return imported_document(version, "columns.json") or {}
 
 
 @cache
@@ -99,7 +131,7 @@ def _laid_over(base: _Document, preview: _Document) -> _Document:
         for name, change in preview["definitions"].items()
     }
     return base | {
-        "groups": [*base["groups"], *preview["groups"]],
+        "groups": [[minor, minor, [*at(base["groups"], minor), *preview["groups"]]]],
         "resources": [*rows, *preview["resources"]],
         "storage": base["storage"] | preview["storage"],
         "columns": base["columns"] | preview["columns"],
@@ -141,11 +173,9 @@ def _definition(base: _Document | None, change: _Document, minor: int, specs: li
             specs.append(spec)
     first = {name: fields[name] for name in ("kind", "apiVersion", "metadata") if name in fields}
     ordered = first | dict(sorted(fields.items()))
-    said = {"doc": change["doc"]} if "doc" in change else {}
     return {name: value for name, value in kept.items() if name != "f"} | {
         "in": [[minor, minor]],
         "f": ordered,
-        **said,
     }
 
 

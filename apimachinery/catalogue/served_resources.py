@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.known_names import did_you_mean
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import Version, supported
 
 _STABILITY = re.compile(r"^v\d+(?:(alpha|beta)\d+)?$")
 _FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
@@ -95,7 +95,7 @@ def check_for_any_release(config: Mapping[str, bool]) -> None:
     """Raises ValueError for an API version that no release has."""
     known: set[str] = set()
     for group, api_version in _named(config):
-        known = known or {"/".join(each) for version in SUPPORTED for each in _known(version)}
+        known = known or {"/".join(each) for version in supported() for each in _known(version)}
         name = f"{group}/{api_version}"
         if name not in known:
             hint = did_you_mean(name, sorted({*known, *BROAD_KEYS}))

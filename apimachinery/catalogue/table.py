@@ -52,7 +52,8 @@ class Catalogue:
         versions: dict[str, dict[str, None]] = {}
         for group, version, _ in sorted(self._served):
             versions.setdefault(group, {})[version] = None
-        order = [group for group in self._document["groups"] if group in versions]
+        groups = data.at(self._document["groups"], self._minor)
+        order = [group for group in groups if group in versions]
         return [(group, sorted(versions[group], key=version_order)) for group in order]
 
     # The ResourceTable protocol
@@ -150,7 +151,11 @@ class Catalogue:
 
     def _columns(self, key: str) -> tuple[Column, ...]:
         columns = data.at(self._document["columns"].get(key, []), self._minor) or ()
-        return tuple(Column(name, type_, form, "", priority) for name, type_, form, priority in columns)
+        texts = data.column_descriptions(self.version).get(key, {})
+        return tuple(
+            Column(name, type_, form, texts.get(name, ""), priority)
+            for name, type_, form, priority in columns
+        )
 
 
 def _verbs(listed: str | list[str]) -> frozenset[str]:

@@ -5,7 +5,7 @@ Trees depend on the release alone, never on gates: one `Types` per release serve
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
@@ -51,13 +51,13 @@ class Types(Mapping[str, Schema]):
     Iterating is cheap; a schema is built when it is looked up.
     """
 
-    def __init__(self, version: Version) -> None:
-        document, self._minor, _ = data.release(version)
+    def __init__(self, document: Mapping[str, Any], minor: int) -> None:
+        """`document` is a catalogue (`kubeskew/releases/catalogue/assembly.py` has its shape)."""
+        self._minor = minor
         self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
-        self._rules: list[Rules] = document["rules"]
-        self._base: str | None = document.get("base")
+        self._rules: list[Rules] = document.get("rules", [])
         self._built: dict[str, Schema] = {}
         self._fields: dict[int, Field] = {}
         self._named: dict[str, GroupVersionKind] = {}
@@ -81,11 +81,6 @@ class Types(Mapping[str, Schema]):
         if name not in self:
             raise KeyError(name)
         return self._definition(name)
-
-    @cached_property
-    def base(self) -> "Types | None":
-        """The types of the release whose code an imported release runs; None for other releases."""
-        return None if self._base is None else types_of(Version.parse(self._base))
 
     def of_kind(self, group: str, version: str, kind: str) -> Schema | None:
         """Kinds of bodies that are no resources (Scale, Eviction, PodExecOptions) have schemas, too."""
@@ -125,7 +120,6 @@ class Types(Mapping[str, Schema]):
             name,
             fields=fields,
             map_type=map_type,
-            description=entry.get("doc", ""),
             rules=rules.get("", ()),
         )
         self._built[name] = schema  # before its fields: types may contain themselves
@@ -162,12 +156,12 @@ class Types(Mapping[str, Schema]):
                 required="r" in spec,
                 default=spec.get("d"),
                 has_default="d" in spec,
+                function_default=spec.get("fd"),
                 gates=tuple(spec.get("g", ())),
                 patch_strategy=tuple(spec.get("ps", ())),
                 patch_merge_key=spec.get("pk", ""),
                 omit_empty="o" in spec,
                 pointer="p" in spec,
-                description=spec.get("doc", ""),
             )
         return built
 
@@ -209,4 +203,5 @@ def types_of(version: Version) -> Types:
 
 @cache
 def _types_of(version: Version) -> Types:
-    return Types(version)
+    document, minor, _ = data.release(version)
+    return Types(document, minor)

@@ -108,8 +108,8 @@ class DRARefs:
 def dra_refs(version: Version) -> DRARefs:
     """Returns the DRA API versions that a component of release `version` uses: e.g. v1beta1 at 1.32 and
     1.33, v1 from 1.34 on."""
-    group, spoken = _DRAFTS.get(version.preview, (_GROUP, entry(_DRA_VERSIONS, version.minor)))
-    classes = entry(_CLASSES, version.minor)
+    group, spoken = _DRAFTS.get(version.preview, (_GROUP, entry(_DRA_VERSIONS, version.base.minor)))
+    classes = entry(_CLASSES, version.base.minor)
     slices = _SLICES.get(version.preview, ("resourceslices", "ResourceSlice"))
     return DRARefs(
         version=spoken,
@@ -128,7 +128,7 @@ def dra_refs(version: Version) -> DRARefs:
 
 def scheduling_context_ref(version: Version) -> Ref:
     """Returns what scheduler and drivers' controllers of classic DRA talk through, 1.26 to 1.31."""
-    plural, kind = entry(_CONTEXTS, version.minor)
+    plural, kind = entry(_CONTEXTS, version.base.minor)
     return Ref(_GROUP, dra_refs(version).version, plural, True, kind)
 
 
@@ -143,7 +143,7 @@ def parameters_refs(version: Version) -> tuple[Ref, Ref]:
 
 def taint_rules_ref(version: Version) -> Ref:
     """Taint rules in the version that the components of a release speak (1.33 and later)."""
-    spoken = entry({0: "v1alpha3", 36: "v1beta2", 37: "v1"}, version.minor)
+    spoken = entry({0: "v1alpha3", 36: "v1beta2", 37: "v1"}, version.base.minor)
     return Ref(_GROUP, spoken, "devicetaintrules", False, "DeviceTaintRule")
 
 
@@ -154,11 +154,11 @@ POOL_STATUS_REQUESTS = Ref(
 
 def attributes_classes_ref(version: Version) -> Ref:
     """Classes of volume attributes in the version that the components of a release speak (1.33 and later)."""
-    spoken = entry({0: "v1beta1", 34: "v1"}, version.minor)
+    spoken = entry({0: "v1beta1", 34: "v1"}, version.base.minor)
     return Ref("storage.k8s.io", spoken, "volumeattributesclasses", False, "VolumeAttributesClass")
 
 
 def pod_groups_ref(version: Version) -> Ref:
     """Groups of pods in the version that the components of a release speak (1.36 and later)."""
-    spoken = entry({0: "v1alpha2", 37: "v1beta1"}, version.minor)
+    spoken = entry({0: "v1alpha2", 37: "v1beta1"}, version.base.minor)
     return Ref("scheduling.k8s.io", spoken, "podgroups", True, "PodGroup")

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.field import Unquoted, show
 from kubeskew.apimachinery.go_formats import quoted
 from kubeskew.apimachinery.golang.raw_extensions import text_of
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.versions import changes_until, is_between
+from kubeskew.apimachinery.versions import Version, changes_until, is_between
 
 _OLDEST, _JSON_SINCE, _OMITS_ZERO_TIME = 31, 34, 34
 _METADATA: Final = "metav1.ObjectMeta"
@@ -44,11 +44,13 @@ _IMPORTED_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
 _SCALARS: Final = {"string": '""', "bool": "false", "int32": "0", "int64": "0", "int": "0"}
 
 _Fields = list[list[str]]
+Types = Mapping[str, _Fields | str | None]
 
 
 class DeviceStructs:
-    def __init__(self, minor: int) -> None:
-        self._minor = minor
+    def __init__(self, version: Version) -> None:
+        minor = max(version.minor, _OLDEST)
+        self._version = version
         self._as_json = is_between(minor, _JSON_SINCE, None)
         self._shows_zero_time = not is_between(minor, _OMITS_ZERO_TIME, None)
 
@@ -59,14 +61,9 @@ class DeviceStructs:
         return Unquoted(self._go(value, type_.removeprefix("*")))
 
     @cached_property
-    def _types(self) -> Mapping[str, _Fields | str | None]:
+    def _types(self) -> Types:
         """Read for the first value that is shown."""
-        data = files("kubeskew.apimachinery.data").joinpath("device_structs.json")
-        document = json.loads(data.read_bytes())
-        types: dict[str, _Fields | str | None] = document["types"]
-        for later in changes_until(document["changes"], self._minor):
-            types |= later
-        return types
+        return types_at(max(self._version.minor, _OLDEST), None)
 
     # --- JSON ------------------------------------------------------------------------------------------
 
@@ -151,9 +148,19 @@ def imported_struct(value: Mapping[str, Any], type_: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=32)
-def device_structs(minor: int) -> DeviceStructs:
+def device_structs(version: Version) -> DeviceStructs:
     """Minors older than the oldest known have the types of that one."""
-    return DeviceStructs(max(minor, _OLDEST))
+    return DeviceStructs(version)
+
+
+def types_at(minor: int, own: Types | None) -> Types:
+    """`own` is the document of an imported release, which lies over the types of its minor."""
+    data = files("kubeskew.apimachinery.data").joinpath("device_structs.json")
+    document = json.loads(data.read_bytes())
+    types: dict[str, _Fields | str | None] = document["types"]
+    for later in changes_until(document["changes"], minor):
+        types |= later
+    return {**types, **(own or {})}
 
 
 def _json_name(type_: str, name: str, value: Mapping[str, Any]) -> str:

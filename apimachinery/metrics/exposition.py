@@ -22,7 +22,7 @@ _UNMARKED = "timingratiohistogram"  # is registered past component-base, which w
 
 def content_type(version: Version) -> str:
     """Returns the media type of the text at a version."""
-    return _PLAIN + entry(_ESCAPING, version.minor)
+    return _PLAIN + entry(_ESCAPING, version.base.minor)
 
 
 def exposition(collected: "Iterable[Metric]", version: Version, *, checked: bool = True) -> bytes:
@@ -31,7 +31,7 @@ def exposition(collected: "Iterable[Metric]", version: Version, *, checked: bool
     Without `checked` the component's own features limit the families, and those without series are shown,
     too: scenarios ask whether a component knows a metric.
     """
-    known, ever, found = families(version.minor), known_names(), {}
+    known, ever, found = families(version.base.minor), known_names(), {}
     for metric in collected:
         name = _family_name(metric, known)
         if not checked or name in known or name not in ever:

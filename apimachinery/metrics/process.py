@@ -123,7 +123,7 @@ class ProcessMetrics:
         """Counts the families that are registered, by stability, and those of them that are not shown."""
         from prometheus_client.core import CounterMetricFamily
 
-        minor = self._environment.version.minor
+        minor = self._environment.version.base.minor
         known, old = families(minor), set(hidden(minor))
         names = [
             name

@@ -299,7 +299,7 @@ class Families:
 
     def __init__(self, registry: "CollectorRegistry", version: Version) -> None:
         self._registry = registry
-        self._minor = version.minor
+        self._minor = version.base.minor
 
     def counters(self, name: str, text: str) -> Counters:
         """A family without labels has its series from the start, as Go's."""

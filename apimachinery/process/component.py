@@ -23,7 +23,7 @@ from kubeskew.apimachinery.known_bugs import check_bugs, parse_bugs
 from kubeskew.apimachinery.process.health_checks import Health
 from kubeskew.apimachinery.process.machine import Machine, SystemMachine, machine_given
 from kubeskew.apimachinery.process.runtime import Panic, call_all, end_by, stop_on_signals, until_stopped
-from kubeskew.apimachinery.versions import DEFAULT_VERSION, SUPPORTED, Version
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version, supported
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.client.faults import ComponentFaults
@@ -121,7 +121,7 @@ class VersionParam(click.ParamType[Version]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        return [CompletionItem(text) for text in map(str, SUPPORTED) if text.startswith(incomplete)]
+        return [CompletionItem(text) for text in map(str, supported()) if text.startswith(incomplete)]
 
 
 version_option = click.option(
@@ -129,10 +129,14 @@ version_option = click.option(
     type=VersionParam(),
     default=str(DEFAULT_VERSION),
     show_default=True,
-    help="The Kubernetes release to behave as: 1.36, or a patch such as 1.35.2.",
+    help="The Kubernetes release whose behaviour it has: 1.36, or a patch such as 1.35.2.",
 )
 gates_option = click.option(
-    "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
+    "--feature-gates",
+    "gates",
+    default="",
+    metavar="A=true,B=false",
+    help="Feature gates to turn on or off, unlike the release's defaults.",
 )
 
 
@@ -155,44 +159,54 @@ bugs_option = click.option(
     type=BugsParam(),
     default="",
     metavar="ID=off,ID=on",
-    help="Known bugs of upstream's to be without, or to have at any version (see `kubeskew bugs`).",
+    help="Known bugs of Kubernetes: ID=off runs without one that the version has, ID=on with one that it "
+    "does "
+    "not have. `kubeskew bugs` lists them.",
 )
 faults_option = click.option(
     "--faults-dir",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Where the plan of faults is (see `kubeskew fault --help`); read again on SIGHUP.",
+    help="Directory of the faults to inject (see `kubeskew fault --help`); read again on SIGHUP.",
 )
-verbosity_option = click.option("-v", "--v", "verbosity", type=int, default=0, help="Log verbosity.")
+verbosity_option = click.option(
+    "-v", "--v", "verbosity", type=int, default=0, help="Verbosity of the component's own log."
+)
+leader_election_option = click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Work only while holding the lease, so that one of several replicas works at a time.",
+)
 
 
 def common_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Adds the common flags to a click command, which then gets one `options: ComponentOptions`."""
+    """Adds the common flags to a click command, which then gets one `options: ComponentOptions`.
+
+    `leader_election_option` goes below it, at the components that have replicas.
+    """
 
     @click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path, dir_okay=False),
         required=True,
-        help="How to reach the API server, and as whom.",
+        help="The API server to use, with the credentials.",
     )
     @version_option
     @gates_option
     @bugs_option
     @click.option(
-        "--bind-address", default="127.0.0.1", show_default=True, help="Where to serve health and metrics."
+        "--bind-address",
+        default="127.0.0.1",
+        show_default=True,
+        help="The address for /healthz and /metrics.",
     )
     @click.option(
         "--secure-port",
         type=click.IntRange(0, 65535),
         default=0,
         show_default=True,
-        help="Port for health and metrics; 0 is any.",
-    )
-    @click.option(
-        "--leader-elect/--no-leader-elect",
-        default=True,
-        show_default=True,
-        help="Act only while holding the lease.",
+        help="The port for /healthz and /metrics; 0 takes any free one.",
     )
     @faults_option
     @verbosity_option
@@ -204,9 +218,9 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         bugs: dict[str, bool],
         bind_address: str,
         secure_port: int,
-        leader_elect: bool,
         faults_dir: Path | None,
         verbosity: int,
+        leader_elect: bool = False,
         **rest: Any,
     ) -> R:
         options = ComponentOptions(

@@ -16,7 +16,7 @@ from kubeskew.apimachinery.metrics.series import HistogramSeries, unseen_familie
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.offload import LARGE, offload
-from kubeskew.apiserver.instrumentation import AdmissionMetrics, StepSeries
+from kubeskew.apiserver.metrics import AdmissionMetrics, StepSeries
 from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"

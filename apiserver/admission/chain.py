@@ -16,30 +16,30 @@ from kubeskew.apiserver.admission.plugins.certificates import (
 )
 from kubeskew.apiserver.admission.plugins.claim_resize import PersistentVolumeClaimResize
 from kubeskew.apiserver.admission.plugins.default_classes import DefaultIngressClass, DefaultStorageClass
-from kubeskew.apiserver.admission.plugins.default_tolerations import DefaultTolerationSeconds
 from kubeskew.apiserver.admission.plugins.limit_ranger import LimitRanger
 from kubeskew.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from kubeskew.apiserver.admission.plugins.node_restriction import NodeRestriction
 from kubeskew.apiserver.admission.plugins.owner_references import OwnerReferencesPermissionEnforcement
-from kubeskew.apiserver.admission.plugins.priority import Priority
+from kubeskew.apiserver.admission.plugins.pod_defaults import (
+    DefaultTolerationSeconds,
+    PodTopologyLabels,
+    Priority,
+    RuntimeClass,
+)
 from kubeskew.apiserver.admission.plugins.resource_quota import ResourceQuota
-from kubeskew.apiserver.admission.plugins.runtime_class import RuntimeClass
 from kubeskew.apiserver.admission.plugins.service_account import ServiceAccount
 from kubeskew.apiserver.admission.plugins.storage_protection import (
     PodGroupProtection,
     StorageObjectInUseProtection,
 )
 from kubeskew.apiserver.admission.plugins.taint_nodes import TaintNodesByCondition
-from kubeskew.apiserver.admission.plugins.topology_labels import PodTopologyLabels
 from kubeskew.apiserver.admission.plugins.trust_bundles import ClusterTrustBundleAttest
 from kubeskew.apiserver.admission.podsecurity.plugin import PodSecurity
-from kubeskew.apiserver.admission.policy.mutating_policy import MutatingAdmissionPolicy
-from kubeskew.apiserver.admission.policy.validating_policy import ValidatingAdmissionPolicy
+from kubeskew.apiserver.admission.policy.policies import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from kubeskew.apiserver.admission.services import AdmissionServices
-from kubeskew.apiserver.admission.webhook.mutating import MutatingAdmissionWebhook
-from kubeskew.apiserver.admission.webhook.validating import ValidatingAdmissionWebhook
+from kubeskew.apiserver.admission.webhook import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from kubeskew.apiserver.features import AdmissionFeatures
-from kubeskew.apiserver.instrumentation import AdmissionMetrics
+from kubeskew.apiserver.metrics import AdmissionMetrics
 
 Factory = Callable[[AdmissionServices], Plugin]
 

@@ -24,7 +24,7 @@ from kubeskew.apiserver.authorization.rbac import (
     rules_of,
     uncovered,
 )
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP
 
 _EVERYTHING = (Rule(("*",), ("*",), ("*",), (), ()), Rule(("*",), (), (), (), ("*",)))

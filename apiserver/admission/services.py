@@ -8,7 +8,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.instrumentation import PolicyMetrics
+from kubeskew.apiserver.metrics import PolicyMetrics
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.webhooks.client import WebhookClient

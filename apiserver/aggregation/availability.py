@@ -15,8 +15,7 @@ from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import RESOURCE, AggregationServices, Remote
 from kubeskew.apiserver.background import Wakeups
-from kubeskew.apiserver.http.request import Handler, Request
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.http.request import Handler, Request, parse_info
 from kubeskew.apiserver.nodes.proxy import DialError
 from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.interfaces import StorageError
@@ -88,7 +87,7 @@ class Availability:
             return
         path = f"/apis/apiregistration.k8s.io/v1/apiservices/{name}/status"
         request = Request.of("PUT", path, {"user-agent": "kube-apiserver"}, dumps(new))
-        request.info = parse("PUT", path, {})
+        request.info = parse_info("PUT", path, {})
         request.user = SERVER
         try:
             await self._dispatch(request)

@@ -12,8 +12,7 @@ from kubeskew.apimachinery.metrics.series import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE, AggregationServices
 from kubeskew.apiserver.background import Wakeups
-from kubeskew.apiserver.http.request import Handler, Request
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.http.request import Handler, Request, parse_info
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.storage.records import Key
@@ -106,7 +105,7 @@ def local_service(group: str, version: str, priority: tuple[int, int] | None) ->
 
 
 def built_in(services: AggregationServices) -> Iterable[tuple[str, Object]]:
-    alpha = services.features.requests.alpha_resources
+    alpha = services.features.kinds.alpha_resources
     for group, versions in services.table.builtin.groups():
         if group != GROUP:  # the aggregator itself
             for version in versions:
@@ -167,7 +166,7 @@ class LocalServices:
     async def _send(self, method: str, path: str, obj: Object | None) -> None:
         body = b"" if obj is None else dumps(obj)
         request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)
-        request.info = parse(method, path, {})
+        request.info = parse_info(method, path, {})
         request.user = SERVER
         try:
             await self._dispatch(request)

@@ -22,10 +22,8 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions import conditions
-from kubeskew.apiserver.apiextensions.resource import GROUP, PLURAL, STORED_AS, Definition
-from kubeskew.apiserver.apiextensions.table import ComposedTable
-from kubeskew.apiserver.http.request import Handler, Lifetime, Request
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.apiextensions.table import GROUP, PLURAL, STORED_AS, ComposedTable, Definition
+from kubeskew.apiserver.http.request import Handler, Lifetime, Request, parse_info
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.interfaces import StorageError, Store
 from kubeskew.apiserver.user import SERVER
@@ -371,6 +369,6 @@ class DefinitionControllers:
         change(obj)
         path = f"{_PATH}/{definition.name}/status"
         request = Request.of("PUT", path, {"user-agent": "kube-apiserver"}, dumps(obj))
-        request.info = parse("PUT", path, {})
+        request.info = parse_info("PUT", path, {})
         request.user = SERVER
         await self._dispatch(request)

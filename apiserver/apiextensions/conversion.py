@@ -12,8 +12,8 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.apiextensions.resource import CustomResource
-from kubeskew.apiserver.decoding.pruning import coerce
+from kubeskew.apiserver.apiextensions.table import CustomResource
+from kubeskew.apiserver.decoding.decoder import coerce
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.structuralschema.model import structural_of
 from kubeskew.apiserver.webhooks.client import CallError

@@ -17,7 +17,7 @@ from kubeskew.apimachinery.security.web_tokens import Token, WrongTokenError, ve
 from kubeskew.apiserver.authentication import Identity, TokenError
 from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.features import AccountFeatures
-from kubeskew.apiserver.instrumentation import TokenMetrics
+from kubeskew.apiserver.metrics import TokenMetrics
 from kubeskew.apiserver.serviceaccount import group_names, user_name
 from kubeskew.apiserver.serviceaccount.tokens import PRIVATE, AccountKeys
 from kubeskew.apiserver.storage.interfaces import Store

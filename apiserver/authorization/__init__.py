@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.errors import GroupResource, StatusError, forbidden
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.user import User
 
 

@@ -16,7 +16,7 @@ from kubeskew.apiserver.authorization.graph import Graph
 from kubeskew.apiserver.authorization.node import NodeAuthorizer, node_of
 from kubeskew.apiserver.authorization.rbac import Bindings, RBACAuthorizer, Rule
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.serviceaccount import USER_PREFIX
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.user import MASTERS_GROUP, User

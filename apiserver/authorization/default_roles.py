@@ -17,14 +17,17 @@ import orjson
 
 from kubeskew.apimachinery.features import Condition, gate, preview, since, until
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.rbac import rules_of, uncovered
 
-_FILE = Path(__file__).with_name("default_roles.json")
+FILE = "default_roles.json"
+_FILE = Path(__file__).with_name(FILE)
 _GROUP = "rbac.authorization.k8s.io"
 _API_VERSION = f"{_GROUP}/v1"
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _CONTROLLER = "system:controller:"
+_OURS = "kubeskew:"
 
 
 @cache
@@ -33,26 +36,37 @@ def _table() -> dict[str, Any]:
     return table
 
 
+def _with_ours(rows: dict[str, Any]) -> dict[str, Any]:
+    """The roles and bindings of an imported release, and those that are ours."""
+    return {
+        section: [*listed, *(row for row in _table()[section] if row["name"].startswith(_OURS))]
+        for section, listed in rows.items()
+    }
+
+
 class DefaultRoles:
     """Roles and bindings are whole objects, as they are created."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
+        imported = gates.version.imported_from is not None
+        rows = document(str(gates.version), FILE) if imported else None
+        self._rows = _with_ours(rows) if rows is not None else _table()
 
     def cluster_roles(self) -> Iterator[Object]:
-        for row in self._held(_table()["clusterRoles"]):
+        for row in self._held(self._rows["clusterRoles"]):
             role = self._object("ClusterRole", row["name"], labels=row.get("labels"))
             if "aggregate" in row:
                 role["aggregationRule"] = {"clusterRoleSelectors": row["aggregate"]}
             role["rules"] = self.rules(row)
             yield role
-        for row in self._held(_table()["controllerRoles"]):
+        for row in self._held(self._rows["controllerRoles"]):
             yield {**self._object("ClusterRole", _CONTROLLER + row["name"]), "rules": self.rules(row)}
 
     def cluster_role_bindings(self) -> Iterator[Object]:
-        for row in self._held(_table()["clusterRoleBindings"]):
+        for row in self._held(self._rows["clusterRoleBindings"]):
             yield self._binding("ClusterRoleBinding", row, "ClusterRole")
-        for row in self._held(_table()["controllerRoles"]):
+        for row in self._held(self._rows["controllerRoles"]):
             account = {"kind": "ServiceAccount", "namespace": "kube-system", "name": row["name"]}
             name = _CONTROLLER + row["name"]
             yield self._binding(
@@ -60,15 +74,15 @@ class DefaultRoles:
             )
 
     def roles(self) -> Iterator[Object]:
-        for row in self._held(_table()["roles"]):
+        for row in self._held(self._rows["roles"]):
             yield {**self._object("Role", row["name"], row["namespace"]), "rules": self.rules(row)}
 
     def role_bindings(self) -> Iterator[Object]:
-        for row in self._held(_table()["roleBindings"]):
+        for row in self._held(self._rows["roleBindings"]):
             yield self._binding("RoleBinding", row, "Role")
 
     def rules_of(self, name: str) -> list[Object]:
-        return next(self.rules(row) for row in _table()["clusterRoles"] if row["name"] == name)
+        return next(self.rules(row) for row in self._rows["clusterRoles"] if row["name"] == name)
 
     def rules(self, row: dict[str, Any]) -> list[Object]:
         return list(map(_clean, self._held(row.get("rules", []))))

@@ -12,7 +12,7 @@ from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, VOLUMES, 
 from kubeskew.apiserver.authorization.rbac import Rule
 from kubeskew.apiserver.features import AccountFeatures
 from kubeskew.apiserver.http.parameters import FieldSelector
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.user import User
 
 _PREFIX = "system:node:"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.caching.store_cache import ChangeTracker, TwoGenerationCache
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import known_object

@@ -1,27 +1,134 @@
 """Decoding of a request body: JSON, YAML or protobuf, typed along the schema, strict on demand.
 
-Objects are normalised and stay in the version they were sent in; defaults and conversion follow. Errors are
-the 400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
+Objects are normalised and stay in the version they were sent in; defaults and conversion follow. Unknown
+fields of custom resources are pruned, without a look at types (validation does that), except those of
+metadata, which is a Go struct here too. Empty lists of built-in objects go where Go omits them: only fields
+without `omitempty` show it, so `rules: []` of a role is read again as `rules: null`.
+
+Errors are the 400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over
+runtime/serializer/json, 1.36. Source of pruning: apiextensions-apiserver
+pkg/apiserver/customresource_handler.go (unstructuredSchemaCoercer), 1.36.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from kubeskew.apimachinery.errors import StatusError, bad_request
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.go_formats import as_written
 from kubeskew.apimachinery.golang import decode_errors, json_syntax
 from kubeskew.apimachinery.golang.raw_extensions import raw_fields
 from kubeskew.apimachinery.golang.roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
-from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.decoding import protobuf
 from kubeskew.apiserver.decoding.go_json import load_repeated, nests_deeper_than
-from kubeskew.apiserver.decoding.pruning import coerce, duplicates
-from kubeskew.apiserver.structuralschema import Structural
+from kubeskew.apiserver.structuralschema import Structural, objects, prune
 from kubeskew.apiserver.structuralschema.model import structural_of
 from kubeskew.apiserver.structuralschema.objects import CoercionError
+
+_META = "metadata"
+_Walk = Callable[[Any], None]
+_JSON_STORED: Final = ("io.k8s.apiextensions-apiserver.", "io.k8s.kube-aggregator.")
+_COLLECTIONS: Final = (Kind.LIST, Kind.MAP)
+
+
+def coerce(
+    value: Object, structural: Structural, metadata: Schema | None, *, drop_invalid: bool = False
+) -> tuple[Object, list[str]]:
+    """Copies and prunes a custom resource, and lists what was dropped: `unknown field "a.b"`.
+
+    Raises WrongShape for metadata that does not fit, CoercionError for that of an embedded resource unless
+    `drop_invalid`. Stored objects are read with `drop_invalid`; their numbers are as they are written again.
+
+
+    """
+    copied = as_written if drop_invalid else _copied
+    kept: Object = {name: copied(item) for name, item in value.items() if name != _META}
+    dropped: list[str] = []
+    if metadata is not None and _META in value:
+        given = {} if value[_META] is None else value[_META]
+        kept[_META], lost = normalise_and_report(given, metadata)
+        if lost:
+            strict = decode_errors.strict_errors(value[_META], metadata)
+            dropped += [
+                f'unknown field "metadata.{error[15:]}' for error in strict if error.startswith("unknown")
+            ]
+    elif _META in value:
+        kept[_META] = value[_META]
+    unknown = prune(kept, structural)
+    unknown += objects.coerce(kept, structural, drop_invalid=drop_invalid)
+    return kept, [*dropped, *(f'unknown field "{path}"' for path in unknown)]
+
+
+def duplicates(value: Any, path: str = "") -> Iterator[str]:
+    """Each key given twice is a `duplicate field "a.b"`, in the order of the document."""
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from duplicates(item, index(path, position))
+    elif isinstance(value, dict):
+        for key, item, again in decode_errors.members(value):
+            at = child(path, key)
+            if again:
+                yield f'duplicate field "{at}"'
+            yield from duplicates(item, at)
+
+
+def _copied(value: Any) -> Any:
+    """Numbers beyond 64 bits become floats, as Go holds them."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+
+
+def forget_empty_lists(obj: Any, schema: Schema) -> None:
+    """Makes null, in place, what is empty in `obj` and always written."""
+    walk = None if schema.name.startswith(_JSON_STORED) else _walk_of(schema)
+    if walk is not None:
+        walk(obj)
+
+
+@lru_cache(maxsize=4096)
+def _walk_of(schema: Schema) -> _Walk | None:
+    if schema.items is not None:
+        inner = _walk_of(schema.items)
+        return None if inner is None else _each(inner, schema.kind)
+    steps = [step for name, field in schema.fields.items() if (step := _step(name, field))]
+    return _struct(steps) if steps else None
+
+
+def _step(name: str, field: Field) -> tuple[str, bool, _Walk | None] | None:
+    nulls = field.schema.kind in _COLLECTIONS and not field.omit_empty
+    inner = _walk_of(field.schema)
+    return (name, nulls, inner) if nulls or inner is not None else None
+
+
+def _struct(steps: list[tuple[str, bool, _Walk | None]]) -> _Walk:
+    def walk(value: Any) -> None:
+        for name, nulls, inner in steps:
+            held = value.get(name)
+            if held:
+                if inner is not None:
+                    inner(held)
+            elif nulls:
+                value[name] = None
+
+    return walk
+
+
+def _each(inner: _Walk, kind: Kind) -> _Walk:
+    def walk(value: Any) -> None:
+        for item in value.values() if kind is Kind.MAP else value:
+            inner(item)
+
+    return walk
+
 
 MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
 MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; orjson writes 254
@@ -53,6 +160,11 @@ class Decoded(NamedTuple):
     gvk: GroupVersionKind
 
 
+def is_protobuf(content_type: str) -> bool:
+    """Bodies of `…;type=…` are other programs' messages."""
+    return content_type.partition(";")[0].strip().lower() == protobuf.MEDIA_TYPE
+
+
 def is_yaml(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() in {
         "application/yaml",
@@ -62,7 +174,7 @@ def is_yaml(content_type: str) -> bool:
 
 def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parsed:
     """Protobuf is read along `schema`. Raises ValueError with Go's text."""
-    if schema is not None and protobuf.is_protobuf(content_type):
+    if schema is not None and is_protobuf(content_type):
         return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
     try:
         if not is_yaml(content_type):
@@ -136,7 +248,7 @@ def decode(
     expected = resource.gvk
     envelope: protobuf.Envelope | None = None
     try:
-        if protobuf.is_protobuf(content_type):
+        if is_protobuf(content_type):
             envelope = protobuf.read_envelope(body)
             parsed = Parsed({"apiVersion": envelope.api_version, "kind": envelope.kind})
         else:
@@ -183,7 +295,7 @@ def _keep_raw_fields(value: Any, body: bytes, content_type: str, schema: Schema)
 
 def unreadable(error: ValueError, content_type: str) -> str:
     """Only the JSON serializer adds the subject to the error of a body whose kind cannot be read."""
-    if is_yaml(content_type) or protobuf.is_protobuf(content_type):
+    if is_yaml(content_type) or is_protobuf(content_type):
         return str(error)
     return f"couldn't get version/kind; json parse error: {error}"
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
-from kubeskew.apiserver.http.request import Headers
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Headers, RequestInfo
 from kubeskew.apiserver.user import User
 
 _REMEMBERED = 512  # users whose rules are known

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kubeskew.apimachinery.metrics.series import Families, Gauges, HistogramSeries
 from kubeskew.apiserver.fairness.levels import Occupancy, PriorityLevel, PriorityLevels, Usage
-from kubeskew.apiserver.instrumentation import SeatWaits
+from kubeskew.apiserver.metrics import SeatWaits
 
 _PREFIX = "apiserver_flowcontrol_"
 _KINDS = ("readOnly", "mutating")

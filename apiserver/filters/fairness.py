@@ -14,8 +14,7 @@ from kubeskew.apiserver.fairness.classifier import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import PriorityLevel, PriorityLevels, RejectedError
 from kubeskew.apiserver.fairness.metrics import NOTED_MAX, FlowMetrics, FlowSeries
-from kubeskew.apiserver.http.request import Handler, Request, Response, text
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Handler, Request, RequestInfo, Response, text
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import stored_object
 from kubeskew.apiserver.user import User

@@ -13,8 +13,7 @@ from kubeskew.apimachinery import errors, names
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apiserver.authorization import Authorizer, refusal
 from kubeskew.apiserver.http import statuses
-from kubeskew.apiserver.http.request import Handler, Request, Response
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Handler, Request, RequestInfo, Response
 from kubeskew.apiserver.serviceaccount import USER_PREFIX, group_names
 from kubeskew.apiserver.user import ANONYMOUS, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User, authenticated
 

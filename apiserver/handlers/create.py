@@ -9,18 +9,26 @@ from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import create as generic_create
 from kubeskew.apiserver.registry.generic.checks import deduplicate
-from kubeskew.apiserver.registry.requests import bodies, responses
-from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
+from kubeskew.apiserver.registry.requests import responses
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    body_type,
+    check_namespace,
+    managed,
+    read_object,
+    wipe_system_metadata,
+    write_of,
+)
 
 
 async def create(request: Request, scope: Scope) -> Response:
     """Wipes what a client may not set, records the field manager, and hands the object to the registry."""
     form = responses.form_of(request)
-    bodies.type_of(request, None if scope.resource.custom else scope.resource.schema)  # before the options
+    body_type(request, None if scope.resource.custom else scope.resource.schema)  # before the options
     options = parameters.write_options(request, "CreateOptions")
-    obj = await bodies.read_object(request, scope, options.field_validation)
-    bodies.check_namespace(obj, scope, request.info.namespace)
-    bodies.wipe_system_metadata(obj)
+    obj = await read_object(request, scope, options.field_validation)
+    check_namespace(obj, scope, request.info.namespace)
+    wipe_system_metadata(obj)
     write = write_of(request, scope, dry_run=options.dry_run)
 
     def made() -> Object:

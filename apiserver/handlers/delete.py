@@ -24,10 +24,16 @@ from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry import unsafe_deletion
 from kubeskew.apiserver.registry.generic import delete as generic_delete
+from kubeskew.apiserver.registry.generic.registry import WriteResult
 from kubeskew.apiserver.registry.generic.selection import Selection, selection
-from kubeskew.apiserver.registry.generic.writes import WriteResult
-from kubeskew.apiserver.registry.requests import bodies, responses
-from kubeskew.apiserver.registry.requests.scope import Scope, write_of
+from kubeskew.apiserver.registry.requests import responses
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    body_type,
+    delete_options_schema,
+    read_body,
+    write_of,
+)
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
@@ -97,11 +103,11 @@ def _gone(scope: Scope, result: WriteResult) -> Object:
 
 async def _body(request: Request, scope: Scope) -> Object | None:
     """None if there is no body. Unreadable options are a 400, before 1.35 a 500."""
-    body = await bodies.read(request)
+    body = await read_body(request)
     if not body:
         return None
-    schema = bodies.delete_options_schema(scope)
-    content_type = bodies.type_of(request, schema)
+    schema = delete_options_schema(scope)
+    content_type = body_type(request, schema)
     try:
         return _decoded(scope, body, content_type, schema)
     except ValueError as error:

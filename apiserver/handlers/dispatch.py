@@ -7,7 +7,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
 from kubeskew.apiserver.aggregation.registered import AggregationServices
-from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
+from kubeskew.apiserver.apiextensions.table import takes_nothing_new
 from kubeskew.apiserver.deprecations import deprecation_warning, removed_release
 from kubeskew.apiserver.handlers import (
     create,
@@ -19,8 +19,7 @@ from kubeskew.apiserver.handlers import (
     watch,
 )
 from kubeskew.apiserver.http import media_types
-from kubeskew.apiserver.http.request import Request, Response, text
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Request, RequestInfo, Response, text
 from kubeskew.apiserver.registry import reviews as reviewing
 from kubeskew.apiserver.registry.autoscaling import scale
 from kubeskew.apiserver.registry.core import componentstatus, proxy, serviceaccount

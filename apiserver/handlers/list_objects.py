@@ -15,7 +15,7 @@ from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.parameters import ListOptions
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.instrumentation import ListSeries
+from kubeskew.apiserver.metrics import ListSeries
 from kubeskew.apiserver.registry.generic import continue_tokens
 from kubeskew.apiserver.registry.generic.cached_reads import read_of
 from kubeskew.apiserver.registry.generic.revisions import (

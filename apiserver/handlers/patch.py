@@ -19,15 +19,23 @@ from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.checks import deduplicate
-from kubeskew.apiserver.registry.generic.writes import WriteRequest
-from kubeskew.apiserver.registry.requests import bodies, patches, responses
+from kubeskew.apiserver.registry.generic.registry import WriteRequest
+from kubeskew.apiserver.registry.requests import patches, responses
 from kubeskew.apiserver.registry.requests.patches import (
     Configuration,
     check_repeated,
     patch_type,
     read_configuration,
 )
-from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    check_name,
+    check_namespace,
+    in_thread,
+    managed,
+    read_body,
+    write_of,
+)
 from kubeskew.apiserver.structuralschema.model import structural_of
 from kubeskew.apiserver.structuralschema.validation_errors import sorted_maps
 
@@ -40,12 +48,12 @@ async def patch(request: Request, scope: Scope) -> Response:
     """Applies the patch to the object as it is when the change is written: again after a conflict."""
     content_type = patch_type(request, scope)
     form = responses.form_of(request)
-    body = await bodies.read(request)
+    body = await read_body(request)
     apply = content_type == APPLY_PATCH
     options = parameters.patch_options(request, apply=apply)
     write = write_of(request, scope, dry_run=options.dry_run)
     codec, registry = scope.services.codec, scope.registry
-    config = await bodies.in_thread(body, lambda: read_configuration(body)) if apply else None
+    config = await in_thread(body, lambda: read_configuration(body)) if apply else None
     patcher = _patcher(request, scope, body, content_type, options.field_validation)
 
     async def transform(current: Object | None) -> Object:
@@ -104,8 +112,8 @@ def _patched(
     request: Request, scope: Scope, live: Object, patcher: Patcher, write: WriteRequest, options: WriteOptions
 ) -> Object:
     new = patcher(live)
-    bodies.check_namespace(new, scope, request.info.namespace)
-    bodies.check_name(new, request.info.name)
+    check_namespace(new, scope, request.info.namespace)
+    check_name(new, request.info.name)
     if scope.resource.custom:
         patches.check_custom_kind(scope, new)
     deduplicate(new, request.warnings)
@@ -151,8 +159,8 @@ def _applied(
     if live is None and uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise errors.conflict(scope.resource.group_resource, request.info.name, why)
-    bodies.check_namespace(obj, scope, request.info.namespace)
-    bodies.check_name(obj, request.info.name)
+    check_namespace(obj, scope, request.info.namespace)
+    check_name(obj, request.info.name)
     return obj
 
 

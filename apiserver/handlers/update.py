@@ -10,8 +10,15 @@ from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.checks import deduplicate
-from kubeskew.apiserver.registry.requests import bodies, responses
-from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
+from kubeskew.apiserver.registry.requests import responses
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    check_name,
+    check_namespace,
+    managed,
+    read_object,
+    write_of,
+)
 from kubeskew.apiserver.storage.encoding import copied
 
 # Upstream's components read and write protobuf, which carries the bytes of raw fields; here they speak JSON.
@@ -22,9 +29,9 @@ async def update(request: Request, scope: Scope) -> Response:
     """Replaces what the client may replace. A resourceVersion or uid in the body is a precondition."""
     form = responses.form_of(request)
     options = parameters.write_options(request, "UpdateOptions")
-    obj = await bodies.read_object(request, scope, options.field_validation)
-    bodies.check_namespace(obj, scope, request.info.namespace)
-    bodies.check_name(obj, request.info.name)
+    obj = await read_object(request, scope, options.field_validation)
+    check_namespace(obj, scope, request.info.namespace)
+    check_name(obj, request.info.name)
     write = write_of(request, scope, dry_run=options.dry_run)
     await offload(write.size, lambda: deduplicate(obj, write.warnings))
     codec, registry = scope.services.codec, scope.registry

@@ -12,7 +12,7 @@ from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError, is_reason
 from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 from kubeskew.apiserver.apply.patching.json_patch import apply_merge_patch
 from kubeskew.apiserver.handlers.list_objects import fetch_conversions
 from kubeskew.apiserver.http import media_types, parameters

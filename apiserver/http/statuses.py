@@ -7,27 +7,10 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import protobuf
 from kubeskew.apiserver.http import media_types
-from kubeskew.apiserver.http.request import Handler, Request, Response, text
+from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.storage.encoding import dumps, indented
 
 _CAUSES = 1_000
-
-
-def with_status_errors(handler: Handler) -> Handler:
-    """Answers the errors that `handler` raises, as upstream's handlers write theirs.
-
-    Filters above it only see answers. Their own refusals are answers too: they raise nothing.
-
-
-    """
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except StatusError as error:
-            return response(request, error)
-
-    return answer
 
 
 def response(request: Request, error: StatusError) -> Response:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.streaming import Pipe, until_one_ends
 from kubeskew.apimachinery.streaming.websocket import WebSocket, accept_key
-from kubeskew.apiserver.authentication.tokens import WEBSOCKET_TOKEN
+from kubeskew.apiserver.authentication.authenticator import WEBSOCKET_TOKEN
 from kubeskew.apiserver.http.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, no_pieces
 from kubeskew.apiserver.storage.encoding import dumps
 

@@ -15,33 +15,12 @@ from kubeskew.apimachinery.catalogue.types import LIST_META, META, OBJECT_META, 
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.features import DocumentFeatures
+from kubeskew.apiserver.openapi.descriptions import Descriptions, text
 from kubeskew.apiserver.openapi.facts import Facts
 from kubeskew.apiserver.openapi.routes import DELETE_OPTIONS, WATCH_EVENT, Route
 from kubeskew.apiserver.structuralschema import openapi
 from kubeskew.apiserver.structuralschema.model import structural_of
 
-_FIELDS = {
-    "annotations": "Texts by key that tools keep with the object. Nothing is selected by them.",
-    "creationTimestamp": "CreationTimestamp is a timestamp, of the moment when the server made the object.",
-    "deletionGracePeriodSeconds": "How many seconds an object that is being deleted has to end by itself.",
-    "deletionTimestamp": "When the object may be gone at the latest, once its deletion has been asked for.",
-    "finalizers": "Names of those who clean up before the object is removed; each takes its own off.",
-    "generateName": "What the server puts before random characters if the object is made without a name.",
-    "generation": "A number that grows with each change of what is wanted of the object.",
-    "labels": "Short texts by key, by which objects are selected.",
-    "managedFields": "Which manager set which fields, in which way and when.",
-    "name": "The name, which no other object of the kind has in the namespace. It never changes.",
-    "namespace": "The namespace that the object is in. It never changes.",
-    "ownerReferences": "The objects that this one belongs to. It is collected once all of them are gone.",
-    "resourceVersion": "An opaque text that changes with each write. Watches begin at one.",
-    "selfLink": "Not set any more.",
-    "uid": "It differs from the uids of all other objects, earlier ones of the same name too.",
-}
-# Text by definition or `definition.field`.
-DESCRIPTIONS = {
-    OBJECT_META: "What every object has that is stored.",
-    **{f"{OBJECT_META}.{field}": text for field, text in _FIELDS.items()},
-}
 Document = dict[str, Any]
 Definer = Callable[[], Document]
 
@@ -94,14 +73,16 @@ class Renderer:
     """Renders schemas of one document and collects the named definitions that they refer to."""
 
     def __init__(
-        self, modern: bool, types: Mapping[str, Schema], features: DocumentFeatures, facts: Facts
-    ) -> None:
+        self, modern: bool, types: Mapping[str, Schema], features: DocumentFeatures, facts: Facts,
+        descriptions: Descriptions,
+    ) -> None:  # fmt: skip
         """`modern` documents are of v3, to which defaults belong."""
         self.prefix = "#/components/schemas/" if modern else "#/definitions/"
         self.modern = modern
         self.types = types
         self.features = features
         self.facts = facts
+        self.descriptions = descriptions
         self.definitions: dict[str, Document] = {}
         self._waiting: dict[str, None] = {}
 
@@ -132,12 +113,12 @@ class Renderer:
             shape["nullable"] = True
         if schema.preserve_unknown and not schema.name:
             shape["x-kubernetes-preserve-unknown-fields"] = True
-        return _text(schema.description or DESCRIPTIONS.get(schema.name, "")) | shape
+        return text(self.descriptions.definition(schema.name)) | shape
 
     def described(self, name: str, description: str) -> Document:
         """In v3, a reference allows nothing next to it: it goes into an `allOf`."""
         reference = self.reference(name)
-        return _text(description) | ({"allOf": [reference]} if self.modern else reference)
+        return text(description) | ({"allOf": [reference]} if self.modern else reference)
 
     def _bare(self, schema: Schema) -> Document:
         match schema.kind:
@@ -187,8 +168,7 @@ class Renderer:
         shape: Document = {"type": "object"}
         if schema.fields:
             shape["properties"] = {
-                name: self._field(f"{schema.name}.{name}", field)
-                for name, field in sorted(schema.fields.items())
+                name: self._field(schema.name, name, field) for name, field in sorted(schema.fields.items())
             }
         required = self._required(schema)
         if required:
@@ -203,7 +183,8 @@ class Renderer:
         order = self.facts.order.get(schema.name, ())
         return [name for name in order if name in required] + [name for name in required if name not in order]
 
-    def _field(self, path: str, field: Field) -> Document:
+    def _field(self, definition: str, name: str, field: Field) -> Document:
+        path = f"{definition}.{name}"
         shape = self.inline(field.schema)
         if self.modern and "$ref" in shape and path not in self.facts.bare:
             shape = {"allOf": [shape]}  # nothing may stand next to a reference, not even a description
@@ -221,8 +202,8 @@ class Renderer:
             shape["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
         if field.patch_merge_key:
             shape["x-kubernetes-patch-merge-key"] = field.patch_merge_key
-        description = field.description or DESCRIPTIONS.get(path, "")
-        return {**_text(description), **shape, **self.facts.extensions.get(path, {})}
+        described = text(self.descriptions.field(definition, name))
+        return {**described, **shape, **self.facts.extensions.get(path, {})}
 
     def _with_default(self, shape: Document, default: Any) -> Document:
         if not self.modern or default is None:
@@ -230,10 +211,6 @@ class Renderer:
         if "$ref" in shape:
             shape = {"allOf": [shape]}
         return shape | {"default": default}
-
-
-def _text(description: str) -> Document:
-    return {"description": description} if description else {}
 
 
 def _zero(schema: Schema) -> Any:
@@ -294,10 +271,11 @@ class Definitions:
     """Collects the definitions that the routes of one document need."""
 
     def __init__(
-        self, modern: bool, resources: Iterable[Resource], features: DocumentFeatures, facts: Facts
-    ) -> None:
+        self, modern: bool, resources: Iterable[Resource], features: DocumentFeatures, facts: Facts,
+        descriptions: Descriptions,
+    ) -> None:  # fmt: skip
         self.types: Types = types_of(features.version)
-        self.renderer = Renderer(modern, self.types, features, facts)
+        self.renderer = Renderer(modern, self.types, features, facts, descriptions)
         self._resources: dict[str, Resource] = {}
         self._lists: dict[str, Resource] = {}
         for resource in resources:

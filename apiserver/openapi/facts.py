@@ -1,7 +1,7 @@
 """Facts of published documents that the catalogue does not have, from `apimachinery/data/openapi.json`.
 
-`hack/catalogue/openapi_facts.py` makes the file and documents its shape. A release of which it knows nothing
-has the facts of the nearest one that it knows.
+`hack/catalogue/openapi_facts.py` makes the file, and `kubeskew/releases/tree/document_facts.py` documents its
+shape. A release of which it knows nothing has the facts of the nearest one that it knows.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery.catalogue.data import CATALOGUE, at, within
+from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.versions import Version
 
-FILE = CATALOGUE.parent / "openapi.json"
+FILE = data.CATALOGUE.parent / "openapi.json"
 
 
 class Facts(NamedTuple):
@@ -29,10 +29,17 @@ class Facts(NamedTuple):
 NOTHING = Facts({}, frozenset(), {}, {}, (), frozenset(), {})
 
 
+def document_of(version: Version) -> dict[str, Any]:
+    """An imported release has a document of its own; the others share one."""
+    return data.imported_document(version, "openapi.json") or _load()
+
+
+@cache
 def facts_of(version: Version) -> Facts:
-    """Takes the nearest release that is known."""
-    known = [int(release.partition(".")[2]) for release in _load()["origin"]]
-    return _facts(min(max(version.minor, min(known)), max(known)))
+    """Takes the nearest release that the document knows."""
+    document = document_of(version)
+    known = [int(release.partition(".")[2]) for release in document["origin"]]
+    return _facts(document, min(max(version.base.minor, min(known)), max(known)))
 
 
 @cache
@@ -41,12 +48,9 @@ def _load() -> dict[str, Any]:
     return document
 
 
-@cache
-def _facts(minor: int) -> Facts:
-    document = _load()
-
+def _facts(document: Mapping[str, Any], minor: int) -> Facts:
     def listed(section: str) -> list[str]:
-        return [name for name, spans in document[section].items() if spans == 1 or within(spans, minor)]
+        return [name for name, spans in document[section].items() if spans == 1 or data.within(spans, minor)]
 
     def valued(section: Mapping[str, Any]) -> dict[str, Any]:
         found = {name: _value(history, minor) for name, history in section.items()}
@@ -65,4 +69,4 @@ def _facts(minor: int) -> Facts:
 
 
 def _value(history: Any, minor: int) -> Any:
-    return at(history, minor) if isinstance(history, list) else history
+    return data.at(history, minor) if isinstance(history, list) else history

@@ -14,6 +14,7 @@ from kubeskew.apimachinery.resources import GroupVersionKind, Resource, Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.features import DocumentFeatures
 from kubeskew.apiserver.openapi.definitions import kind_name, list_name
+from kubeskew.apiserver.openapi.descriptions import descriptions_of
 from kubeskew.apiserver.openapi.facts import Facts, facts_of
 from kubeskew.apiserver.openapi.routes import (
     DELETE_OPTIONS,
@@ -189,8 +190,8 @@ class ResourceRoutes:
         query = (*(self.parameters.options(options) if options else ()), *more)
         if pretty:
             query = (self.parameters.pretty, *query)
-        parameters = sorted((*self.parameters.of_path(path), *query))
         fields = {"gvk": self.resource.gvk, "produces": self.plain, **fields}
+        parameters = sorted((*self.parameters.of_path(path, fields["gvk"].kind), *query))
         return Route(path, method, operation, tags, tuple(parameters), action=action, **fields)
 
 
@@ -283,7 +284,7 @@ def _route(
         {"list": "get", "deletecollection": "delete"}.get(action, action),
         operation,
         tags,
-        tuple(sorted((*parameters.of_path(path), *query))),
+        tuple(sorted((*parameters.of_path(path, resource.kind), *query))),
         consumes=_CUSTOM_PATCHES if action == "patch" else _CUSTOM_TEXTS,
         produces=_CUSTOM_TEXTS,
         answer=answer,
@@ -302,6 +303,7 @@ class Documents:
         self.table = table
         self.features = features
         self.facts = facts_of(features.version)
+        self.descriptions = descriptions_of(features.version)
         self.parameters = Parameters(features)
         self._plain = plain_routes() | (logs_routes(self.parameters) if logs else {})
         self._types = types_of(features.version)

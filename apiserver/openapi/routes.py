@@ -12,6 +12,7 @@ from kubeskew.apimachinery.catalogue.types import META
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.features import DocumentFeatures
+from kubeskew.apiserver.openapi.descriptions import descriptions_of
 from kubeskew.apiserver.openapi.facts import facts_of
 
 _TYPES = {Kind.BOOLEAN: "boolean", Kind.INTEGER: "integer"}
@@ -63,6 +64,7 @@ class Parameter(NamedTuple):
     place: str  # path or query
     type: str
     shared: str = ""  # its name among the shared parameters of v2
+    description: str = ""
 
 
 class Parameters:
@@ -70,6 +72,7 @@ class Parameters:
 
     def __init__(self, features: DocumentFeatures) -> None:
         self._ids = facts_of(features.version).shared if features.shared_parameters else {}
+        self._descriptions = descriptions_of(features.version)
         later = {
             "sendInitialEvents": features.initial_events,
             "ignoreStoreReadErrorWithClusterBreakingPotential": features.store_read_errors,
@@ -100,18 +103,18 @@ class Parameters:
             )
         return found
 
-    def of_path(self, path: str) -> tuple[Parameter, ...]:
-        """Braces mark parameters: `namespace`, `name`, `path`."""
+    def of_path(self, path: str, kind: str = "") -> tuple[Parameter, ...]:
+        """Braces mark parameters: `namespace`, `name`, `path`. `kind` is what the path is of."""
         names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-        return tuple(self._make(name, "path", "string", "path") for name in names)
+        return tuple(self._make(name, "path", "string", "path", kind) for name in names)
 
     def body(self, definition: str) -> str:
         """Empty for the definitions of kinds, which are not shared."""
         return self._shared("body", definition)
 
-    def _make(self, name: str, place: str, kind: str, options: str) -> Parameter:
+    def _make(self, name: str, place: str, type_: str, options: str, kind: str = "") -> Parameter:
         shared = "" if name in _NEVER_SHARED else self._shared(name, options)
-        return Parameter(name, place, kind, shared)
+        return Parameter(name, place, type_, shared, self._descriptions.parameter(shared or name, kind))
 
     def _shared(self, name: str, options: str) -> str:
         for key in (options, ""):

@@ -6,6 +6,7 @@ Source: kube-openapi pkg/builder, 1.36.
 from kubeskew.apimachinery.resources import ResourceTable
 from kubeskew.apiserver.features import DocumentFeatures
 from kubeskew.apiserver.openapi.definitions import GVK, Definitions, Document, gvk_entry
+from kubeskew.apiserver.openapi.descriptions import Descriptions, text
 from kubeskew.apiserver.openapi.paths import Documents
 from kubeskew.apiserver.openapi.routes import Parameter, Parameters, Route, by_path
 
@@ -17,17 +18,19 @@ def v2(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) 
     """The document is plain JSON; `logs` adds the routes of `/logs`."""
     documents = Documents(table, features, logs=logs)
     routes, resources = documents.all()
-    writer = _Writer(documents.parameters)
+    writer = _Writer(documents.parameters, documents.descriptions)
+    definitions = Definitions(False, resources, features, documents.facts, documents.descriptions)
     paths = {path: writer.path_item(found, common) for path, found, common in by_path(routes)}
     made: Document = {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": features.shown_version},
         "paths": paths,
-        "definitions": Definitions(False, resources, features, documents.facts).of_routes(routes),
+        "definitions": definitions.of_routes(routes),
     }
     if writer.shared:
         made["parameters"] = dict(sorted(writer.shared.items()))
-    made["securityDefinitions"] = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
+    token = {"type": "apiKey", "name": "authorization", "in": "header"}
+    made["securityDefinitions"] = {"BearerToken": text(documents.descriptions.token) | token}
     made["security"] = [{"BearerToken": []}]
     return made
 
@@ -35,9 +38,10 @@ def v2(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) 
 class _Writer:
     """Writes paths, and collects the parameters that they share."""
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, descriptions: Descriptions) -> None:
         self.shared: dict[str, Document] = {}
         self._parameters = parameters
+        self._descriptions = descriptions
         self._written: dict[Parameter, Document] = {}
 
     def path_item(self, routes: list[Route], common: list[Parameter]) -> Document:
@@ -53,6 +57,7 @@ class _Writer:
         made: Document = {"consumes": list(route.consumes)} if route.consumes else {}
         if route.produces:
             made["produces"] = list(route.produces)
+        made |= text(self._descriptions.operation(route.operation))
         made |= {"schemes": ["https"], "tags": list(route.tags), "operationId": route.operation}
         if parameters:
             made["parameters"] = parameters
@@ -78,6 +83,7 @@ class _Writer:
         written = self._written.get(parameter)
         if written is None:
             made: Document = {
+                **text(parameter.description),
                 "uniqueItems": True,
                 "type": parameter.type,
                 "name": parameter.name,

@@ -8,12 +8,13 @@ from functools import cache
 
 import orjson
 
-from kubeskew.apimachinery.catalogue.data import CATALOGUE, preview_file
+from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.resources import ResourceTable
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.features import DocumentFeatures
 from kubeskew.apiserver.openapi.definitions import GVK, Definitions, Document, gvk_entry
-from kubeskew.apiserver.openapi.facts import FILE
+from kubeskew.apiserver.openapi.descriptions import Descriptions, descriptions_of, text
+from kubeskew.apiserver.openapi.facts import document_of
 from kubeskew.apiserver.openapi.paths import Documents
 from kubeskew.apiserver.openapi.routes import Parameter, Route, by_path
 from kubeskew.apiserver.structuralschema.model import structural_of
@@ -25,10 +26,11 @@ _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}
 @cache
 def _data_digest(version: Version) -> bytes:
     """It is part of the hashes by which clients keep documents, and changes with the data of the
-    catalogue.
+    release.
     """
-    files = [CATALOGUE, FILE, *([preview_file(version)] if version.preview else ())]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
+    catalogue = data.release(version).document
+    made_of = [catalogue, document_of(version), *descriptions_of(version)]
+    return hashlib.sha256(orjson.dumps(made_of)).digest()
 
 
 def v3_index(table: ResourceTable, features: DocumentFeatures, *, logs: bool = False) -> Document:
@@ -86,62 +88,69 @@ def v3(table: ResourceTable, features: DocumentFeatures, name: str, *, logs: boo
         return None
     routes, resources = found
     of = (resources[0].group, resources[0].version) if resources else None
-    schemas = Definitions(True, resources, features, documents.facts).of_routes(routes, of)
+    definitions = Definitions(True, resources, features, documents.facts, documents.descriptions)
+    schemas = definitions.of_routes(routes, of)
     components: Document = {"schemas": schemas} if schemas else {}
     info = {"title": "Kubernetes", "version": features.shown_version}
     if resources and resources[0].custom:
         info = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
     else:
         token = {"type": "apiKey", "in": "header", "name": "authorization"}
-        components["securitySchemes"] = {"BearerToken": token}
-    written: dict[Parameter, Document] = {}
+        components["securitySchemes"] = {"BearerToken": text(documents.descriptions.token) | token}
+    writer = _Writer(documents.descriptions)
     return {
         "openapi": "3.0.0",
         "info": info,
-        "paths": {path: _item(found, common, written) for path, found, common in by_path(routes)},
+        "paths": {path: writer.path_item(found, common) for path, found, common in by_path(routes)},
         "components": components,
     }
 
 
-def _item(routes: list[Route], common: list[Parameter], written: dict[Parameter, Document]) -> Document:
-    item: Document = {route.method: _operation(route, common, written) for route in routes}
-    if common:
-        item["parameters"] = [_parameter(each, written) for each in common]
-    return item
+class _Writer:
+    """Writes paths; parameters that are equal are written once."""
 
+    def __init__(self, descriptions: Descriptions) -> None:
+        self._descriptions = descriptions
+        self._written: dict[Parameter, Document] = {}
 
-def _parameter(parameter: Parameter, written: dict[Parameter, Document]) -> Document:
-    found = written.get(parameter)
-    if found is None:
-        found = {"name": parameter.name, "in": parameter.place}
-        if parameter.place == "path":
-            found["required"] = True
-        found["schema"] = {"type": parameter.type, "uniqueItems": True}
-        written[parameter] = found
-    return found
+    def path_item(self, routes: list[Route], common: list[Parameter]) -> Document:
+        item: Document = {route.method: self._operation(route, common) for route in routes}
+        if common:
+            item["parameters"] = [self._parameter(each) for each in common]
+        return item
+
+    def _operation(self, route: Route, common: list[Parameter]) -> Document:
+        made: Document = {"tags": list(route.tags), "operationId": route.operation}
+        made |= text(self._descriptions.operation(route.operation))
+        parameters = [self._parameter(each) for each in route.parameters if each not in common]
+        if parameters:
+            made["parameters"] = parameters
+        if route.body:
+            body: Document = {"content": _content(route.body, route.consumes)}
+            if route.body_required:
+                body["required"] = True
+            made["requestBody"] = body
+        content = _content(route.answer, route.produces)
+        made["responses"] = {
+            **{str(code): {"description": _DESCRIPTIONS[code], "content": content} for code in route.codes},
+            "401": {"description": "Unauthorized"},
+        }
+        if route.gvk is not None:
+            made["x-kubernetes-action"] = route.action
+            made[GVK] = gvk_entry(route.gvk)
+        return made
+
+    def _parameter(self, parameter: Parameter) -> Document:
+        found = self._written.get(parameter)
+        if found is None:
+            found = {"name": parameter.name, "in": parameter.place, **text(parameter.description)}
+            if parameter.place == "path":
+                found["required"] = True
+            found["schema"] = {"type": parameter.type, "uniqueItems": True}
+            self._written[parameter] = found
+        return found
 
 
 def _content(name: str, media_types: tuple[str, ...]) -> Document:
     schema = {"$ref": _SCHEMAS + name} if name else {"type": "string"}
     return {media_type: {"schema": schema} for media_type in sorted(media_types)}
-
-
-def _operation(route: Route, common: list[Parameter], written: dict[Parameter, Document]) -> Document:
-    made: Document = {"tags": list(route.tags), "operationId": route.operation}
-    parameters = [_parameter(each, written) for each in route.parameters if each not in common]
-    if parameters:
-        made["parameters"] = parameters
-    if route.body:
-        body: Document = {"content": _content(route.body, route.consumes)}
-        if route.body_required:
-            body["required"] = True
-        made["requestBody"] = body
-    content = _content(route.answer, route.produces)
-    made["responses"] = {
-        **{str(code): {"description": _DESCRIPTIONS[code], "content": content} for code in route.codes},
-        "401": {"description": "Unauthorized"},
-    }
-    if route.gvk is not None:
-        made["x-kubernetes-action"] = route.action
-        made[GVK] = gvk_entry(route.gvk)
-    return made

@@ -33,7 +33,7 @@ from kubeskew.apiserver.apiextensions.conversion import (
     relabelled,
     webhook_of,
 )
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 from kubeskew.apiserver.caching.store_cache import TwoGenerationCache
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, apply_defaults

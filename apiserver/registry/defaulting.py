@@ -1,6 +1,7 @@
 """Defaults of the schema come first, then those of the kind, whose functions share these helpers.
 
-The schema's come from markers (`+default=`) and, for custom resources, from their definition.
+The schema's come from markers (`+default=`), in imported releases also from functions of known shapes, and
+for custom resources from their definition.
 """
 
 import copy
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.index import GROUP_PACKAGES, registered_in
 
@@ -93,15 +94,18 @@ def _has_defaults(schema: Schema | None, seen: set[int]) -> bool:
         return False
     seen.add(id(schema))
     return _has_defaults(schema.items, seen) or any(
-        (field.has_default and _writes(field.default, pointer=field.pointer))
-        or _has_defaults(field.schema, seen)
-        for field in schema.fields.values()
+        _writes(field) or _has_defaults(field.schema, seen) for field in schema.fields.values()
     )
 
 
-def _writes(default: Any, *, pointer: bool) -> bool:
+def _default(field: Field) -> Any:
+    return field.default if field.has_default else field.function_default
+
+
+def _writes(field: Field) -> bool:
     """An empty default of a field that is no pointer does not show."""
-    return pointer or default not in ("", 0, False, None)
+    default = _default(field)
+    return default is not None and (field.pointer or default not in ("", 0, False))
 
 
 def _walk(schema: Schema) -> Walk:
@@ -126,8 +130,8 @@ def _walk_struct(schema: Schema) -> Walk:
 
     def prepare() -> None:
         for name, field in schema.fields.items():
-            if field.has_default and _writes(field.default, pointer=field.pointer):
-                own[name] = (field.default, field.pointer)
+            if _writes(field):
+                own[name] = (_default(field), field.pointer)
             if (walk := schema_defaults(field.schema)) is not None:
                 nested[name] = walk
 
@@ -137,7 +141,7 @@ def _walk_struct(schema: Schema) -> Walk:
         if not (own or nested):  # made late: schemas may be recursive
             prepare()
         for name, (default, pointer) in own.items():
-            if value.get(name) is None or (not pointer and value[name] in {"", 0}):
+            if value.get(name) is None or (not pointer and value[name] in ("", 0)):
                 value[name] = copy.deepcopy(default)
         for name, walk in nested.items():
             if name in value:

@@ -13,15 +13,21 @@ from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError
 from kubeskew.apimachinery.golang.roundtrip import normalise
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authentication import TokenError
-from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authentication.authenticator import UnionAuthenticator
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
-from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.registry.requests import bodies, responses
-from kubeskew.apiserver.registry.requests.admission import admit_posted
-from kubeskew.apiserver.registry.requests.scope import Scope, managed, write_of
+from kubeskew.apiserver.http.request import Request, RequestInfo, Response
+from kubeskew.apiserver.registry.requests import responses
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    admit_posted,
+    check_namespace,
+    managed,
+    read_object,
+    wipe_system_metadata,
+    write_of,
+)
 from kubeskew.apiserver.user import User
 
 _AUTHORIZATION = "authorization.k8s.io"
@@ -226,9 +232,9 @@ async def post_review(request: Request, scope: Scope) -> Response:
     """The review comes back with 201, its status filled in."""
     form = responses.form_of(request, WITHOUT_TABLES)
     options = parameters.write_options(request, "CreateOptions")
-    question = await bodies.read_object(request, scope, options.field_validation)
-    bodies.check_namespace(question, scope, request.info.namespace)
-    bodies.wipe_system_metadata(question)
+    question = await read_object(request, scope, options.field_validation)
+    check_namespace(question, scope, request.info.namespace)
+    wipe_system_metadata(question)
     write = write_of(request, scope, dry_run=options.dry_run)
     question = managed(request, scope, None, question, write, options.field_manager)
     await admit_posted(request, scope, question, dry_run=options.dry_run)

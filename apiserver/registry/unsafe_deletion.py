@@ -8,10 +8,14 @@ from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.registry.generic.commit import commit_removal, guaranteed_update
-from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
+from kubeskew.apiserver.http.request import RequestInfo
+from kubeskew.apiserver.registry.generic.registry import (
+    Registry,
+    WriteRequest,
+    WriteResult,
+    commit_removal,
+    guaranteed_update,
+)
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.access import component_of
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry.requests import bodies
+from kubeskew.apiserver.registry.requests.scope import read_body
 from kubeskew.apiserver.routes.services import RouteServices
 from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.records import ComponentEvent
@@ -33,7 +33,7 @@ async def announce(request: Request, services: RouteServices) -> Response:
 
     """
     try:
-        body = loads(await bodies.read(request, _MAX_BYTES))
+        body = loads(await read_body(request, _MAX_BYTES))
     except ValueError as error:
         raise errors.bad_request(f"the body is not JSON: {error}") from None
     if not isinstance(body, dict) or not all(isinstance(body.get(name, ""), str) for name in _FIELDS):

@@ -35,7 +35,8 @@ class RevisionMismatchError(Exception):
     """The object is not at the expected revision; `current` is its entry (None: it does not exist).
 
     It never reaches a client: an update is tried again on the newer object, a create answers AlreadyExists
-    (`apiserver/registry/generic/commit.py`). The 409 of a client's own resourceVersion is `errors.conflict`.
+    (`apiserver/registry/generic/registry.py`). The 409 of a client's own resourceVersion is
+    `errors.conflict`.
 
     """
 

@@ -10,7 +10,7 @@ from functools import cache
 from ipaddress import ip_network
 from typing import Any
 
-from kubeskew.apimachinery.catalogue.types import Types
+from kubeskew.apimachinery.catalogue.types import Types, types_of
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.golang.known_fields import known_fields
 from kubeskew.apimachinery.known_names import kind_of
@@ -18,7 +18,7 @@ from kubeskew.apimachinery.objects import Key, Object, ObjectView, object_key
 from kubeskew.apimachinery.pod_resources import is_terminal
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Kind, Schema
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import Version, supported
 from kubeskew.conformance.evidence.log import uid_of
 from kubeskew.conformance.invariants.cluster import Change, Cluster, named
 from kubeskew.conformance.invariants.invariant import Evidence, LivenessInvariant, SafetyInvariant
@@ -38,7 +38,7 @@ Measure = Callable[[Object, Callable[[GroupResource, str], Iterable[Object] | No
 
 @cache
 def _types(version: str) -> Types:
-    return Types(Version.parse(version))
+    return types_of(Version.parse(version))
 
 
 @cache
@@ -49,7 +49,7 @@ def _schema(version: str, api_version: str, kind: str) -> Schema | None:
 
 @cache
 def _is_built_in(api_version: str, kind: str) -> bool:
-    return any(_schema(str(version), api_version, kind) is not None for version in SUPPORTED)
+    return any(_schema(str(version), api_version, kind) is not None for version in supported())
 
 
 def unreadable(version: str, obj: ObjectView) -> str:

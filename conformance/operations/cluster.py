@@ -251,7 +251,7 @@ async def audit(ctx: CellContext, operation: Operation) -> None:
 
 
 async def migrate(ctx: CellContext, operation: Operation) -> None:
-    """Write all objects anew as `kubeskew storage migrate` does: `migrate: {resources: [flowschemas]}`."""
+    """Write all objects again as `kubeskew storage migrate` does: `migrate: {resources: [flowschemas]}`."""
     resources = bind(operation.body.get("resources") or [], ctx.bindings)
     found = await migration.migrate(ctx.client, resources, lambda _: None)
     failed = [failure for each in found for failure in each.failed]

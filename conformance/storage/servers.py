@@ -13,9 +13,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apimachinery.versions import SUPPORTED, Version
-from kubeskew.apiserver.apiextensions.resource import STORED_AS, Definition
-from kubeskew.apiserver.apiextensions.table import Snapshot
+from kubeskew.apimachinery.versions import Version, supported
+from kubeskew.apiserver.apiextensions.table import STORED_AS, Definition, Snapshot
 from kubeskew.apiserver.features import Features, SchemaFeatures
 from kubeskew.apiserver.registry.codec import Codec, undecodable
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext, strategies_of
@@ -211,5 +210,5 @@ def is_custom(obj: Object) -> bool:
     """No release has the object's kind built in."""
     group, _, version = obj["apiVersion"].rpartition("/")
     return all(
-        catalogue_for(each).by_kind(group, version, obj["kind"]) is None for each in reversed(SUPPORTED)
+        catalogue_for(each).by_kind(group, version, obj["kind"]) is None for each in reversed(supported())
     )

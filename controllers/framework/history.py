@@ -12,9 +12,8 @@ k8s.io/kubernetes/pkg/controller/history and of the two controllers' use of it, 
 """
 
 import functools
-import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,68 +50,66 @@ class _Field(NamedTuple):
     kind: str
 
 
-class _Layout(NamedTuple):
-    structs: dict[str, list[_Field]]
-    shapes: dict[str, str]  # of named types that are no structs
+class TemplateLayout:
+    """Prints pod templates as Go prints the struct of one release.
 
+    `types` are as pod_template_structs.json has them: fields by the name of a struct, and of any other type
+    that has a name, what it is made of.
+    """
 
-def template_text(template: Object) -> str:
-    return _typed("v1.PodTemplateSpec", template)
+    def __init__(self, types: Mapping[str, list[list[str]] | str]) -> None:
+        self._structs = {
+            name: [_Field(*field) for field in fields]
+            for name, fields in types.items()
+            if isinstance(fields, list)
+        }
+        self._shapes = {name: shape for name, shape in types.items() if isinstance(shape, str)}
+
+    def text(self, template: Object) -> str:
+        return self._typed("v1.PodTemplateSpec", template)
+
+    def _typed(self, kind: str, value: Any) -> str:
+        if kind.startswith("*"):
+            return f"({kind}){_NIL if value is None else self._bare(kind[1:], value)}"
+        return f"({kind}){self._bare(kind, value)}"
+
+    def _bare(self, kind: str, value: Any) -> str:
+        """Pointers and lists hold values without their type."""
+        if kind in self._structs:
+            return f"{{{' '.join(self._fields(self._structs[kind], value or {}))}}}"
+        if kind in _PARTICULAR:
+            return _PARTICULAR[kind](value)
+        shape = self._shapes.get(kind, kind)
+        if shape.startswith("[]"):
+            return f"[{' '.join(self._bare(shape[2:], item) for item in value)}]" if value else _NIL
+        if shape.startswith("map["):
+            item = shape.partition("]")[2]
+            entries = (f"{key}:{self._bare(item, value[key])}" for key in sorted(value or ()))
+            return f"map[{' '.join(entries)}]" if value else _NIL
+        if shape == "bool":
+            return "true" if value else "false"
+        return str(value or (0 if shape.startswith("int") else ""))
+
+    def _fields(self, fields: list[_Field], value: Object) -> Iterator[str]:
+        for name, known, kind in fields:
+            yield f"{name}:{self._typed(kind, value.get(known) if known else self._own(kind, value))}"
+        younger = {name: field for name, field in value.items() if field is not None} if value else {}
+        for name in sorted(younger.keys() - self._names(fields)):
+            yield f"{name}:{orjson.dumps(younger[name], option=orjson.OPT_SORT_KEYS).decode()}"
+
+    def _own(self, kind: str, value: Object) -> Object:
+        names = self._names(self._structs[kind])
+        return {name: field for name, field in value.items() if name in names}
+
+    def _names(self, fields: list[_Field]) -> set[str]:
+        embedded = (self._names(self._structs[field.kind]) for field in fields if not field.known)
+        return {field.known for field in fields if field.known}.union(*embedded)
 
 
 @functools.cache
-def _layout() -> _Layout:
-    types = json.loads(_FILE.read_bytes())
-    structs = {
-        name: [_Field(*field) for field in fields]
-        for name, fields in types.items()
-        if isinstance(fields, list)
-    }
-    return _Layout(structs, {name: shape for name, shape in types.items() if isinstance(shape, str)})
-
-
-def _typed(kind: str, value: Any) -> str:
-    if kind.startswith("*"):
-        return f"({kind}){_NIL if value is None else _bare(kind[1:], value)}"
-    return f"({kind}){_bare(kind, value)}"
-
-
-def _bare(kind: str, value: Any) -> str:
-    """Pointers and lists hold values without their type."""
-    structs, shapes = _layout()
-    if kind in structs:
-        return f"{{{' '.join(_fields(structs[kind], value or {}))}}}"
-    if kind in _PARTICULAR:
-        return _PARTICULAR[kind](value)
-    shape = shapes.get(kind, kind)
-    if shape.startswith("[]"):
-        return f"[{' '.join(_bare(shape[2:], item) for item in value)}]" if value else _NIL
-    if shape.startswith("map["):
-        item = shape.partition("]")[2]
-        return (
-            f"map[{' '.join(f'{key}:{_bare(item, value[key])}' for key in sorted(value))}]" if value else _NIL
-        )
-    if shape == "bool":
-        return "true" if value else "false"
-    return str(value or (0 if shape.startswith("int") else ""))
-
-
-def _fields(fields: list[_Field], value: Object) -> Iterator[str]:
-    for name, known, kind in fields:
-        yield f"{name}:{_typed(kind, value.get(known) if known else _own(kind, value))}"
-    younger = {name: field for name, field in value.items() if field is not None} if value else {}
-    for name in sorted(younger.keys() - _names(fields)):
-        yield f"{name}:{orjson.dumps(younger[name], option=orjson.OPT_SORT_KEYS).decode()}"
-
-
-def _own(kind: str, value: Object) -> Object:
-    names = _names(_layout().structs[kind])
-    return {name: field for name, field in value.items() if name in names}
-
-
-def _names(fields: list[_Field]) -> set[str]:
-    embedded = (_names(_layout().structs[field.kind]) for field in fields if not field.known)
-    return {field.known for field in fields if field.known}.union(*embedded)
+def shared_layout() -> TemplateLayout:
+    """The layout of all releases."""
+    return TemplateLayout(orjson.loads(_FILE.read_bytes()))
 
 
 def _integer_or_text(value: Any) -> str:
@@ -180,8 +177,9 @@ def safe_encode(text: str) -> str:
     return "".join(SUFFIX_ALPHABET[ord(character) % len(SUFFIX_ALPHABET)] for character in text)
 
 
-def template_hash(template: Object, collisions: int | None) -> str:
-    data = template_text(template).encode()
+def template_hash(template: Object, collisions: int | None, layout: TemplateLayout | None = None) -> str:
+    """Imported releases have a layout of their own."""
+    data = (layout or shared_layout()).text(template).encode()
     if collisions is not None:
         data += collisions.to_bytes(8, "little")
     return safe_encode(str(fnv1a(data)))

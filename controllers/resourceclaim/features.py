@@ -43,8 +43,12 @@ class ResourceClaimFeatures(FeatureTable):
     dashed_names: bool = since(29)  # a hyphen before the random part (pull request 120336)
 
     # Of claims that the scheduler allocates; empty without structured parameters.
-    finalizer: str = by_release(
-        {0: "", 30: "dra.k8s.io/delete-protection", 31: "resource.kubernetes.io/delete-protection"}
+    finalizer: str = choose(
+        preview("kep4381"),
+        "semantic.dra.k8s.io/delete-protection",
+        by_release(
+            {0: "", 30: "dra.k8s.io/delete-protection", 31: "resource.kubernetes.io/delete-protection"}
+        ),
     )
     # Ended pods lose their reservations, and the claims that were created for them (118817).
     releases_done: bool = since(28)

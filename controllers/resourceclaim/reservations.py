@@ -137,18 +137,13 @@ class Releaser:
         self._pods = pods
         self._users = users
 
-    @property
-    def finalizer(self) -> str:
-        """Claims have it while the scheduler's allocation lasts."""
-        return self._features.finalizer
-
     async def sync(self, claim: Object) -> None:
         """Removes reservations of pods that are done; after the last one the claim is
         deallocated or deleted.
         """
         reserved = reserved_for(claim)
         valid = [consumer for consumer in reserved if await self._users.still_uses(claim, consumer)]
-        protected = self.finalizer in (claim["metadata"].get("finalizers") or ())
+        protected = self._features.finalizer in (claim["metadata"].get("finalizers") or ())
         if len(valid) < len(reserved):
             await self._release(claim, valid, protected=protected)
         elif protected and not valid and self.is_over(claim):
@@ -191,9 +186,9 @@ class Releaser:
 
     async def _unprotect(self, claim: Object) -> None:
         finalizers = claim["metadata"].get("finalizers") or []
-        if self.finalizer not in finalizers:
+        if self._features.finalizer not in finalizers:
             return
-        left = [finalizer for finalizer in finalizers if finalizer != self.finalizer]
+        left = [finalizer for finalizer in finalizers if finalizer != self._features.finalizer]
         metadata = {**claim["metadata"], "finalizers": left}
         await self._client.update(self._ref, {**claim, "metadata": metadata})
 

@@ -26,7 +26,7 @@ dra, dra_services = grpc.protos_and_services("dra.proto")
 
 
 class Registration(registration_services.RegistrationServicer):
-    """Tells the kubelet, which finds the socket in its registry, where the driver is."""
+    """Shows the kubelet, which finds the socket in its registry, where the driver is."""
 
     def __init__(self, endpoint):
         self._endpoint = str(endpoint)

@@ -13,7 +13,7 @@ def settings(name, **data):
 
 
 def test_settings_are_kept_through_an_upgrade_and_back(kubeskew_cluster):
-    """Settings of before, between and after the moves are kept, and none is made anew."""
+    """Settings of before, between and after the moves are kept, and none is made again."""
     cluster = kubeskew_cluster
 
     def await_kept(name, **data):

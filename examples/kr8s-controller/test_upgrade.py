@@ -18,7 +18,7 @@ POD = {
 
 @pytest.fixture
 def controller(kubeskew_cluster):
-    """Runs the controller as a program of its own, beside the cluster."""
+    """Runs the controller as a program of its own, next to the cluster."""
     cluster = kubeskew_cluster
     command = [sys.executable, str(CONTROLLER), str(cluster.kubeconfig), cluster.namespace]
     process = subprocess.Popen(command)

@@ -27,13 +27,14 @@ _NODE = "{node}"
     "resource",
     metavar="RESOURCE",
     default="",
-    help="Be a device plugin of this resource instead, such as example.com/gpu.",
+    help="Run as a device plugin for this resource instead of a DRA driver, such as example.com/gpu.",
 )
 @click.option(
     "--driver-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     default=None,
-    help="YAML or JSON list of the nodes to serve, instead of the flags below; read again on SIGHUP.",
+    help="A YAML or JSON file that lists the nodes to serve, instead of --node-name and the flags about it; "
+    "read again on SIGHUP.",
 )
 @click.option("--node-name", "node_names", multiple=True, help="A node to serve; repeatable.")
 @click.option(
@@ -41,46 +42,49 @@ _NODE = "{node}"
     "registrar",
     default="/var/lib/kubelet/plugins_registry",
     show_default=True,
-    help="Where the kubelet looks for plugins. {node} in a path stands for the node's name.",
+    help="The directory in which the kubelet looks for plugins. In this and the other paths {node} stands "
+    "for "
+    "the node's name.",
 )
 @click.option(
     "--kubelet-plugins-directory-path",
     "plugins",
     default="/var/lib/kubelet/plugins",
     show_default=True,
-    help="Where plugins keep their data and sockets.",
+    help="The directory in which plugins keep their data and sockets.",
 )
 @click.option(
     "--kubelet-device-plugins-directory-path",
     "device_plugins",
     default="/var/lib/kubelet/device-plugins",
     show_default=True,
-    help="Where the kubelet has its socket for device plugins.",
+    help="The directory of the kubelet's socket for device plugins.",
 )
-@click.option("--cdi-root", default="/etc/cdi", show_default=True, help="Where CDI files go.")
+@click.option("--cdi-root", default="/etc/cdi", show_default=True, help="The directory for CDI files.")
 @click.option(
     "--num-devices",
     "--devices",
     "num_devices",
     type=click.IntRange(0),
     default=None,
-    help="How many devices a node has.",
+    help="The number of devices on each node.",
 )
-@click.option("--device-name", default="", help="What the devices are called, before their number.")
-@click.option("--profile", default="", help="What the devices are: a100-mig, h100, tpu-v5e-4x4, nic-sriov, …")
+@click.option("--device-name", default="", help="The devices' name, to which their number is added.")
+@click.option("--profile", default="", help="The kind of hardware: a100-mig, h100, tpu-v5e-4x4, nic-sriov, …")
 @click.option(
     "--switch",
     "switches",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What goes wrong, as in the driver's file: refusePrepare=true, delay=2s, …; repeatable.",
+    help="A failure to show, as in a driver's file: refusePrepare=true, delay=2s, …; repeatable.",
 )
 @click.option(
     "--sync-delay",
     type=click.FloatRange(0),
     default=0.0,
     show_default=True,
-    help="Seconds from somebody's change of a slice to its repair, 0.05 at least; upstream's default is 30.",
+    help="Seconds before the driver repairs a ResourceSlice that somebody else has changed. Less than 0.05 "
+    "counts as 0.05; Kubernetes' library waits 30.",
 )
 def driver(
     options: ComponentOptions,
@@ -92,10 +96,11 @@ def driver(
     sync_delay: float,
     **flags: Any,
 ) -> None:
-    """Run an example DRA driver: made-up devices, published, and prepared for kubelets.
+    """Run an example DRA driver in the foreground.
 
-    `--emulated-version` is the release whose driver library it behaves as. With `--device-plugin` it is an
-    example device plugin: made-up devices, listed for kubelets and allocated to containers.
+    It publishes made-up devices in ResourceSlices, and prepares claims when a kubelet asks for it.
+    `--emulated-version` is the release of the driver library that it is built with. With `--device-plugin` it
+    is an example device plugin instead: it lists made-up devices, and the kubelet gives them to containers.
 
     \b
     kubeskew driver --kubeconfig .kubeskew/kubeconfig --driver-name gpu.example.com --node-name node-1 \\
@@ -178,13 +183,13 @@ def _entry(name: str, flags: dict[str, Any], switches: tuple[str, ...]) -> dict[
     "--driver-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     required=True,
-    help="YAML or JSON list of the driver's nodes, as `kubeskew driver` reads it; read again on SIGHUP.",
+    help="A YAML or JSON file that lists the driver's nodes, as for `kubeskew driver`; read again on SIGHUP.",
 )
 def driver_controller(options: ComponentOptions, driver_name: str, driver_file: Path) -> None:
-    """Run the controller of an example DRA driver, in releases whose drivers have one.
+    """Run the controller of an example DRA driver in the foreground.
 
-    `--emulated-version` is the release whose library it is built with. The driver's plugins on the nodes are
-    a process of their own, `kubeskew driver`.
+    Drivers had one up to 1.31: it allocated claims of classic DRA. `--emulated-version` is the release of the
+    library that it is built with. The driver's plugins on the nodes are another process, `kubeskew driver`.
 
     \b
     kubeskew driver-controller --kubeconfig .kubeskew/kubeconfig --emulated-version 1.29 \\

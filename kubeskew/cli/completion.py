@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 from kubeskew.apimachinery.catalogue.data import resource_rows
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.known_names import all_names
-from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.versions import Version, supported
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.state import State, StateDir
 
@@ -33,7 +33,7 @@ def gates(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
     """
     state = _state(ctx)
     versions = (
-        SUPPORTED if state is None else [Version.parse(each.version) for each in state.processes.values()]
+        supported() if state is None else [Version.parse(each.version) for each in state.processes.values()]
     )
     known = {name for version in versions for name in FeatureGates(version).known()}
     before, comma, last = incomplete.rpartition(",")

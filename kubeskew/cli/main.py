@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kubeskew.apimachinery.known_names import did_you_mean
+from kubeskew.apimachinery.versions import VersionError
 from kubeskew.cli import terminal
 from kubeskew.cli.terminal import echo
 from kubeskew.cluster.failures import ClusterError, EndedEarlyError, UserError
@@ -43,6 +44,7 @@ COMMANDS = {
     "check": "kubeskew.cli.commands.check:check",
     "bugs": "kubeskew.cli.commands.bugs:bugs",
     "features": "kubeskew.cli.commands.features:features",
+    "release": "kubeskew.cli.commands.release:release",
     "allocate": "kubeskew.cli.commands.allocate:allocate",
     "simulate": "kubeskew.cli.commands.simulate:simulate",
     "run": "kubeskew.cli.commands.scenarios:run",
@@ -69,30 +71,31 @@ SUMMARIES = {
     "logs": "Print the log of a component.",
     "upgrade": "Bring components to a newer version, in upstream's order.",
     "downgrade": "Bring components to an older version, in the reverse order.",
-    "gates": "Set feature gates.",
+    "gates": "Turn feature gates on or off.",
     "restart": "Stop a component gracefully and start it again.",
     "kill": "End a component with SIGKILL; it stays down until restarted.",
     "fault": "Inject faults into a component: errors, lost answers, delays, crashes, outages.",
-    "events": "List the log: each write with its component and version.",
+    "events": "List every write to the API: what, when, by which component at which version.",
     "history": "Show every write of one object, and what it changed.",
     "diff": "Show what differs between two revisions.",
     "why": "Explain one object: which component changed it, and why.",
-    "ui": "Show the cluster as a live page, with its state at any moment and buttons.",
-    "fork": "Branch the cluster off at a revision, into a directory of its own.",
+    "ui": "Serve a page that shows the cluster now and at any moment before.",
+    "fork": "Make a second cluster from the state at a revision.",
     "rewind": "Take the cluster back to a revision.",
-    "storage": "Check how another version would read the stored objects, or write them again.",
-    "replay": "Replay the log and compare it with the table of objects.",
-    "repair": "Rebuild a damaged store from its log, while the cluster is down.",
-    "check": "Check the invariants of a control plane over the log of a cluster.",
-    "bugs": "List the known bugs of Kubernetes that a path of versions meets.",
+    "storage": "Check how another version would read the stored objects, or rewrite them.",
+    "replay": "Check that the log and the stored objects agree.",
+    "repair": "Rebuild a damaged database from its log, while the cluster is down.",
+    "check": "Check what must never go wrong in a cluster, such as a device with two owners.",
+    "bugs": "List the known bugs of Kubernetes on the way from one version to another.",
     "features": "Show what a component does at a version, and by which gate, release or bug.",
+    "release": "Make releases of Kubernetes source trees, and compare releases.",
     "allocate": "Show which devices the scheduler would pick for claims, without a cluster.",
     "simulate": "Show what the cluster autoscaler would do, with the scheduler's plugins.",
-    "run": "Run scenarios.",
-    "matrix": "Run the matrix of scenarios and version pairs.",
-    "explore": "Run cells many times in simulations with faults, and report what was wrong.",
+    "run": "Run scenarios: tests of clusters, written in YAML.",
+    "matrix": "Run many scenarios, with all their versions and gates, and report.",
+    "explore": "Run scenarios many times with random faults, and report what went wrong.",
     "help": "Show the help of a command.",
-    "completion": "Print the script by which a shell completes commands, components, scenarios.",
+    "completion": "Print the script with which bash, zsh or fish completes kubeskew's commands.",
     "schema": "Print the JSON Schema of cluster files or of scenarios, for editors.",
     "man": "Write a manual page for each command, for man.",
     "apiserver": "Run an API server in the foreground.",
@@ -101,7 +104,7 @@ SUMMARIES = {
     "kubelet": "Run a kubelet for fake nodes in the foreground.",
     "driver": "Run an example DRA driver in the foreground.",
     "driver-controller": "Run the controller of an example DRA driver in the foreground.",
-    "metrics-server": "Serve usage of nodes and pods, for kubectl top and autoscalers, in the foreground.",
+    "metrics-server": "Run a metrics server in the foreground, for kubectl top and autoscalers.",
 }
 
 
@@ -193,7 +196,7 @@ def _run(arguments: list[str] | None) -> int:
         return _failed(_wrong_usage(error), error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
-    except UserError as error:
+    except (UserError, VersionError) as error:
         return _failed(str(error), 2)
     except EndedEarlyError as error:
         return _failed(str(error), INTERRUPTED)

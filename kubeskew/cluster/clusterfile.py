@@ -39,8 +39,8 @@ class Key:
     expected: str = ""
 
     def described(self) -> Schema:
-        told = {"errorMessage": f"expected {self.expected}"} if self.expected else {}
-        return {"description": self.meaning, **told, **self.schema}
+        message = {"errorMessage": f"expected {self.expected}"} if self.expected else {}
+        return {"description": self.meaning, **message, **self.schema}
 
 
 Keys = Mapping[str, Key]
@@ -93,6 +93,7 @@ def definitions() -> Schema:
             "anyOf": [
                 {"enum": [str(version) for version in SUPPORTED]},
                 {"type": "string", "pattern": rf"^v?1\.({minors})(\.[0-9]+)?$"},
+                {"type": "string", "pattern": r"^v?1\.[0-9]+\+[a-z0-9]+$"},  # imported
             ]
         },
         "featureGates": {
@@ -281,7 +282,10 @@ CLUSTER_KEYS: Keys = {
         "Feature gates of every component.", GATES, "featureGates: {DRAExtendedResource: true}"
     ),
     "bugs": Key(
-        "Known bugs of upstream's to be without, or to have at any version.", BUGS, "bugs: {k8s-134773: off}"
+        "Known bugs of Kubernetes: off runs without one that the version has, on with one that it does not "
+        "have.",
+        BUGS,
+        "bugs: {k8s-134773: off}",
     ),
     "runtimeConfig": Key(
         "API versions that are served or not, as the API server's flag has them. "

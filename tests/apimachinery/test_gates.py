@@ -78,7 +78,7 @@ def test_unfinished_gates_of_1_36() -> None:
     ],
 )
 def test_removed_gates(minor: int, gate: str) -> None:
-    """A gate that a release no longer has is unknown to its flag, whatever the value."""
+    """A gate that a release no longer has is unknown to its flag, regardless of the value."""
     for value in ("true", "false"):
         with pytest.raises(GateError, match=f"^unrecognized feature gate: {gate}$"):
             FeatureGates.parse(Version(minor), f"{gate}={value}")
@@ -89,6 +89,26 @@ def test_gang_scheduling_needs_workloads() -> None:
     FeatureGates.parse(Version(36), "GangScheduling=true,GenericWorkload=true")
     with pytest.raises(GateError, match=r"depends on features that are disabled: \[GenericWorkload\]"):
         FeatureGates.parse(Version(36), "GangScheduling=true")
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "missing"),
+    [
+        (35, "UserNamespacesHostNetworkSupport=true,NodeDeclaredFeatures=false", ""),
+        (36, "UserNamespacesHostNetworkSupport=true,NodeDeclaredFeatures=false", "[NodeDeclaredFeatures]"),
+        (36, "WorkloadAwarePreemption=true,GangScheduling=false", "[GangScheduling]"),
+    ],
+)
+def test_dependencies_are_those_of_the_release(minor: int, gates: str, missing: str) -> None:
+    """A gate needs what it needs in that very minor."""
+    try:
+        FeatureGates.parse(Version(minor), gates)
+        refused = ""
+    except GateError as error:
+        refused = str(error)
+
+    assert missing in refused
+    assert bool(missing) == bool(refused)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +210,7 @@ def test_unknown_names_are_off_and_removed_ones_keep_their_end() -> None:
 
 
 def test_warnings() -> None:
-    """Setting a gate that is on its way out is told."""
+    """Setting a gate that is on its way out is reported."""
     assert FeatureGates.parse(Version(36), "DRAPrioritizedList=true").warnings() == [
         "Setting GA feature gate DRAPrioritizedList=true. It will be removed in a future release."
     ]

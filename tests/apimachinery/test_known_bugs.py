@@ -62,8 +62,8 @@ def test_a_release_has_a_bug_from_the_patch_that_brought_it_to_the_one_before_it
         ("1.32.0 1.33.0 1.34.2", "1.35.0", "1.32.0-1.33, 1.34.2-1.34"),
     ],
 )
-def test_affected_releases_are_told_as_people_write_them(since: str, fixed: str, text: str):
-    """The stretches of releases are told with their first and last patch."""
+def test_affected_releases_are_reported_as_people_write_them(since: str, fixed: str, text: str):
+    """The stretches of releases are reported with their first and last patch."""
     assert bug_of(since, fixed).affected == text
 
 
@@ -125,7 +125,7 @@ def test_settings_are_read_as_the_flag_has_them():
     ],
 )
 def test_settings_that_say_nothing_are_refused(text: str, why: str):
-    """An unknown bug, an unknown value, and one that nothing here behaves as are told in one line."""
+    """An unknown bug, an unknown value, and one that nothing here behaves as are reported in one line."""
     with pytest.raises(BugError) as refused:
         parse_bugs(text)
     assert str(refused.value).startswith(why)

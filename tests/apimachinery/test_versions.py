@@ -35,7 +35,7 @@ def test_releases_are_ordered_by_patch():
     ],
 )
 def test_a_release_that_never_was_is_refused(text: str, why: str):
-    """Unknown minors and patches are told in one line, with what there is."""
+    """Unknown minors and patches are reported in one line, with what there is."""
     with pytest.raises(ValueError, match=r"^") as refused:
         Version.parse(text)
     assert str(refused.value).startswith(why)

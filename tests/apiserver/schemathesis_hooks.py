@@ -1,4 +1,4 @@
-"""Hooks that schemathesis loads beside a group's OpenAPI document: smaller schemas, and what counts as a
+"""Hooks that schemathesis loads next to a group's OpenAPI document: smaller schemas, and what counts as a
 fault.
 
 Environment: `FUZZ_SEED`, a number; `FUZZ_FAULTS`, a file that gets one JSON line per fault.

@@ -1,4 +1,4 @@
-"""The work that a server does beside answering requests."""
+"""The work that a server does next to answering requests."""
 
 import asyncio
 

@@ -29,8 +29,8 @@ async def test_a_table_of_pods_with_an_unknown_init_container(version: str, stat
     """A status of an init container that the pod does not have is shown, or ends the request (124906)."""
     async with running(version) as api:
         await api.post(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}})
-        told = {**CONTAINER, "name": "other", "imageID": "", "ready": False, "restartCount": 0, "state": {}}
-        await api.patch(f"{PODS}/p/status", {"status": {"initContainerStatuses": [told]}})
+        other = {**CONTAINER, "name": "other", "imageID": "", "ready": False, "restartCount": 0, "state": {}}
+        await api.patch(f"{PODS}/p/status", {"status": {"initContainerStatuses": [other]}})
         found = await api.get(PODS, accept=TABLE)
 
         assert found.status == status
@@ -87,7 +87,7 @@ async def test_a_range_with_a_step_of_zero(version: str, status: int):
 @pytest.mark.parametrize("several", [True, False])
 @pytest.mark.parametrize(("any_value", "status"), [(True, 201), (False, 422)])
 async def test_values_in_selectors_of_a_devices_nodes(any_value: bool, status: int, several: bool):
-    """Bug 128932 decides which values they may have, whatever 141212 lets them have of terms."""
+    """Bug 128932 decides which values they may have, regardless of what 141212 lets them have of terms."""
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["no label!"]}]}
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     device = {"name": "d", "nodeSelector": {"nodeSelectorTerms": [term]}}

@@ -105,7 +105,7 @@ async def test_a_definition_goes_with_its_objects(api, writes):
 
 
 async def test_a_policy_is_type_checked(api):
-    """The status of a policy tells of its types once the store's outage is over."""
+    """The status of a policy reports its types once the store's outage is over."""
     outage = Outage(api.server, 1)
     spec = {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}]}
     assert (await api.post(POLICIES, {"metadata": {"name": "p"}, "spec": spec})).status == 201

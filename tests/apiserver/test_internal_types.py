@@ -1,8 +1,9 @@
 """Objects as upstream's internal types, and their differences, which refusals end with."""
 
-from kubeskew.apiserver.internal_types import InternalTypes
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.internal_types import InternalTypes, fields_at
 
-NEW, OLD = InternalTypes(36, unified=True), InternalTypes(33, unified=False)
+NEW, OLD = InternalTypes(Version(36), unified=True), InternalTypes(Version(33), unified=False)
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
@@ -25,8 +26,8 @@ def test_a_pods_host_namespaces_are_in_its_security_context():
 
 def test_fields_are_those_of_the_release():
     """A pod of 1.31 has no resources of its own, one of 1.32 has."""
-    assert "Resources" not in InternalTypes(31, unified=False).shown({}, "core.PodSpec")
-    assert "Resources" in InternalTypes(32, unified=False).shown({}, "core.PodSpec")
+    assert "Resources" not in InternalTypes(Version(31), unified=False).shown({}, "core.PodSpec")
+    assert "Resources" in InternalTypes(Version(32), unified=False).shown({}, "core.PodSpec")
 
 
 def test_differences_are_lines_of_json_since_1_34():
@@ -60,3 +61,11 @@ def test_a_difference_of_very_many_lines_is_one_hunk():
     assert '-     "Value": "old",' in lines
     assert '+     "Value": "new",' in lines
     assert NEW.difference("core.PodSpec", spec("old"), spec("old")) == ""
+
+
+def test_an_imported_release_has_fields_of_its_own():
+    """Its document lies over the fields of its minor, which it need not have."""
+    fields = fields_at(36, {"core.Toleration": [["Key", "s"]]})
+
+    assert fields["core.Toleration"] == [["Key", "s"]]
+    assert fields["core.PodSpec"] == fields_at(36, None)["core.PodSpec"]

@@ -25,7 +25,7 @@ FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
         f"{FLOWS}/prioritylevelconfigurations/workload-low",
     ],
 )
-async def test_what_is_deleted_is_made_anew(monkeypatch, path: str):
+async def test_what_is_deleted_is_made_again(monkeypatch, path: str):
     """The new object says what the old one did; once it is there, nothing more is written."""
     monkeypatch.setattr(bootstrap, "KEEPING_SECONDS", 0.01)
     server = await open_server()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from randomness import examples
 from server_in_process import Answer, Caller, close_server, open_server
 
-from kubeskew.apimachinery.catalogue.types import Types
+from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.golang import raw_extensions
 from kubeskew.apimachinery.golang.raw_extensions import RawObject, raw_fields
 from kubeskew.apimachinery.versions import Version
@@ -202,7 +202,7 @@ def test_bytes_are_found_and_written_again(
     Compact ones are the same JSON.
     """
     text = json.dumps({"a": value}, indent=indent, separators=separators, ensure_ascii=ascii_only)
-    schema = Types(Version(36)).of_kind("apps", "v1", "ControllerRevision")
+    schema = types_of(Version(36)).of_kind("apps", "v1", "ControllerRevision")
     assert schema is not None
     fields = raw_fields(schema)
     assert fields is not None

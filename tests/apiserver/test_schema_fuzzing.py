@@ -126,9 +126,9 @@ async def fuzz(server: Any, group: str, directory: Path, *options: str) -> None:
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     said, _ = await run.communicate()
-    told = faults.read_text() if faults.exists() else ""
+    reported = faults.read_text() if faults.exists() else ""
     assert "Loaded specification" in said.decode(), said.decode()
-    assert not told, f"TEST_SEED={seed} {group}\n{told}\n{said.decode()[-3000:]}"
+    assert not reported, f"TEST_SEED={seed} {group}\n{reported}\n{said.decode()[-3000:]}"
     assert (await Caller(server).get("/readyz")).status == 200
 
 

@@ -70,7 +70,7 @@ class Faulty:
         (self.directory / "plan.json").write_bytes(orjson.dumps(plan))
         self.server.faults.reload()
 
-    async def told(self):
+    async def events(self):
         """Returns what the time line says."""
         return [f"{event.what}: {event.detail}" for event in await self.log.timeline()]
 
@@ -126,7 +126,7 @@ async def test_a_slow_answer(faulty):
 
     assert loop.time() - began >= 0.05
     await until(lambda: faulty.server.faults._tasks["records"].done())
-    assert (await faulty.told())[-1] == "fault-fired: f1: delayed 0.05 s: get configmaps default/a (call 1)"
+    assert (await faulty.events())[-1] == "fault-fired: f1: delayed 0.05 s: get configmaps default/a (call 1)"
 
 
 async def test_a_watch_that_becomes_too_old(faulty):
@@ -148,7 +148,7 @@ async def test_a_watch_that_becomes_too_old(faulty):
 
 @pytest.mark.parametrize(("place", "stored"), [("before", ["a"]), ("after", ["a", "b"])])
 async def test_a_crash_at_a_commit(tmp_path, place, stored):
-    """A server dies before or after its second commit of a config map; the log is whole, and tells of it."""
+    """A server dies before or after its second commit of a config map; the log is whole, and reports it."""
     async with Faulty(tmp_path) as faulty:
         faulty.set({"resource": "configmaps", "crash": place, "nth": 2, "id": "dead"})
         await faulty.call.post(MAPS, config_map("a"))
@@ -157,7 +157,7 @@ async def test_a_crash_at_a_commit(tmp_path, place, stored):
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
         detail = f"dead: crash {place}: commit: create configmaps default/b (call 2)"
-        assert (await faulty.told())[-2:] == [f"fault-fired: {detail}", f"crashed: {detail}"]
+        assert (await faulty.events())[-2:] == [f"fault-fired: {detail}", f"crashed: {detail}"]
 
     async with await LogReader.open(faulty.url) as reader:
         names = [entry.key.name for entry in await reader.entries() if entry.key.resource == "configmaps"]

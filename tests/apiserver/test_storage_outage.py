@@ -19,7 +19,7 @@ async def pages(api, most):
 
 
 async def test_a_full_disk(api):
-    """Writes are refused with the reason, reads go on, probes tell, and all is well when there is room."""
+    """Writes are refused with the reason, reads go on, probes say so, and all is well when there is room."""
     large = config_map("large") | {"data": {"text": "x" * 900_000}}
     await pages(api, 1)
 

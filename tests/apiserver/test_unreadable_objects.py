@@ -44,7 +44,7 @@ LOOKED_AT = {
 
 
 async def put(server, key, value):
-    """Store `value` at `key`, whatever it is, as damage before the last repair has left it."""
+    """Store `value` at `key`, regardless of what it is, as damage before the last repair has left it."""
     store = server.services.store
     entry = store.get(key)
     verb, expected = (Verb.UPDATE, entry.revision) if entry else (Verb.CREATE, 0)
@@ -92,7 +92,7 @@ async def damaged_server(value, minor=36, **gates):
         ),
     ],
 )
-async def test_reading_tells_why(value, one, listed):
+async def test_reading_shows_why(value, one, listed):
     """Every read and write of it is 500 with the decoder's words, and so is a list; other objects go on."""
     server, api, _ = await damaged_server(value)
     changed = config_map("bad", data={"a": "b"})
@@ -116,10 +116,10 @@ async def test_reading_tells_why(value, one, listed):
     assert (await api.delete(f"{MAPS}?limit=9")).status == 500
     refused = await api.get(MAPS)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
-    told = refused.body["message"].removeprefix(
+    text = refused.body["message"].removeprefix(
         "storage is (re)initializing: failed to list *core.ConfigMap: "
     )
-    assert listed in told
+    assert listed in text
     assert (await api.post(MAPS, config_map("bad"))).body["reason"] == "AlreadyExists"
     assert (await api.get(f"{MAPS}/good")).status == 200
     assert (await api.post(MAPS, config_map("next"))).status == 201
@@ -248,7 +248,7 @@ async def test_a_watch_of_a_cache_just_ends(value):
 @pytest.mark.parametrize("value", [CUT, DAMAGED])
 @pytest.mark.parametrize("query", ["", "&resourceVersion={before}", "&labelSelector=a%3Db"])
 async def test_a_watch_of_the_store_ends_with_an_error_event(value, query):
-    """Events have no cache: a watch tells what comes before, then the error as an event, and ends."""
+    """Events have no cache: a watch shows what comes before, then the error as an event, and ends."""
     server = await open_server()
     api = Caller(server)
     revision = await damaged_event(server, value)
@@ -264,7 +264,7 @@ async def test_a_watch_of_the_store_ends_with_an_error_event(value, query):
 
 
 @pytest.mark.parametrize("minor", [36, 37])
-async def test_with_the_gate_the_key_is_told(minor):
+async def test_with_the_gate_the_key_is_reported(minor):
     """Objects are named, and a list says of each what is wrong with it."""
     server, api, revision = await damaged_server(CUT, minor, **{GATE: True})
     corrupt = (
@@ -284,8 +284,8 @@ async def test_with_the_gate_the_key_is_told(minor):
     await close_server(server)
 
 
-async def test_a_list_tells_of_a_hundred_objects():
-    """Of more than a hundred the first are told, and that there are more."""
+async def test_a_list_reports_a_hundred_objects():
+    """Of more than a hundred the first are reported, and that there are more."""
     server, api, _ = await damaged_server(CUT, **{GATE: True})
     for number in range(100):
         await put(server, Key("configmaps", "default", f"worse-{number:03}"), CUT)
@@ -314,8 +314,8 @@ async def test_an_unsafe_deletion_removes_what_cannot_be_read(value):
     await close_server(server)
 
 
-async def test_a_watch_of_the_store_tells_of_an_unsafe_deletion():
-    """With the gate, who watches what has no cache is told that an object went that could not be read."""
+async def test_a_watch_of_the_store_reports_an_unsafe_deletion():
+    """With the gate, who watches what has no cache is informed that an object went that could not be read."""
     server = await open_server(gates={GATE: True})
     api = Caller(server)
     revision = await damaged_event(server, CUT)
@@ -421,7 +421,7 @@ async def test_a_damaged_namespace_is_named():
 
 
 @pytest.mark.parametrize("value", [CUT, DAMAGED], ids=["cut", "altered"])
-async def test_services_are_made_beside_one_that_cannot_be_read(value):
+async def test_services_are_made_next_to_one_that_cannot_be_read(value):
     """New services get addresses and node ports; those of services that can be read stay taken."""
     server = await open_server()
     api = Caller(server)

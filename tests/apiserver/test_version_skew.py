@@ -98,7 +98,7 @@ async def test_both_take_part_in_one_race(both):
 
 
 async def test_watch_sees_the_other_server(both):
-    """A watch at one server tells what was written through the other."""
+    """A watch at one server shows what was written through the other."""
     newer, older = both
     maps = "/api/v1/namespaces/default/configmaps"
     revision = (await older.get(maps)).body["metadata"]["resourceVersion"]

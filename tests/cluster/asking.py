@@ -82,7 +82,7 @@ class Local:
         ]
 
     def events(self) -> list[dict[str, Any]]:
-        """Returns what `kubeskew events` tells, oldest first."""
+        """Returns what `kubeskew events` shows, oldest first."""
         events: list[dict[str, Any]] = json.loads(self.run("events", "-o", "json").stdout)
         return events
 

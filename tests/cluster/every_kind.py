@@ -155,9 +155,9 @@ def policy(api_version: str, kind: str) -> dict[str, Any]:
     if kind.startswith("Validating"):
         spec["validations"] = [{"expression": "!has(object.data.forbidden)", "message": "policy says no"}]
     else:
-        told = 'Object{metadata: Object.metadata{annotations: {"policy": "was here"}}}'
+        mutation = 'Object{metadata: Object.metadata{annotations: {"policy": "was here"}}}'
         spec["reinvocationPolicy"] = "Never"
-        applied = {"expression": told}
+        applied = {"expression": mutation}
         spec["mutations"] = [{"patchType": "ApplyConfiguration", "applyConfiguration": applied}]
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "maps"}, "spec": spec}
 
@@ -172,7 +172,7 @@ def binding(api_version: str, kind: str) -> dict[str, Any]:
 def trouble(local: Local) -> list[str]:
     """Returns the errors that components have logged, but for what was forbidden while the cluster started.
 
-    Components start beside the API server, as kubeadm's do. What they may do is there when it has started;
+    Components start next to the API server, as kubeadm's do. What they may do is there when it has started;
     before, upstream's components log the same. `up` returns when all have done what they begin with.
     """
     started = min(local.ups)

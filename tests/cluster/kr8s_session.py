@@ -19,29 +19,29 @@ WEB = {
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "1"}}
 
 
-def tell(step: str, seen: Any) -> None:
+def show(step: str, seen: Any) -> None:
     sys.stdout.write(json.dumps([step, seen]) + "\n")
 
 
 def main(kubeconfig: str, namespace: str) -> None:
     api = kr8s.api(kubeconfig=kubeconfig, namespace=namespace)
-    tell("version", api.version()["minor"])
-    tell("who", api.whoami())
+    show("version", api.version()["minor"])
+    show("who", api.whoami())
     made = ConfigMap(MAP, namespace=namespace, api=api)
     made.create()
     made.patch({"data": {"l": "2"}})
     made.label({"x": "y"})
     made.refresh()
-    tell("patched", [dict(made.data), dict(made.labels)])
+    show("patched", [dict(made.data), dict(made.labels)])
     web = Deployment(WEB, namespace=namespace, api=api)
     web.create()
     web.scale(2)
     web.wait("jsonpath='{.spec.replicas}'=2", timeout=20)
-    tell("scaled", web.replicas)
-    tell("discovered", len(list(api.api_resources())) > 50)
+    show("scaled", web.replicas)
+    show("discovered", len(list(api.api_resources())) > 50)
     made.delete()
     made.wait("delete", timeout=20)
-    tell("deleted", not made.exists())
+    show("deleted", not made.exists())
 
 
 main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Tests of Chainsaw's own, on a cluster that only a kubeconfig tells of."""
+"""Tests of Chainsaw's own, on a cluster of which only a kubeconfig is known."""
 
 import json
 from pathlib import Path

@@ -32,7 +32,7 @@ def test_a_healthy_cluster_breaks_no_invariant(local: Local) -> None:
     assert document["revision"] > 0
 
 
-def test_a_component_that_ended_by_itself_is_told(local: Local) -> None:
+def test_a_component_that_ended_by_itself_is_reported(local: Local) -> None:
     """`check` exits with 1 and names the component whose process is gone."""
     components = json.loads(local.run("status", "-o", "json").stdout)["components"]
     pid = next(each["pid"] for each in components if each["component"] == "scheduler")
@@ -59,14 +59,14 @@ def test_a_log_that_ends_early_is_wrong_usage(local: Local) -> None:
     with closing(sqlite3.connect(local.state / "data" / "log.db", isolation_level=None)) as raw:
         (revision,) = raw.execute("SELECT max(revision) FROM events").fetchone()
         raw.execute(f"DELETE FROM events WHERE revision > {revision - 20}")
-    told = local.run("check", code=2).stderr
-    assert f"the log ends at revision {revision - 20}, though {revision} was committed" in told
-    assert told.count("\n") == 1
+    error = local.run("check", code=2).stderr
+    assert f"the log ends at revision {revision - 20}, though {revision} was committed" in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.slow
-def test_a_pod_that_nobody_schedules_is_told(tmp_path: Path) -> None:
-    """`check` asks the scheduler's plugins about pending pods: one that fits a node is told of."""
+def test_a_pod_that_nobody_schedules_is_reported(tmp_path: Path) -> None:
+    """`check` asks the scheduler's plugins about pending pods: one that fits a node is reported."""
     local = Local(tmp_path / "state")
     local.run("up", "--nodes", "1")
     components = json.loads(local.run("status", "-o", "json").stdout)["components"]

@@ -1,4 +1,4 @@
-"""The supervisor keeps its promises for a cluster that a test begins itself: these run beside each other."""
+"""The supervisor keeps its promises for a cluster that a test begins itself: these run next to each other."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_a_crash_of_the_machine_loses_nothing(fresh: Local):
     assert list(fresh.timeline()).count(("scheduler", "killed")) == 1
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_written(fresh: Local):
+def test_a_port_that_is_taken_is_reported_before_anything_is_written(fresh: Local):
     """`--port` of another process is wrong usage, and leaves no directory."""
     with hold_port() as listener:
         text = fresh.refused("up", "--port", str(listener.getsockname()[1]))

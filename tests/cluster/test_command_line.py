@@ -81,7 +81,7 @@ def test_without_a_cluster_it_says_how_to_start_one(
         (["apiserver", "--storage-url", "x", "--secure-port", "70000"], "70000 is not in the range"),
     ],
 )
-def test_wrong_usage_is_told(
+def test_wrong_usage_is_reported(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """Wrong usage ends with 2 and names what is wrong in one line; nothing is written."""
@@ -137,7 +137,7 @@ def test_what_was_begun_and_never_recorded_can_be_removed(tmp_path: Path):
 
 @pytest.mark.cluster
 def test_a_cluster_that_cannot_start_says_why(tmp_path: Path):
-    """A port taken meanwhile and a log that is none are told in words; the cluster can still be ended."""
+    """A port taken meanwhile and a log that is none are reported in words; the cluster can still be ended."""
     local = Local(tmp_path / "state")
     local.run("up", "--nodes", "0")
     local.run("down")

@@ -44,7 +44,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     try:
         local.run("up", "--config", str(root / "cluster.yaml"))
         yield local
-        assert_told_once(local)
+        assert_reported_once(local)
     finally:
         local.run("down", "--purge")
 
@@ -57,13 +57,13 @@ def local(shared: Local) -> Iterator[Local]:
     assert found == dict.fromkeys(ALL, ("1.35", "Ready"))
 
 
-def assert_told_once(local: Local) -> None:
+def assert_reported_once(local: Local) -> None:
     """Of every component, a start is followed by one end, and an end by one start."""
-    told = defaultdict(list)
+    events = defaultdict(list)
     for component, what in local.timeline():
-        told[component].append(what)
-    assert set(told) >= set(ALL)
-    for component, whats in told.items():
+        events[component].append(what)
+    assert set(events) >= set(ALL)
+    for component, whats in events.items():
         starts, ends = whats[::2], whats[1::2]
         assert set(starts) == {"started"}, (component, whats)
         assert set(ends) <= {"stopped", "killed"}, (component, whats)
@@ -103,7 +103,7 @@ def test_secrets_are_the_owners_alone(local: Local):
     assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
 
 
-def test_status_tells_of_every_component_and_node(local: Local):
+def test_status_reports_every_component_and_node(local: Local):
     """`status -o json` has pid, version, gates, log and metrics of components, directories of nodes."""
     status = local.status()
     components = {row["component"]: row for row in status["components"]}
@@ -140,7 +140,7 @@ def test_up_again_picks_up_what_is_there(local: Local):
 
 
 @pytest.mark.slow
-def test_two_servers_share_one_log_beside_another_cluster(fresh: Local, local: Local):
+def test_two_servers_share_one_log_next_to_another_cluster(fresh: Local, local: Local):
     """A write through one API server is in a consistent list and in a watch through the other."""
     with hold_port() as listener:
         port = listener.getsockname()[1]
@@ -306,11 +306,11 @@ def test_all_nodes_of_a_process_are_killed_and_return_one_by_one(local: Local):
     local.run("restart", "kubelet/node-2")
     states = local.states()
     assert (states["kubelet/node-1"], states["kubelet/node-2"]) == ("Killed", "Ready")
-    local.run("up")  # brings back whatever is down
+    local.run("up")  # brings back everything that is down
 
 
 def test_components_outlive_their_server(local: Local):
-    """With the API server killed, others can be restarted; they wait for it, and all is told afterwards."""
+    """With the API server killed, others can be restarted; they wait for it, and all shows afterwards."""
     local.run("kill", "apiserver")
     assert local.states()["apiserver"] == "Killed"
     assert "waits for apiserver, which does not run" in local.run("restart", "kubelet/node-1").stderr
@@ -392,7 +392,7 @@ def test_a_reader_that_leaves_is_no_failure(local: Local):
 
 
 def test_a_changing_command_holds_the_cluster(local: Local):
-    """While one command changes the cluster, another is told to wait."""
+    """While one command changes the cluster, another is asked to wait."""
     with follow(local, "restart", "scheduler") as process:
         assert process.stderr is not None
         process.stderr.readline()

@@ -38,7 +38,7 @@ def revision(local: Local) -> int:
         return int(raw.execute(query).fetchone()[0])
 
 
-def test_a_damaged_object_is_told_shown_and_repaired(stopped: Local) -> None:
+def test_a_damaged_object_is_reported_shown_and_repaired(stopped: Local) -> None:
     """`up` and `replay` exit with 1 and name key and revision; after the repair everything is as it was."""
     at = revision(stopped)
     assert "The log replays to the table of objects." in stopped.run("replay").stdout
@@ -66,8 +66,8 @@ def test_a_damaged_object_is_told_shown_and_repaired(stopped: Local) -> None:
     assert json.loads(stopped.run("replay", "-o", "json").stdout)["equal"]
 
 
-def test_a_lost_tail_is_told_and_its_revisions_are_not_given_again(stopped: Local) -> None:
-    """`up` says how far the log had come; the repair tells what is gone, and counts on from there."""
+def test_a_lost_tail_is_reported_and_its_revisions_are_not_given_again(stopped: Local) -> None:
+    """`up` says how far the log had come; the repair shows what is gone, and counts on from there."""
     with closing(sqlite3.connect(stopped.state / "data" / "log.db")) as raw:
         newest = int(raw.execute("SELECT max(revision) FROM events").fetchone()[0])
     sql(stopped, f"DELETE FROM events WHERE revision > {newest - 3}")
@@ -84,7 +84,7 @@ def test_a_lost_tail_is_told_and_its_revisions_are_not_given_again(stopped: Loca
 
 
 def test_files_removed_under_a_cluster_end_its_writes(stopped: Local) -> None:
-    """No create is answered with 201, nor is the server ready; the log's loss is told by the next start."""
+    """No create is answered with 201, nor is the server ready; the log's loss shows at the next start."""
     stopped.run("up")
     for file in (stopped.state / "data").glob("log.db*"):
         if not file.name.endswith("-mark"):

@@ -48,7 +48,7 @@ class Shell:
                 "HOME": str(directory / "home"),
                 "PATH": os.pathsep.join(map(str, paths)),
                 "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
-                "PYTHONUNBUFFERED": "1",  # what is printed and what is told stand in their order
+                "PYTHONUNBUFFERED": "1",  # what is printed and what is reported stand in their order
                 "PYTEST_ADDOPTS": "-p no:cacheprovider -p no:xdist -p no:cov",
                 "PYTEST_DEBUG_TEMPROOT": str(directory / "pytest"),
                 "LANG": "C.UTF-8",
@@ -72,7 +72,7 @@ class Shell:
         return self._status, self._output.read_text()
 
     def close(self) -> None:
-        """Ends what was started and not ended: the clusters, and what runs beside the shell."""
+        """Ends what was started and not ended: the clusters, and what runs next to the shell."""
         for record in list(self.directory.parent.rglob("state.json")):
             down = [sys.executable, "-m", "kubeskew", "--state-dir", str(record.parent), "down", "--purge"]
             subprocess.run(down, check=True, capture_output=True, timeout=SECONDS)

@@ -37,7 +37,7 @@ def policies(minor: int) -> tuple[str, list[str]]:
 
 
 def cluster_file(minor: int) -> str:
-    """A cluster of the minor with validating policies, whatever it takes."""
+    """A cluster of the minor with validating policies, and the gates and APIs that they need."""
     version, gates = policies(minor)
     gate = "featureGates: {ValidatingAdmissionPolicy: true}\n" if gates else ""
     config = f"runtimeConfig: {{admissionregistration.k8s.io/{version}: true}}\n" if gates else ""

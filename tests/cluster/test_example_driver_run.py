@@ -8,7 +8,7 @@ import pytest
 
 RUN = Path(__file__).parents[2] / "hack" / "checks" / "dra-example-driver" / "run"
 
-# A driver that tells, with its own account, how it was started; it ends when it is told to.
+# A driver that shows, with its own account, how it was started; it ends when it is seen to.
 DRIVER = """\
 import asyncio, json, os, signal, sys
 from pathlib import Path
@@ -17,11 +17,11 @@ from kubeskew.apimachinery.client.rest import APIClient
 
 async def main():
     client = APIClient.from_kubeconfig(os.environ["KUBECONFIG"], "driver")
-    told = {name: os.environ[name] for name in ("NODE_NAME", "HEALTH_PORT")}
-    told["cdi"] = os.environ["CDI_ROOT"]
-    told["arguments"] = json.dumps(sys.argv[1:])
-    told["certificate"] = Path(sys.argv[1].partition("=")[2]).read_text()[:27]
-    await client.create(CONFIG_MAPS, {"metadata": {"name": "told"}, "data": told}, "default")
+    seen = {name: os.environ[name] for name in ("NODE_NAME", "HEALTH_PORT")}
+    seen["cdi"] = os.environ["CDI_ROOT"]
+    seen["arguments"] = json.dumps(sys.argv[1:])
+    seen["certificate"] = Path(sys.argv[1].partition("=")[2]).read_text()[:27]
+    await client.create(CONFIG_MAPS, {"metadata": {"name": "seen"}, "data": seen}, "default")
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     await ended.wait()
@@ -31,7 +31,7 @@ async def main():
 asyncio.run(main())
 """
 
-# A suite of two specs: one passes if the driver told what it must, one fails.
+# A suite of two specs: one passes if the driver seen what it must, one fails.
 SUITE = """\
 import asyncio, json, os, sys
 from pathlib import Path
@@ -83,15 +83,15 @@ async def main():
     kind = {{"apiVersion": "cert-manager.io/v1", "kind": "Certificate"}}
     await client.create(CERTIFICATES, {{**kind, "metadata": {{"name": "c"}}, "spec": spec}}, "default")
     await client.create(PODS, POD, "default")
-    told = (await until(lambda: config_map(client, "told"), 20))["data"]
-    port = json.loads(told["arguments"])[1].removeprefix("--port=")
+    seen = (await until(lambda: config_map(client, "seen"), 20))["data"]
+    port = json.loads(seen["arguments"])[1].removeprefix("--port=")
     annotations = (await client.get(SERVICES, "s", "default"))["metadata"]["annotations"]
     assert annotations == {{"apiserver.kubeskew.io/local-address": f"127.0.0.1:{{port}}"}}, annotations
-    assert (told["NODE_NAME"], told["HEALTH_PORT"]) == ("node-1", "0"), told
-    assert Path(told["cdi"]).is_dir(), told
-    assert port != "443" and told["certificate"] == "-----BEGIN CERTIFICATE-----", told
+    assert (seen["NODE_NAME"], seen["HEALTH_PORT"]) == ("node-1", "0"), seen
+    assert Path(seen["cdi"]).is_dir(), seen
+    assert port != "443" and seen["certificate"] == "-----BEGIN CERTIFICATE-----", seen
     await client.delete(PODS, "driver", "default")
-    await until(lambda: Path(told["cdi"], "ended").exists(), 20)
+    await until(lambda: Path(seen["cdi"], "ended").exists(), 20)
     await client.close()
 
 asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Tests faults on real processes: set by the command line, carried out over HTTPS, told by the log."""
+"""Tests faults on real processes: set by the command line, carried out over HTTPS, reported by the log."""
 
 import json
 import urllib.request
@@ -26,7 +26,7 @@ def listed(local: Local) -> dict[str, dict[str, object]]:
     return {row["id"]: row for row in json.loads(local.run("fault", "list", "-o", "json").stdout)}
 
 
-def told(local: Local, component: str, since: int = 0) -> list[tuple[str, str]]:
+def fault_events(local: Local, component: str, since: int = 0) -> list[tuple[str, str]]:
     """Returns what the log says of the faults of a component: what happened, and to what."""
     rows = json.loads(local.run("events", "--since", str(since), "-o", "json").stdout)
     return [
@@ -36,7 +36,7 @@ def told(local: Local, component: str, since: int = 0) -> list[tuple[str, str]]:
     ]
 
 
-def test_wrong_usage_is_told(local: Local):
+def test_wrong_usage_is_reported(local: Local):
     """Typos are refused in one line with a hint, before anything is changed."""
     assert "did you mean scheduler?" in local.refused("fault", "schedular", "--answer", "409")
     assert "there is no component kubelet/node-9" in local.refused(
@@ -50,7 +50,7 @@ def test_wrong_usage_is_told(local: Local):
 
 
 def test_a_fault_holds_over_a_restart(local: Local):
-    """The counters of a fault go on in the next process; what it missed until then is told meanwhile."""
+    """The counters of a fault go on in the next process; what it missed until then is reported meanwhile."""
     arguments = (
         "fault",
         "scheduler",
@@ -83,7 +83,7 @@ def test_a_fault_holds_over_a_restart(local: Local):
     }
     local.run("fault", "clear", "second")
     assert listed(local) == {}
-    assert told(local, "scheduler") == [
+    assert fault_events(local, "scheduler") == [
         ("fault-set", "second: scheduler: list nodes, call 2: answered 500"),
         ("fault-fired", "second: answered 500: list nodes (call 2)"),
         ("fault-cleared", "second: fired 1 times in 3 calls"),
@@ -91,8 +91,8 @@ def test_a_fault_holds_over_a_restart(local: Local):
 
 
 def test_an_outage_of_the_api_server(local: Local):
-    """The API server's port is closed in an outage, and opens again when the fault is cleared, which is told
-    while nobody can ask the server.
+    """The API server's port is closed in an outage, and opens again when the fault is cleared, which is
+    reported while nobody can ask the server.
     """
     local.run("fault", "apiserver", "--outage", "1h", "--id", "away")
     with pytest.raises(ConnectionRefusedError):
@@ -100,7 +100,7 @@ def test_an_outage_of_the_api_server(local: Local):
     local.run("fault", "clear", "away")
     eventually(lambda: reachable(local))
 
-    assert [what for what, detail in told(local, "apiserver") if detail.startswith("away: ")] == [
+    assert [what for what, detail in fault_events(local, "apiserver") if detail.startswith("away: ")] == [
         "fault-set",
         "fault-fired",
         "fault-cleared",
@@ -112,7 +112,7 @@ def test_an_outage_ends_when_it_has_lasted(local: Local):
     local.run("fault", "apiserver", "--outage", "300ms", "--id", "short")
     eventually(lambda: reachable(local))
     local.run("fault", "clear", "short")
-    assert "fault-fired" in [what for what, detail in told(local, "apiserver") if "short: " in detail]
+    assert "fault-fired" in [what for what, detail in fault_events(local, "apiserver") if "short: " in detail]
 
 
 def reachable(local: Local) -> bool:
@@ -137,7 +137,7 @@ def test_the_api_server_dies_after_a_commit(local: Local):
     assert local.ask("GET", f"{CONFIG_MAPS}/kept")[0] == 200
     local.run("fault", "clear", "all")
     local.run("replay")
-    assert ("crashed", "dead: crash after: commit: create configmaps default/kept (call 1)") in told(
+    assert ("crashed", "dead: crash after: commit: create configmaps default/kept (call 1)") in fault_events(
         local, "apiserver"
     )
 
@@ -162,7 +162,7 @@ def test_a_node_crashes_in_a_process_with_others(local: Local):
     local.run("fault", "clear", "fallen")
     local.run("restart", "kubelet/node-1")
     assert local.states()["kubelet/node-1"] == "Ready"
-    assert [what for what, _ in told(local, "kubelet/node-1")] == [
+    assert [what for what, _ in fault_events(local, "kubelet/node-1")] == [
         "fault-set",
         "fault-fired",
         "crashed",

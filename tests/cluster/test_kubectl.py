@@ -101,7 +101,7 @@ def test_a_deployment_from_apply_to_rollback(kubectl):
 
 
 def test_server_side_apply(kubectl):
-    """`apply --server-side` owns fields, and tells of a conflict with another manager."""
+    """`apply --server-side` owns fields, and reports a conflict with another manager."""
     kubectl("apply", "--server-side", "--field-manager=one", "-f", "-", stdin=DEPLOYMENT)
     changed = DEPLOYMENT.replace("replicas: 2", "replicas: 4")
     refused = kubectl("apply", "--server-side", "--field-manager=two", "-f", "-", stdin=changed, code=1)
@@ -145,7 +145,7 @@ def test_the_verbs_on_a_kind(kubectl, kind: str):
 
 
 def test_explain_and_api_resources(kubectl):
-    """The schema and the resources are told as the server serves them."""
+    """The schema and the resources are reported as the server serves them."""
     assert (
         "allocationMode"
         in kubectl(
@@ -158,7 +158,7 @@ def test_explain_and_api_resources(kubectl):
 
 
 def test_devices_reach_a_pod(kubectl, request):
-    """A pod with a claim of its own gets a device, and the claim tells who holds it."""
+    """A pod with a claim of its own gets a device, and the claim says who holds it."""
     name = f"class-{abs(hash(request.node.name)) % 10**8}"
     kubectl("apply", "-f", "-", stdin=CLASS_AND_CLAIM % {"name": name})
     kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=120s")
@@ -219,7 +219,7 @@ def test_every_way_of_showing_pods(kubectl):
     assert "force deleted" in deleted.stdout
 
 
-def test_describe_tells_of_a_pod_and_its_node(kubectl):
+def test_describe_reports_a_pod_and_its_node(kubectl):
     """The sections of describe are filled in; events name the container; the node counts what it holds."""
     manifest = DEPLOYMENT.replace("replicas: 2", "replicas: 1").replace(
         "ports:", "resources: {requests: {cpu: 250m, memory: 64Mi}, limits: {cpu: 500m}}, ports:"
@@ -292,7 +292,8 @@ def test_apply_merges_three_ways(kubectl):
 
 @pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
 def test_orphans_and_descendants(kubectl):
-    """Deleting leaves the pods (orphan), or goes only after them (foreground); replace --force makes anew."""
+    """Deleting leaves the pods (orphan), or goes only after them (foreground); replace --force creates
+    it again."""
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
     assert "replaced" in kubectl("replace", "--force", "-f", "-", stdin=DEPLOYMENT).stdout
     kubectl("rollout", "status", "deployment/web", "--timeout=120s")

@@ -71,7 +71,7 @@ def page(url: str) -> str:
 
 def test_the_usual_smoke(kind: Local, find_kubectl):
     """The page of a deployment of nginx comes by port-forward with every kubectl, by the proxies of pod and
-    service, and to curl inside; the log tells of each."""
+    service, and to curl inside; the log reports each."""
     newest = find_kubectl("1.36")
     run(newest, kind, "create", "deployment", "web", "--image=nginx")
     run(newest, kind, "expose", "deployment", "web", "--port", "80")
@@ -93,7 +93,7 @@ def test_the_usual_smoke(kind: Local, find_kubectl):
 
 
 def test_top(kind: Local, find_kubectl):
-    """`kubectl top` of every version tells what annotations say, once the kubelets have been asked twice."""
+    """`kubectl top` of every version shows what annotations say, once the kubelets have been asked twice."""
     newest = find_kubectl("1.36")
     run(newest, kind, "run", "busy", "--image=nginx", "--labels=app=busy", "--annotations", ANNOTATIONS[0])
     run(newest, kind, "wait", "--for=condition=Ready", "pod/busy", "--timeout=30s")

@@ -74,7 +74,7 @@ def test_the_table_of_results_has_every_mutant_found():
     ] == []
 
 
-def test_a_text_that_is_not_there_is_told(tmp_path: Path):
+def test_a_text_that_is_not_there_is_reported(tmp_path: Path):
     """A defect that no longer fits the sources is no defect that is found."""
     mutants = script()
     stale = {**MUTANTS["quota"], "old": "nothing of the kind"}

@@ -79,7 +79,7 @@ def test_commands(kubectl, pod, tmp_path):
 
 
 def test_run_and_attach(kubectl):
-    """`run -i --rm` talks to a shell, tells its exit code, and leaves nothing."""
+    """`run -i --rm` talks to a shell, shows its exit code, and leaves nothing."""
     ran = kubectl(
         "run", "r", "-i", "--rm", "--image=busybox", "--restart=Never", "--", "sh",
         stdin="echo from the shell; exit 4\n", code=4,
@@ -109,7 +109,7 @@ def test_port_forward(kubectl, pod, cluster, request, find_kubectl):
 
 @pytest.mark.parametrize("kubectl", ["1.32", "1.36"], indirect=True)
 def test_debug_and_resize(kubectl, pod):
-    """An ephemeral container beside the others; other resources without a restart."""
+    """An ephemeral container next to the others; other resources without a restart."""
     kubectl("debug", "p", "--image=busybox", "-c", "dbg", "--", "sh", "-c", "echo debugging; sleep 100")
     kubectl("wait", "--for=jsonpath={.status.ephemeralContainerStatuses[0].state.running}", "pod/p")
     assert kubectl("logs", "p", "-c", "dbg").stdout == "debugging\n"

@@ -127,7 +127,7 @@ def test_what_one_server_has_acknowledged_the_other_serves_after_a_kill(
 
 def test_an_api_server_of_another_host_shares_the_log(local: Local, tmp_path: Path):
     """A server with an address and a directory of its own, started by hand at another release, serves what
-    the others have written, and they what it has; its watches tell of theirs; SIGTERM ends it."""
+    the others have written, and they what it has; its watches report theirs; SIGTERM ends it."""
     state, there, address = local.state, tmp_path / "there", "127.0.0.2"
     there.mkdir()
     request = ["openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=kube-apiserver"]
@@ -154,8 +154,8 @@ def test_an_api_server_of_another_host_shares_the_log(local: Local, tmp_path: Pa
             assert far.ask("POST", CONFIG_MAPS, config_map("there"))[0] == 201
             eventually(lambda: local.ask("GET", f"{CONFIG_MAPS}/there", server="apiserver-2")[0] == 200)
             local.create(CONFIG_MAPS, config_map("again"), "apiserver-2")
-            told = far.watched(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=2&resourceVersion={newest}")
-            assert told == [("ADDED", "there"), ("ADDED", "again")]
+            events = far.watched(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=2&resourceVersion={newest}")
+            assert events == [("ADDED", "there"), ("ADDED", "again")]
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
@@ -173,7 +173,7 @@ def test_a_log_is_one_clusters_alone(local: Local, url: str, tmp_path: Path):
     assert names(local, "apiserver-1") == []
 
 
-def test_a_database_that_is_away_is_told(tmp_path: Path):
+def test_a_database_that_is_away_is_reported(tmp_path: Path):
     """`up` says in one line where no server answers, and leaves nothing behind."""
     local = Local(tmp_path / "state")
     line = local.refused("up", "--storage", f"postgresql://kubeskew:secret@/kubeskew?host={tmp_path}")
@@ -226,7 +226,7 @@ def test_a_password_is_shown_nowhere(tmp_path: Path, url: str):
 
 
 def test_a_cluster_waits_for_its_log_and_is_repaired(tmp_path: Path, postgresql: PostgreSQLServer, url: str):
-    """While its database is away each command says so and changes nothing; damage is told and mended."""
+    """While its database is away each command says so and changes nothing; damage is reported and mended."""
     local = Local(tmp_path / "state")
     local.run("up", "--nodes", "0", "--storage", url)
     try:

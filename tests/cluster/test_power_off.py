@@ -82,7 +82,8 @@ def deployment() -> dict[str, Any]:
 
 @pytest.mark.timeout(400)
 def test_everything_is_picked_up_again(local: Local) -> None:
-    """No acknowledged write is lost, containers run on, controllers do their work, whatever died first."""
+    """No acknowledged write is lost, containers run on, controllers do their work, no matter what died
+    first."""
     local.create(DEPLOYMENTS, deployment())
     eventually(lambda: bool(running(local)))
     begun = running(local)

@@ -110,7 +110,7 @@ def test_components_fail(kubeskew_cluster):
     cluster.client.create(SETTINGS)
 
 
-def test_a_broken_invariant_is_told(kubeskew_cluster):
+def test_a_broken_invariant_is_reported(kubeskew_cluster):
     cluster = kubeskew_cluster
     assert is_new(cluster)
     cluster.client.create(POD)
@@ -134,11 +134,11 @@ def test_what_fails_shows_what_happened(kubeskew_cluster):
     kubeskew_cluster.eventually(lambda: kubeskew_cluster.client.get("v1", "Pod", "none"), seconds=0.1)
 
 
-def test_what_is_refused_is_told_at_the_line(kubeskew_cluster):
+def test_what_is_refused_is_reported_at_the_line(kubeskew_cluster):
     kubeskew_cluster.upgrade("1.37")
 
 
-def test_what_the_server_refuses_is_told_at_the_line(kubeskew_cluster):
+def test_what_the_server_refuses_is_reported_at_the_line(kubeskew_cluster):
     kubeskew_cluster.client.get("v1", "ConfigMap", "none")
 
 
@@ -164,7 +164,8 @@ def alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 
 def test_each_test_has_a_cluster_as_new(alone: pytest.Pytester, find_kubectl):
-    """A test finds its cluster as the project wants it, whatever others did; a failure shows the log."""
+    """A test finds its cluster as the project wants it, regardless of what others did; a failure shows
+    the log."""
     alone.makeconftest(SETTINGS)
     alone.makepyfile(SUITE)
     done = alone.runpytest_subprocess(
@@ -197,19 +198,19 @@ import pytest
 @pytest.mark.parametrize("number", [1, 2])
 def test_where(kubeskew_cluster, number, worker_id, pytestconfig):
     record = json.loads((kubeskew_cluster.state_dir / "state.json").read_text())
-    told = {"url": kubeskew_cluster.url, "pids": [process["pid"] for process in record["processes"]]}
-    (pytestconfig.rootpath / f"{worker_id}.json").write_text(json.dumps(told))
+    seen = {"url": kubeskew_cluster.url, "pids": [process["pid"] for process in record["processes"]]}
+    (pytestconfig.rootpath / f"{worker_id}.json").write_text(json.dumps(seen))
 """
 
 
 def test_each_worker_has_its_own(alone: pytest.Pytester):
-    """Workers of pytest-xdist have clusters beside each other, and none is left running."""
+    """Workers of pytest-xdist have clusters next to each other, and none is left running."""
     alone.makepyfile(WORKERS)
     done = alone.runpytest_subprocess("-p", PLUGIN, "-p", "xdist.plugin", "-n", "2")
 
     done.assert_outcomes(passed=2)
-    told = [json.loads((alone.path / f"gw{number}.json").read_text()) for number in (0, 1)]
-    assert told[0]["url"] != told[1]["url"]
-    pids = [pid for each in told for pid in each["pids"]]
+    workers = [json.loads((alone.path / f"gw{number}.json").read_text()) for number in (0, 1)]
+    assert workers[0]["url"] != workers[1]["url"]
+    pids = [pid for each in workers for pid in each["pids"]]
     assert len(pids) == 8
     assert not any(runs(pid) for pid in pids)

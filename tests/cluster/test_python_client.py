@@ -173,7 +173,7 @@ def test_the_dynamic_client(api: client.ApiClient, namespace: str, tmp_path: Pat
 
 
 def test_reviews(api: client.ApiClient):
-    """Reviews of oneself tell a client its user's name and rights."""
+    """Reviews of oneself show a client its user's name and rights."""
     me = client.AuthenticationV1Api(api).create_self_subject_review({})
     question = {"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}}
     mine = client.AuthorizationV1Api(api).create_self_subject_access_review(question)

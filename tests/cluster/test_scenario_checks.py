@@ -26,7 +26,7 @@ def test_scenarios_look_behind_the_api(tmp_path: Path):
 @pytest.mark.cluster
 @pytest.mark.xdist_group("cluster")
 def test_scenarios_wait_on_any_cluster(cluster: Any):
-    """Lists, reads and watches are enough to wait on a cluster that only a kubeconfig tells of."""
+    """Lists, reads and watches are enough to wait on a cluster of which only a kubeconfig is known."""
     arguments = ("--kubeconfig", str(cluster.kubeconfig), "-o", "json")
     done = cluster.run("run", str(DATA / "scenario-anywhere.yaml"), *arguments, check=False)
     [cell] = json.loads(done.stdout)["cells"]
@@ -34,7 +34,7 @@ def test_scenarios_wait_on_any_cluster(cluster: Any):
     assert [(step["name"], step["result"], step["why"]) for step in cell["steps"]] == [
         ("a deployment comes up and goes", "passed", ""),
         (
-            "what does not come is told",
+            "what does not come is named",
             "failed",
             "assert: expected a ConfigMap as asserted; found no ConfigMap at all",
         ),

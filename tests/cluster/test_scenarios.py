@@ -68,7 +68,7 @@ def test_cells_of_all_kinds_come_out_as_recorded(tmp_path: Path):
 
 
 def test_a_cell_fails_where_the_feature_is_off(tmp_path: Path):
-    """With the gate off the class loses the name it was given, and the report tells who wrote what."""
+    """With the gate off the class loses the name it was given, and the report says who wrote what."""
     text = bundled()[NAME].read_text().replace("DRAExtendedResource: true", "DRAExtendedResource: false")
     text = text.replace("assert: 30s", "assert: 1s")
     text = re.sub(r"(?m)^    - name: implicit\n.*\n.*\n", "", text)

@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "conformance" / "examples" / "kep-4381"
 DRA = "/apis/resource.k8s.io/v1alpha2"
 SLICE = f"{DRA}/noderesourceslices/worker-1-cards.dra.example.com"
 CLASS = f"{DRA}/resourceclasses/cards"
-# what `describe` tells of the objects, and `explain` of a field: its type and description
+# what `describe` says of the objects, and `explain` of a field: its type and description
 KINDS = {
     "noderesourceslices": (
         ("Driver Name: cards.dra.example.com", "Version: v3.2.1", "Count: 1000000", "Id: CardA"),

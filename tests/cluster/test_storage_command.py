@@ -25,7 +25,7 @@ def local(tmp_path: Path) -> Iterator[Local]:
 
 
 @pytest.mark.slow
-def test_objects_are_written_anew_once_and_told_of_before_a_downgrade(local: Local) -> None:
+def test_objects_are_written_again_once_and_reported_before_a_downgrade(local: Local) -> None:
     """A migration stores the class in 1.35's version, once; 1.33 could read it before and not after that."""
     found = json.loads(local.run("storage", "audit", "--for", "1.33", "-o", "json", code=1).stdout)
     assert [(each["name"], each["what"], each["storedAs"]) for each in found] == [
@@ -52,11 +52,11 @@ def test_a_kubelet_refuses_what_the_audit_has_said(tmp_path: Path) -> None:
     local.run("up", "--config", str(file))
     try:
         found = json.loads(local.run("storage", "audit", "--for", "1.30", "-o", "json", code=1).stdout)
-        told = [each for each in found if each["resource"] == "nodes"]
-        assert [(each["name"], each["what"], each["storedAs"]) for each in told] == [
+        of_nodes = [each for each in found if each["resource"] == "nodes"]
+        assert [(each["name"], each["what"], each["storedAs"]) for each in of_nodes] == [
             ("a", "undrained", "dra_manager_state")
         ]
-        (refusal,) = told[0]["details"]
+        (refusal,) = of_nodes[0]["details"]
         stopped = local.run("downgrade", "--to", "1.30", code=1).stderr
         assert f"the kubelet of a does not run: {refusal}\n" in stopped
         (failed,) = json.loads(local.run("events", "--verb", "failed", "-o", "json").stdout)
@@ -77,7 +77,7 @@ def test_a_kubelet_refuses_what_the_audit_has_said(tmp_path: Path) -> None:
         local.run("down", "--purge")
 
 
-def test_wrong_usage_is_told(local: Local) -> None:
+def test_wrong_usage_is_reported(local: Local) -> None:
     """An unknown version, gate or resource is wrong usage, and so is a cluster that does not run."""
     assert "is not supported" in local.run("storage", "audit", "--for", "1.99", code=2).stderr
     gates = ("--feature-gates", "Nonsense=true")

@@ -1,4 +1,4 @@
-"""Two API servers of one control plane, one of them upgraded: what one is told, the other does."""
+"""Two API servers of one control plane, one of them upgraded: what is written at one, the other does."""
 
 import json
 import threading

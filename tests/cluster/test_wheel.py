@@ -67,14 +67,14 @@ def test_two_builds_are_equal(wheels: list[Path]):
 
 def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path):
     """In a fresh checkout, which has no virtual environment yet, one line says what to do."""
-    told = subprocess.run(
+    built = subprocess.run(
         [ROOT / "hack" / "tools" / "build-wheel", tmp_path / "wheel"],
         env={"PATH": os.environ["PATH"], "PYTHON": "no-such-python"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert told.returncode == 2
-    assert told.stderr.startswith("hack/tools/build-wheel: there is no no-such-python: `make ")
-    assert told.stderr.count("\n") == 1
+    assert built.returncode == 2
+    assert built.stderr.startswith("hack/tools/build-wheel: there is no no-such-python: `make ")
+    assert built.stderr.count("\n") == 1
 
 
 def test_the_wheel_has_every_file(wheels: list[Path]):
@@ -130,7 +130,7 @@ def test_it_is_the_wheel_that_runs(installed: Path, tmp_path: Path):
     assert all(file.startswith(str(installed / "venv")) for file in files)
     cell = ("matrix", "--profile", "first", "--simulate", "--jobs", "1", "--compare")
     assert "2 passed, 0 failed" in run(binaries / "kubeskew", *cell, cwd=tmp_path, **home)
-    # -B: pytest keeps the plugins that it rewrites beside them, where it may, and root may
+    # -B: pytest keeps the plugins that it rewrites next to them, where it may, and root may
     asked = (binaries / "python", "-B", "-m", "pytest", "--markers", "-p", "no:cacheprovider")
     markers = run(*asked, cwd=tmp_path, **home)
     assert "@pytest.mark.kubeskew(versions=" in markers

@@ -8,7 +8,7 @@ from kubeskew.conformance.runner import Moment
 
 
 def double(job: int, on_moment: OnCellMoment) -> tuple[int, int]:
-    """Tells of a number, and returns twice as much with the process that has done it."""
+    """Reports a number, and returns twice as much with the process that has done it."""
     on_moment(f"cell {job}", Moment("doubling", step=job))
     return job * 2, os.getpid()
 

@@ -93,7 +93,7 @@ async def test_a_mark_asks_nothing_of_a_cluster_that_is_not_judged():
 
 
 async def test_a_cell_that_failed_is_judged_too():
-    """The step that failed is told first; what was broken stands behind the steps that were left out."""
+    """The step that failed is reported first; what was broken stands behind the steps that were left out."""
     steps = f"""
   - name: waits
     try: [{{assert: {{resource: {POD}}}}}]
@@ -105,7 +105,7 @@ async def test_a_cell_that_failed_is_judged_too():
 
 
 async def test_each_branch_of_a_fork_is_judged():
-    """A violation that two branches share is told once, and one of a single branch is told, too."""
+    """A violation that two branches share is reported once, and one of a single branch is reported, too."""
     control = judged()
     branches = {"kept": [TWICE], "rolled back": [TWICE, ENDED]}
 

@@ -43,7 +43,7 @@ async def test_a_cell_that_holds_passes():
 
 
 async def test_a_log_that_does_not_replay_is_the_cells_failure():
-    """A cell whose log comes to other objects than there are has failed, whatever its steps found."""
+    """A cell whose log comes to other objects than there are has failed, even if its steps found nothing."""
     control = Control()
     control.replayed = "b"
     result = await run("\n  - name: one\n    try: [{sleep: {duration: 1s}}]\n", control)
@@ -52,7 +52,7 @@ async def test_a_log_that_does_not_replay_is_the_cells_failure():
 
 
 async def test_a_failed_step_has_evidence_and_ends_the_cell():
-    """A failure tells what was expected, found and written since the step began; the rest is not run."""
+    """A failure shows what was expected, found and written since the step began; the rest is not run."""
     control = Control()
     result = await run(
         f"""
@@ -77,7 +77,7 @@ async def test_a_failed_step_has_evidence_and_ends_the_cell():
 
 
 async def test_a_component_that_came_before_a_step_is_no_evidence_of_it():
-    """Its coming bears the revision that the step begins with; what comes or goes in the step is told."""
+    """Its coming bears the revision that the step begins with; what comes or goes in the step is reported."""
 
     class Moving(Control):
         changes: ClassVar[list[str]] = ["started"]
@@ -202,7 +202,7 @@ async def test_an_operation_goes_through_another_api_server():
     assert [each.method for each in other.seen if "pods" in each.target] == ["POST"]
 
 
-async def test_an_unknown_context_is_told():
+async def test_an_unknown_context_is_reported():
     """A scenario cannot be run if the kubeconfig lacks the context that it names."""
     result = await run(f"""
   - name: one
@@ -245,7 +245,7 @@ async def test_a_cluster_that_does_not_start_is_the_cells_failure():
 
 @pytest.mark.looptime(False)  # a process of its own takes real time
 async def test_a_script_sees_the_namespace():
-    """A script runs with the cell's namespace; its output is told when it fails."""
+    """A script runs with the cell's namespace; its output is shown when it fails."""
     steps = """
   - name: one
     try: [{script: {content: 'echo "in $NAMESPACE"; exit 3'}}]

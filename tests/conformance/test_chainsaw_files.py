@@ -59,7 +59,7 @@ def test_chainsaws_files_are_read(path: Path):
 
 
 def test_a_folder_is_all_tests_below_it():
-    """Tests of one name are told apart, and two that share a namespace are not run at once."""
+    """Tests of one name are distinguished, and two that share a namespace are not run at once."""
     selection = of_scenarios([str(ROOT / "tests/data/chainsaw"), str(FILES[0])])
     cells = selection.cells()
 
@@ -90,7 +90,7 @@ def rows() -> Iterator[tuple[set[str], set[str], set[str]]]:
 
 
 def test_the_page_names_what_is_supported_and_what_not():
-    """The table has each key of Chainsaw's in the column that tells what the reader does with it."""
+    """The table has each key of Chainsaw's in the column that shows what the reader does with it."""
     found = [*rows()]
     assert set().union(*(places for places, _, _ in found)) == {*KEYS} - {"bindings", "outputs", "expect"}
     for places, taken, refused in found:
@@ -126,7 +126,7 @@ def test_what_is_not_supported_in_a_file_is_refused(tmp_path: Path):
     """The files of an assertion or a manifest are looked at before anything is run, too."""
     test = tmp_path / "chainsaw-test.yaml"
     test.write_text(f"{TEST}  steps: [{{try: [{{assert: {{file: assert.yaml}}}}]}}]")
-    for text, told in (
+    for text, mistake in (
         ("($index + `1`)", "Chainsaw's arithmetic (+) is not supported here"),
         ("(x_k8s_list(@))", "Chainsaw's function x_k8s_list is not supported here"),
         ("($values.a)", "Chainsaw's binding $values is not supported here"),
@@ -134,7 +134,7 @@ def test_what_is_not_supported_in_a_file_is_refused(tmp_path: Path):
         (tmp_path / "assert.yaml").write_text(
             f"apiVersion: v1\nkind: Pod\nspec: {{~index.(containers): {{name: '{text}'}}}}"
         )
-        with pytest.raises(ScenarioError, match=re.escape(f"assert.file: assert.yaml: {text}: {told}")):
+        with pytest.raises(ScenarioError, match=re.escape(f"assert.file: assert.yaml: {text}: {mistake}")):
             load_all(test)
 
 
@@ -181,7 +181,7 @@ async def test_what_is_to_stay_is_not_removed():
 
 @pytest.mark.looptime
 async def test_what_does_not_go_fails_the_test():
-    """An object that a finalizer holds is told when the timeout of the cleanup is over."""
+    """An object that a finalizer holds is reported when the timeout of the cleanup is over."""
     control = Control()
     held = "{apiVersion: v1, kind: Pod, metadata: {name: a, finalizers: [a.example/b]}}"
     result = await run(
@@ -257,7 +257,7 @@ async def test_a_delete_that_is_to_be_refused_is_not_waited_for(monkeypatch: pyt
 
 @pytest.mark.looptime
 async def test_a_write_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch):
-    """A client that gives up on the server is told as that, also where the operation has no timeout."""
+    """A client that gives up on the server is reported as that, also where the operation has no timeout."""
 
     async def silent(*_: object, **__: object) -> None:
         raise TimeoutError("no answer within 60 s")

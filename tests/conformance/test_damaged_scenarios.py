@@ -72,4 +72,4 @@ def test_what_is_damaged_is_read_or_refused(seed: int):
         except ScenarioError as error:
             refused.append((source, str(error)))
     assert len(refused) > 10
-    assert all(told.startswith(source) and "\n" not in told for source, told in refused)
+    assert all(message.startswith(source) and "\n" not in message for source, message in refused)

@@ -87,7 +87,7 @@ KNOWN_BROKEN = {
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "matched"),
     [
         (
             "I05 bound-is-admitted: Pod t/p was refused there: NodeAffinity: …",
@@ -98,13 +98,13 @@ KNOWN_BROKEN = {
         ("I06 running-undisturbed: I05 bound-is-admitted: Pod t/p: NodeAffinity", ""),
     ],
 )
-def test_a_mark_of_a_finding_tells_of_what_both_tell_of(found: str, told: str):
+def test_a_mark_of_a_finding_matches_what_both_match(found: str, matched: str):
     """The entry must fit, and the mark's own words; reason and source are those of the entry."""
     [cell, *_] = scenario(expectedFailures=[KNOWN_BROKEN]).cells()
     [mark] = cell.expected_failures()["works"]
     entry = known_findings()["kubelet-refuses-a-pod-by-an-old-node"]
 
-    assert mark.matched(found) == told
+    assert mark.matched(found) == matched
     assert (mark.reason, mark.source) == (entry.reason, entry.source)
 
 
@@ -170,12 +170,12 @@ def test_minimal_failing_sets_leave_out_what_follows_from_them():
         result_of(c, *(["works"] if "server" in c.parameters["on"]["out"] else [])) for c in found.cells()
     ]
 
-    def told(cells: list[CellResult]) -> list[dict[str, Any]]:
+    def marked_without(cells: list[CellResult]) -> list[dict[str, Any]]:
         run = Run("run", datetime(2026, 1, 1, tzinfo=UTC), cells, subsets_of([found]))
         return as_json(run)["failingSets"]
 
-    assert told(results) == [{"cells": "s/*", "step": "works", "without": [("server",)]}]
-    assert told(results[1:]) == []
+    assert marked_without(results) == [{"cells": "s/*", "step": "works", "without": [("server",)]}]
+    assert marked_without(results[1:]) == []
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_an_expected_failure_says_by_what_it_is_known(pattern: Any):
 
 
 def test_a_path_of_versions_has_a_cell_and_its_hops():
-    """A path of any length is one value, named after its versions; it tells of every hop."""
+    """A path of any length is one value, named after its versions; it names every hop."""
     found = scenario(parameters={"v": {"path": [1.33, "1.34", "1.35", "1.34"]}})
     [cell] = found.cells()
     path = cell.parameters["v"]

@@ -253,7 +253,7 @@ def marks_of(cell: Cell) -> list[ExpectedFailure]:
 
 @pytest.mark.parametrize(("name", "breach"), BREACHES)
 def test_a_mark_is_of_one_breach(name: str, breach: str) -> None:
-    """One mark of the cell tells of it, and none of what differs in pod, reason, writer or invariant."""
+    """One mark of the cell reports it, and none of what differs in pod, reason, writer or invariant."""
     marks = marks_of(cell_of(name))
     others = [breach.replace(old, new) for old, new in CHANGES if old in breach]
 

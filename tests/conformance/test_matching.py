@@ -48,13 +48,13 @@ def test_what_does_not_match_says_where(expected: object, text: str):
 
 
 def test_bindings_go_into_keys_and_values():
-    """An expression becomes its value, of whatever type, as value or as key."""
+    """An expression becomes its value, of any type, as value or as key."""
     bound = bind({"($r.name)": 1, "list": ["($r)"], "plain": "(x"}, {"r": {"name": "example.com/gpu"}})
     assert bound == {"example.com/gpu": 1, "list": [{"name": "example.com/gpu"}], "plain": "(x"}
 
 
 def test_an_unbound_name_is_an_error():
-    """A typo in a binding is told, with what is bound."""
+    """A typo in a binding is reported, with what is bound."""
     with pytest.raises(ScenarioError, match=r"nothing is bound to \$nam; bound are name"):
         evaluate("$nam", {"name": 1})
 

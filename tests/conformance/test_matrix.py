@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_cell_may_be_named_in_place_of_its_scenario():
-    """The named cells of a scenario are chosen, and all of one that is named itself, whatever comes first."""
+    """The named cells of a scenario are chosen, and all of one that is named itself, in any order."""
 
     def names(*asked: str) -> list[str]:
         return [cell.name for cell in of_scenarios(asked).cells()]
@@ -43,7 +43,7 @@ def test_a_cell_may_be_named_in_place_of_its_scenario():
     assert names("kep-5004/quota/1.35", "kep-5004/names")[1:] == names("kep-5004/names")
 
 
-def test_a_cell_that_a_scenario_does_not_have_is_told():
+def test_a_cell_that_a_scenario_does_not_have_is_reported():
     """The error names the cells that there are, and the one that was probably meant."""
     said = r"there is no cell kep-5004/quota/1\.3; there are kep-5004/quota/1\.34, .*did you mean kep-5004/"
     with pytest.raises(ScenarioError, match=said):
@@ -51,7 +51,7 @@ def test_a_cell_that_a_scenario_does_not_have_is_told():
 
 
 def test_a_profile_in_a_file_lists_scenarios_and_patterns(folder: Path):
-    """Files are found beside the profile, others by name."""
+    """Files are found next to the profile, others by name."""
     cells = of_profile(str(folder / "profile.yaml")).cells()
 
     assert [cell.name for cell in cells] == ["mine/1", "kep-5004/names/1.36"]
@@ -135,21 +135,21 @@ def test_the_cells_can_be_listed(folder: Path, capsys: pytest.CaptureFixture[str
         (["--compare", "--record"], "choose one"),
     ],
 )
-def test_wrong_usage_is_told(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str):
+def test_wrong_usage_is_reported(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str):
     """Exit status 2, with what is wrong."""
     import re
 
     assert re.search(message, shown(capsys, 2, "matrix", *arguments))
 
 
-def test_a_wrong_file_is_told_once(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_wrong_file_is_reported_once(folder: Path, capsys: pytest.CaptureFixture[str]):
     """One line for the file, however many cells it has, before a cluster is started."""
     path = folder / "mine.yaml"
     path.write_text(MINE.replace("cluster: {}", "cluster: {version: ($v.from)}"))
 
-    told = shown(capsys, 2, "matrix", str(path))
+    output = shown(capsys, 2, "matrix", str(path))
     assert (
-        told
+        output
         == f"kubeskew: {path}:4: cluster: ($v.from): nothing is bound to $v here; bound are $namespace, $n\n"
     )
 
@@ -168,7 +168,7 @@ def test_files_of_a_scenario_are_found_wherever_the_cell_runs(folder: Path, monk
     assert ended.value.code == 0
 
 
-def test_a_file_that_is_not_there_is_told_with_the_nearest(tmp_path: Path):
+def test_a_file_that_is_not_there_is_reported_with_the_nearest(tmp_path: Path):
     """A scenario's file that cannot be found is named, with the one of the folder that may be meant."""
     (tmp_path / "pdb.yaml").write_text("")
     with pytest.raises(

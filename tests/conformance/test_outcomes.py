@@ -33,7 +33,7 @@ def result(name: str, found: str = "", *, exempt: bool = True) -> CellResult:
 
 
 def test_an_outcome_has_what_is_the_same_in_every_run():
-    """Of an expected failure the part that the mark tells of is recorded, without names that are drawn."""
+    """Of an expected failure the part that the mark reports is recorded, without names that are drawn."""
     found = outcome(
         result("s/a", "Quota x-8fk2p of 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed: expected '2', found '0'")
     )
@@ -76,7 +76,7 @@ def test_a_failed_cell_keeps_its_record(tmp_path: Path):
     assert list(read(path)) == ["s/a"]
 
 
-def test_a_damaged_record_is_told(tmp_path: Path):
+def test_a_damaged_record_is_reported(tmp_path: Path):
     """No record is an empty one; a file that is none is refused."""
     assert read(tmp_path / "none.json") == {}
     (tmp_path / "outcomes.json").write_text("{")

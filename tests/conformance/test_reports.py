@@ -105,7 +105,7 @@ def test_json_keeps_its_contract(tmp_path: Path):
 
 
 def test_nothing_is_skipped_silently(tmp_path: Path):
-    """A test case that passed tells of each step that failed as upstream, and of each that was not run."""
+    """A test case that passed reports each step that failed as upstream, and each that was not run."""
     nothing = CellResult(
         "s/nothing", "s", {}, [StepResult("uses it", not_run="no pod")], exemptions={"uses it": [LEFT_OUT]}
     )
@@ -120,7 +120,7 @@ def test_nothing_is_skipped_silently(tmp_path: Path):
     assert suite[1][0].get("message") == "uses it: not run: no pod: there is no pod"
 
 
-def test_an_interrupted_run_tells_of_every_cell():
+def test_an_interrupted_run_reports_every_cell():
     """Cells that were ready are as they were; of the others no step was run, and none is green."""
     scenario = Scenario("s", (Step("looks", ()),), parameters=(Parameter("n", (1, 2)),))
     cells = list(scenario.cells())

@@ -53,7 +53,7 @@ def read(folder: Path) -> list[Cell]:
 
 
 def ready(cell: Cell, *, failed: bool = False) -> CellResult:
-    """A result with something of everything that a report tells."""
+    """A result with something of everything that a report shows."""
     difference = Difference("missing", "pods", "ns", "a", "status.phase", "Running", 7, "t", "kubelet 1.36")
     look = OperationResult("look", "create", 0.25, "a Pod", "no Pod at all", about="Pod a")
     broken = OperationResult("tidy", "delete", 0.5, "it", "not <it>", block="finally", broken=True)
@@ -165,7 +165,7 @@ def test_a_cell_and_its_baseline_are_run_together(
 
 
 def test_without_a_report_everything_is_run(tmp_path: Path, cells: list[Cell]):
-    """The first run of many can be told to go on, too."""
+    """The first run of many can be asked to go on, too."""
     assert names(tmp_path, cells) == []
 
 
@@ -224,10 +224,10 @@ def test_the_command_leaves_a_damaged_report_as_it_is(
     with pytest.raises(SystemExit) as ended:
         main(["matrix", str(tmp_path / "mine.yaml"), "--report", str(path.parent), "--resume"])
 
-    told = capsys.readouterr().err
+    error_output = capsys.readouterr().err
     assert (ended.value.code, path.read_text()) == (2, text)
-    assert told.startswith(f"kubeskew: {path}: this report is damaged")
-    assert told.count("\n") == 1
+    assert error_output.startswith(f"kubeskew: {path}: this report is damaged")
+    assert error_output.count("\n") == 1
 
 
 def test_a_run_goes_on_with_a_report_only(capsys: pytest.CaptureFixture[str], tmp_path: Path):

@@ -155,7 +155,7 @@ def test_answers_have_cells_failures_with_source_and_gaps():
 
 
 def test_what_one_branch_of_a_fork_goes_through_counts():
-    """A rollback in a fork's second branch is one, and the ways of both are told by their names."""
+    """A rollback in a fork's second branch is one, and the ways of both are reported by their names."""
     cell = CellResult("s/forked", "s", {}, [StepResult("starts", [OperationResult("do", "fork", 0.1)])], 1.0)
     on, off = f"1.36 {GATE}=true", f"1.36 {GATE}=false"
     cell.components = runs("scheduler", on)
@@ -244,7 +244,7 @@ def test_the_gates_of_a_scenario_and_those_asked_for_count(
     assert f"{kind}: {count} " in Path("evidence.md").read_text()
 
 
-def test_each_cell_tells_its_steps_and_the_command_that_repeats_it():
+def test_each_cell_shows_its_steps_and_the_command_that_repeats_it():
     """Steps with what they asked for and found; a simulation with its seed, a file by its path."""
     found = sections(flipped(), moved())
 

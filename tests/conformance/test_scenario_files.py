@@ -47,7 +47,7 @@ def test_parameters_multiply():
     ],
 )
 def test_any_name_gives_a_namespace(name: str, namespace: str):
-    """The objects of a scenario have a place whatever its name, or that of its file, is."""
+    """The objects of a scenario have a place regardless of its name and that of its file."""
     assert namespace_of(name) == namespace
 
 

@@ -25,7 +25,7 @@ clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-author
 """
 
 
-def told(capsys: pytest.CaptureFixture[str], path: Path, *flags: str) -> str:
+def refusal(capsys: pytest.CaptureFixture[str], path: Path, *flags: str) -> str:
     """Returns the one line that the command says of the file, and checks that it exits with 2."""
     with pytest.raises(SystemExit) as ended:
         main(["run", str(path), *flags])
@@ -51,7 +51,7 @@ def test_a_file_that_is_no_scenario(
     """The line says what was found instead, as it stands in the file."""
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    line = told(capsys, path)
+    line = refusal(capsys, path)
     assert line.startswith(f"kubeskew: {path}:")
     assert message in line
 
@@ -94,7 +94,7 @@ def test_an_operation_that_cannot_be_meant(
     """The line names the place in the file and what to write."""
     path = tmp_path / "mine.yaml"
     path.write_text(TEST % operation)
-    line = told(capsys, path)
+    line = refusal(capsys, path)
     assert line.startswith(f"kubeskew: {path}:9: spec.steps[0].try[0]")
     assert message in line
 
@@ -102,7 +102,7 @@ def test_an_operation_that_cannot_be_meant(
 def test_a_directory_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The line says so, instead of listing the scenarios that come along."""
     assert (
-        told(capsys, tmp_path)
+        refusal(capsys, tmp_path)
         == f"kubeskew: {tmp_path} is a directory without a chainsaw-test.yaml: name a scenario's file in it\n"
     )
 
@@ -138,6 +138,6 @@ def test_a_kubeconfig_that_no_cell_could_use(
     scenario.write_text(TEST % "sleep: {duration: 1s}")
     config.write_text(kubeconfig)
 
-    text = told(capsys, scenario, "--kubeconfig", str(config))
+    text = refusal(capsys, scenario, "--kubeconfig", str(config))
     assert text.startswith(f"kubeskew: --kubeconfig {config} cannot be used: ")
     assert message in text

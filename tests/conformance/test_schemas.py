@@ -38,7 +38,7 @@ def loaded(path: str) -> Any:
 schemas = loaded("hack/documents/schemas.py")
 test_cluster_checks = loaded("tests/conformance/test_cluster_checks.py")
 test_scenario_files = loaded("tests/conformance/test_scenario_files.py")
-test_cluster_file = loaded("tests/kubeskew/test_cluster_file.py")
+test_cluster_file = loaded("tests/kubeskew/cluster/test_cluster_file.py")
 example = loaded("tests/conformance/test_scenario_documents.py").example
 CLUSTER, SCENARIO = (
     jsonschema_rs.Draft202012Validator(json.loads((DOCS / f"schemas/{name}.schema.json").read_text()))
@@ -270,7 +270,7 @@ def test_the_reader_refuses_what_the_schema_refuses():
     assert len(every) > 400
 
 
-def test_every_key_of_a_cluster_file_is_told():
+def test_every_key_of_a_cluster_file_is_reported():
     """The page has every key, and its examples are what the reader takes."""
     page = (DOCS / "cluster-file.md").read_text()
     for keys in (schemas.CLUSTER_KEYS, schemas.COMPONENT_KEYS, schemas.NODE_KEYS, schemas.DRIVER_KEYS):

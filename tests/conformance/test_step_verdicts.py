@@ -37,7 +37,7 @@ def outcomes(result: CellResult) -> list[Any]:
 
 
 async def test_steps_behind_an_expected_failure_are_run():
-    """A failure that the file tells of stops its step alone; the others have verdicts of their own."""
+    """A failure that the file reports stops its step alone; the others have verdicts of their own."""
     result = await run(LOOKS, Control(), header(MARK % "'expected an object, found nothing'"))
 
     assert (result.outcome, result.failure) == ("expected", "")
@@ -148,7 +148,7 @@ async def test_what_a_failed_operation_would_have_bound_is_unbound():
 
 
 async def test_an_operation_without_its_binding_makes_the_step_red():
-    """An operation that succeeds without binding leaves those behind it undone, and that is told."""
+    """An operation that succeeds without binding leaves those behind it undone, and that is reported."""
     steps = """
   - name: looks
     try:
@@ -163,7 +163,7 @@ async def test_an_operation_without_its_binding_makes_the_step_red():
 
 
 async def test_a_cluster_that_does_not_follow_is_the_steps_failure():
-    """Upstream's components refuse to start, too: a mark can tell of it, and the other steps are run."""
+    """Upstream's components refuse to start, too: a mark can report it, and the other steps are run."""
     control = Control()
 
     async def refuse() -> None:

@@ -158,7 +158,7 @@ async def test_approving():
     ],
 )
 async def test_what_kubelets_ask_for(request_, usages, client, serving):
-    """Requests of kubelets have a form; the first fault is told."""
+    """Requests of kubelets have a form; the first fault is reported."""
     assert client_fault(request_, usages) == client
     assert serving_fault(request_, usages) == serving
 

@@ -185,7 +185,7 @@ async def test_one_living_owner_is_enough(cluster):
 
 
 async def test_a_namespace_is_emptied_and_goes(cluster):
-    """Everything in it is deleted; what has a finalizer is told in the conditions and waited for."""
+    """Everything in it is deleted; what has a finalizer is reported in the conditions and waited for."""
     await cluster.client.create(
         NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tmp"}}
     )
@@ -194,12 +194,12 @@ async def test_a_namespace_is_emptied_and_goes(cluster):
     await cluster.client.create(CONFIG_MAPS, config_map("free", namespace="tmp"))
     await cluster.client.delete(NAMESPACES, "tmp")
 
-    async def told():
+    async def reported():
         found = await cluster.client.get(NAMESPACES, "tmp")
         conditions = found["status"].get("conditions", ())
         return {condition["type"]: condition for condition in conditions if condition["status"] == "True"}
 
-    conditions = await cluster.until(told)
+    conditions = await cluster.until(reported)
 
     assert conditions["NamespaceContentRemaining"]["message"] == (
         "Some resources are remaining: configmaps. has 1 resource instances"
@@ -302,7 +302,7 @@ async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
 
 
 async def test_the_garbage_collector_follows_nothing_that_is_followed_already(cluster):
-    """The garbage collector hears the informers that other controllers have, and has its own of the rest
+    """The garbage collector uses the informers that other controllers have, and has its own of the rest
     only.
     """
     collector = next(

@@ -124,7 +124,9 @@ async def what_is_there(client):
         return len(await items(ref, labels))
 
     claimer = await client.get(PODS, "claimer", "default")
-    told = [status.get("resourceClaimName") for status in claimer["status"].get("resourceClaimStatuses", ())]
+    recorded = [
+        status.get("resourceClaimName") for status in claimer["status"].get("resourceClaimStatuses", ())
+    ]
     status = (await client.get(JOBS, "once", "default")).get("status", {})
     job_pods = await items(PODS, "job-name=once")
     namespaces = (await client.list(NAMESPACES))["items"]
@@ -136,7 +138,7 @@ async def what_is_there(client):
             condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"
         ],
         "job pods": (status.get("succeeded"), [bool(pod["metadata"].get("finalizers")) for pod in job_pods]),
-        "claim": len(told) == 1 and await names(DRA.claims) == told,
+        "claim": len(recorded) == 1 and await names(DRA.claims) == recorded,
         "doomed": "doomed" in {namespace["metadata"]["name"] for namespace in namespaces},
         "dependents": {
             secret["metadata"]["name"]: len(secret["metadata"].get("ownerReferences") or ())

@@ -77,7 +77,7 @@ def followed(environment: Environment) -> set[Ref]:
 
 @pytest.mark.parametrize("version", SUPPORTED, ids=str)
 async def test_the_scheduler_may_follow_what_it_follows(version):
-    """Whatever gates are on, the role of the scheduler lets it list and watch what its informers are for."""
+    """With any gates on, the role of the scheduler lets it list and watch what its informers are for."""
     seen, missing = set(), []
     follows: dict[SchedulerFeatures, set[Ref]] = {}  # nothing else in the scheduler asks for a gate
     for gates in settings(version):

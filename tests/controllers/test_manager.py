@@ -187,7 +187,7 @@ async def test_a_resource_that_is_not_served_holds_up_nobody_else():
 @pytest.mark.looptime
 @pytest.mark.parametrize(("minor", "measured"), [(34, False), (35, True)])
 async def test_queues_have_the_names_that_upstream_gives_them(minor, measured):
-    """Some controllers have no queue upstream, or one without a name, which metrics do not tell of."""
+    """Some controllers have no queue upstream, or one without a name, which metrics do not report."""
     cluster = Cluster(Version.parse(f"1.{minor}"), {"DRADeviceTaints": True})
     ctx = context(cluster, leader_elect=False)
     running = asyncio.create_task(Manager(ctx, ManagerOptions(controllers=["*"], root_ca="CA")).run())

@@ -188,7 +188,7 @@ async def test_a_kubelet_that_reports_itself_not_ready_keeps_its_pods_conditions
     assert find_condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "True"
 
 
-async def test_coming_and_going_nodes_are_told_of(cluster):
+async def test_coming_and_going_nodes_are_reported(cluster):
     """RegisteredNode when the controller first sees a node, RemovingNode when it is gone."""
     await cluster.client.create(NODES, node())
     await cluster.start(NodeLifecycleController)
@@ -259,7 +259,7 @@ async def test_pods_leave_a_tainted_node_when_their_time_is_up(cluster):
 
 
 async def test_a_taint_that_goes_in_time_saves_the_pods(cluster):
-    """The deletion that was due is cancelled, and told so."""
+    """The deletion that was due is cancelled, and an event says so."""
     patient = {"key": "gone", "operator": "Exists", "tolerationSeconds": 60}
     await cluster.client.create(NODES, node(taints=[taint("gone")]))
     await cluster.client.create(PODS, pod("later", patient))
@@ -348,17 +348,17 @@ async def test_nodes_learn_how_long_secrets_may_be_kept(cluster):
         await cluster.client.create(NODES, node(f"n{number}"))
     await cluster.start(NodeTTLController)
 
-    async def told(seconds):
+    async def ttl_is(seconds):
         items = (await cluster.client.list(NODES))["items"]
         found = {(item["metadata"].get("annotations") or {}).get(ANNOTATION) for item in items}
         return found == {seconds}
 
-    await cluster.until(lambda: told("0"))
+    await cluster.until(lambda: ttl_is("0"))
     await cluster.client.create(NODES, node("n100"))
     for number in range(100):
         body = {"metadata": {"labels": {"seen": "1"}}}
         await cluster.client.patch(NODES, f"n{number}", "", body)
-    await cluster.until(lambda: told("15"))
+    await cluster.until(lambda: ttl_is("15"))
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ async def test_a_service_that_old_servers_stored_ends_some_controllers(make_clus
     assert list(map(str, ended)) == ["runtime error: index out of range [0] with length 0"] * panics
 
 
-async def test_ready_and_other_pods_are_told_apart(serving):
+async def test_ready_and_other_pods_are_distinguished(serving):
     """Named ports are looked up in the pod; ended pods are left out."""
     await serving.client.create(SERVICES, service())
     made = await serving.client.create(PODS, pod("a", "10.0.0.1"))
@@ -130,8 +130,8 @@ async def test_ports_are_sorted_by_their_hashes(serving):
     assert one["ports"][0] == {"name": "g", "port": 86, "protocol": "TCP", "appProtocol": "http"}
 
 
-@pytest.mark.parametrize(("subdomain", "told"), [("s", "h"), ("other", None)])
-async def test_a_hostname_counts_in_the_pods_subdomain_alone(serving, subdomain, told):
+@pytest.mark.parametrize(("subdomain", "hostname"), [("s", "h"), ("other", None)])
+async def test_a_hostname_counts_in_the_pods_subdomain_alone(serving, subdomain, hostname):
     """A service names only the pods that say they are in it."""
     one = pod("a", "10.0.0.1")
     one["spec"] |= {"hostname": "h", "subdomain": subdomain}
@@ -141,7 +141,7 @@ async def test_a_hostname_counts_in_the_pods_subdomain_alone(serving, subdomain,
     (address,) = (await endpoints(serving))["subsets"][0]["addresses"]
     ((endpoint,),) = [found["endpoints"] for found in await slices(serving)]
 
-    assert (address.get("hostname"), endpoint.get("hostname")) == (told, told)
+    assert (address.get("hostname"), endpoint.get("hostname")) == (hostname, hostname)
 
 
 async def test_large_services_are_sliced(serving):
@@ -249,26 +249,26 @@ async def test_endpoints_go_with_their_service(serving):
     assert (await serving.client.list(ENDPOINTS, "ns"))["items"] == []
 
 
-async def test_what_set_off_a_change_is_told(serving):
+async def test_what_set_off_a_change_is_reported(serving):
     """First the service's creation, then when a pod became ready; without a new time the annotation goes."""
 
-    async def told():
+    async def trigger_times():
         found = [await endpoints(serving), *await slices(serving)]
         return [(one["metadata"].get("annotations") or {}).get(ANNOTATION) for one in found]
 
     made = await serving.client.create(SERVICES, service())
     await serving.quiet(1)
-    assert await told() == [made["metadata"]["creationTimestamp"]] * 2
+    assert await trigger_times() == [made["metadata"]["creationTimestamp"]] * 2
 
     later = pod("a", "10.0.0.1")
     later["status"]["conditions"][0]["lastTransitionTime"] = "2100-01-01T00:00:00Z"
     await serving.client.create(PODS, later)
     await serving.quiet(1)
-    assert await told() == ["2100-01-01T00:00:00Z"] * 2
+    assert await trigger_times() == ["2100-01-01T00:00:00Z"] * 2
 
     await serving.client.delete(PODS, "a", "ns")
     await serving.quiet(1)
-    assert await told() == [None] * 2
+    assert await trigger_times() == [None] * 2
 
 
 def by_hand(**metadata):
@@ -281,7 +281,7 @@ def by_hand(**metadata):
 
 
 async def test_endpoints_by_hand_are_mirrored(serving):
-    """One slice for each family, with the endpoints' labels; what is no address is told of and left out."""
+    """One slice for each family, with the endpoints' labels; what is no address is reported and left out."""
     await serving.client.create(SERVICES, service(selector=None))
     applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "x"}
     await serving.client.create(ENDPOINTS, by_hand(labels={"own": "label"}, annotations=applied))

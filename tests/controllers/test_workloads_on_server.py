@@ -210,8 +210,8 @@ async def test_a_budget_asks_the_owner_of_the_uid(cluster):
 
         async def failed(name=name):
             status = (await cluster.client.get(POD_DISRUPTION_BUDGETS, name, "default")).get("status") or {}
-            told = find_condition({"status": status}, "DisruptionAllowed")
-            return told if told is not None and told["reason"] == "SyncFailed" else None
+            allowed = find_condition({"status": status}, "DisruptionAllowed")
+            return allowed if allowed is not None and allowed["reason"] == "SyncFailed" else None
 
         assert (await cluster.until(failed))["message"] == f'found no controllers for pod "{name}"'
 

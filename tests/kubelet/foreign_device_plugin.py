@@ -28,7 +28,7 @@ OPTIONS = api.DevicePluginOptions(pre_start_required=True, get_preferred_allocat
 ending = threading.Event()
 
 
-def tell(*what):
+def show(*what):
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
@@ -55,7 +55,7 @@ class Plugin(stubs.DevicePluginServicer):
 
     def Allocate(self, request, context):  # noqa: N802 - gRPC's name
         (wanted,) = request.container_requests
-        tell("allocate", sorted(wanted.devices_ids))
+        show("allocate", sorted(wanted.devices_ids))
         nodes = [
             api.DeviceSpec(container_path=f"/dev/{name}", host_path=f"/dev/{name}", permissions="rw")
             for name in wanted.devices_ids
@@ -66,7 +66,7 @@ class Plugin(stubs.DevicePluginServicer):
         )
 
     def PreStartContainer(self, request, context):  # noqa: N802 - gRPC's name
-        tell("pre-start", sorted(request.devices_ids))
+        show("pre-start", sorted(request.devices_ids))
         return api.PreStartContainerResponse()
 
 
@@ -93,7 +93,7 @@ def _register():
     )
     with grpc.insecure_channel(f"unix:{KUBELET}") as channel:
         stubs.RegistrationStub(channel).Register(request, timeout=10)
-    tell("registered")
+    show("registered")
 
 
 def main():

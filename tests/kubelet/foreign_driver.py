@@ -33,13 +33,13 @@ POOL, DEVICE = "node-1", "gpu-0"
 ending, ailing = threading.Event(), threading.Event()
 
 
-def tell(*what):
+def show(*what):
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 class Registration(registration_pb2_grpc.RegistrationServicer):
-    """Is found by the kubelet, and told of the outcome."""
+    """Is found by the kubelet, and given the outcome."""
 
     def GetInfo(self, request, context):  # noqa: N802 - gRPC's name
         return registration_pb2.PluginInfo(
@@ -50,7 +50,7 @@ class Registration(registration_pb2_grpc.RegistrationServicer):
         )
 
     def NotifyRegistrationStatus(self, request, context):  # noqa: N802 - gRPC's name
-        tell("registered", request.plugin_registered, request.error)
+        show("registered", request.plugin_registered, request.error)
         if not request.plugin_registered:
             context.abort(grpc.StatusCode.UNKNOWN, f"failed registration process: {request.error}")
         return registration_pb2.RegistrationStatusResponse()
@@ -60,7 +60,7 @@ class Driver(driver_pb2_grpc.DRAPluginServicer):
     """One device for every claim, by a CDI file of the claim's."""
 
     def NodePrepareResources(self, request, context):  # noqa: N802 - gRPC's name
-        tell("prepare", sorted(claim.name for claim in request.claims))
+        show("prepare", sorted(claim.name for claim in request.claims))
         answer = driver_pb2.NodePrepareResourcesResponse()
         for claim in request.claims:
             answer.claims[claim.uid].devices.add(
@@ -76,7 +76,7 @@ class Driver(driver_pb2_grpc.DRAPluginServicer):
         return answer
 
     def NodeUnprepareResources(self, request, context):  # noqa: N802 - gRPC's name
-        tell("unprepare", sorted(claim.name for claim in request.claims))
+        show("unprepare", sorted(claim.name for claim in request.claims))
         answer = driver_pb2.NodeUnprepareResourcesResponse()
         for claim in request.claims:
             _spec(claim).unlink(missing_ok=True)
@@ -85,13 +85,13 @@ class Driver(driver_pb2_grpc.DRAPluginServicer):
 
 
 class Health(health_pb2_grpc.DRAResourceHealthServicer):
-    """Tells of the device when asked, and once more when it ails."""
+    """Reports the device when asked, and once more when it ails."""
 
     def NodeWatchResources(self, request, context):  # noqa: N802 - gRPC's name
         device = health_pb2.DeviceIdentifier(pool_name=POOL, device_name=DEVICE)
         for health, over in ((health_pb2.HEALTHY, ailing), (health_pb2.UNHEALTHY, ending)):
-            told = health_pb2.DeviceHealth(device=device, health=health)
-            yield health_pb2.NodeWatchResourcesResponse(devices=[told])
+            state = health_pb2.DeviceHealth(device=device, health=health)
+            yield health_pb2.NodeWatchResourcesResponse(devices=[state])
             over.wait()
 
 

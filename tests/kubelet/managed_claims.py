@@ -1,4 +1,4 @@
-"""A DRA manager without its node: a driver that answers as told, a checkpoint in memory, claims and pods."""
+"""A DRA manager without its node: a driver that answers as asked, a checkpoint in memory, claims and pods."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -19,7 +19,7 @@ DRIVER = "gpu.example.com"
 
 
 class FakePlugin:
-    """A driver that answers as told and counts."""
+    """A driver that answers as asked and counts."""
 
     driver = DRIVER
     connected = True

@@ -69,11 +69,11 @@ class Node:
         self.resources = NodeResources(
             self.client, clock, SLICES, "node-1", SEMANTIC_RESOURCES, refused=self.refused.append
         )
-        self.told = [CARD]
+        self.offers = [CARD]
         self.directory = directory
         self.claims = PreparedClaims(DRIVER, directory / "prepared.json", directory)
         calls = CallLog(directory, clock)
-        self.services = SemanticServices(DRIVER, self.claims, calls, lambda: self.told)
+        self.services = SemanticServices(DRIVER, self.claims, calls, lambda: self.offers)
         socket = directory / "d.sock"
         self.socket = socket
         self.plugin = ClassicSocketPlugin(
@@ -87,8 +87,8 @@ class Node:
         await server.start()
         return server
 
-    def tell(self, *resources):
-        self.told = list(resources)
+    def offer(self, *resources):
+        self.offers = list(resources)
         self.services.report()
 
     async def published(self, *ids):

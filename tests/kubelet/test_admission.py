@@ -83,7 +83,7 @@ def test_extended_resources_may_be_devices_of_a_claim(name, allocatable, mapped,
 
 
 def test_init_containers_count_at_their_peak():
-    """The largest init container counts if it is more than the rest; sidecars count beside."""
+    """The largest init container counts if it is more than the rest; sidecars count in addition."""
 
     def sized(name, cpu, **more):
         return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}

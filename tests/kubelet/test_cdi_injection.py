@@ -47,7 +47,8 @@ def write(directory, name, content):
 
 @pytest.mark.parametrize("name", ["gpu.json", "gpu.yaml"])
 def test_a_container_gets_what_spec_and_device_ask_for(tmp_path, name):
-    """The spec's edits once, then each device's; the later one wins. Each device is told by itself, too."""
+    """The spec's edits once, then each device's; the later one wins. Each device can be injected by
+    itself, too."""
     write(tmp_path, name, spec())
     got = injected(tmp_path, [f"{KIND}=gpu0", f"{KIND}=gpu1", f"{KIND}=gpu0"])
     assert got.env == {"COMMON": "1", "WINS": "device", "GPU": "0"}

@@ -79,7 +79,7 @@ def test_a_new_process_begins_with_what_it_finds(node, kubelet, files):
     files.make_directory(node / "kubelet" / "device-plugins")
     (node / "kubelet" / "edited").write_bytes(b"new")
     (node / "kubelet" / "removed").unlink()
-    (node / "kubelet" / "written").write_bytes(b"by a kubelet that died before it could tell")
+    (node / "kubelet" / "written").write_bytes(b"by a kubelet that died before it could say so")
     (node / "kubelet" / f".written.1{TEMPORARY}").write_bytes(b"half")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(node / "s"))
@@ -122,9 +122,9 @@ def test_the_journal_is_bounded_and_says_where_it_begins(node, kubelet):
     assert sum(path.stat().st_size for path in (node / "journal").iterdir()) < journal.KEPT * 2500
     with pytest.raises(
         FilesForgottenError, match=r"node-1 are known from revision (\d+) on, not at 10"
-    ) as told:
+    ) as refused:
         node_files_at(node, 10)
-    first = int(str(told.value).split("revision ")[1].split()[0])
+    first = int(str(refused.value).split("revision ")[1].split()[0])
     for revision in range(first, 200):
         assert node_files_at(node, revision)["state"] == str(revision).encode()
 

@@ -33,12 +33,12 @@ def stubs(tmp_path_factory):
 
 
 class ForeignPlugin:
-    """The plugin's process, and what it tells."""
+    """The plugin's process, and what it shows."""
 
     def __init__(self, process):
         self.process = process
 
-    async def told(self):
+    async def line(self):
         line = await asyncio.wait_for(self.process.stdout.readline(), 30)
         return json.loads(line)
 
@@ -106,17 +106,17 @@ async def claimed_pod(node, name, claim):
 
 
 def health(status):
-    told = status["containerStatuses"][0].get("allocatedResourcesStatus") or [{"resources": [{}]}]
-    return told[0]["resources"][0].get("health")
+    reported = status["containerStatuses"][0].get("allocatedResourcesStatus") or [{"resources": [{}]}]
+    return reported[0]["resources"][0].get("health")
 
 
 async def test_a_foreign_driver_is_used_updated_and_found_again(node, driver):
     """Registration, a pod with its device, its health, a rolling update, and a crash with its restart."""
     await node.start("1.36")
     async with driver("one") as old:
-        assert await old.told() == ["registered", True, ""]
+        assert await old.line() == ["registered", True, ""]
         await claimed_pod(node, "pod-1", "a")
-        assert await old.told() == ["prepare", ["a"]]
+        assert await old.line() == ["prepare", ["a"]]
         await node.running()
         (container,) = node.agent.containers()
         assert container["env"]["GPU"] == "foreign"
@@ -125,16 +125,16 @@ async def test_a_foreign_driver_is_used_updated_and_found_again(node, driver):
         await node.until_pod(lambda status: health(status) == "Unhealthy", seconds=20)
 
         async with driver("two") as new:
-            assert await new.told() == ["registered", True, ""]
+            assert await new.line() == ["registered", True, ""]
             await old.end()
             await node.delete()
             await node.gone()
-            assert await new.told() == ["unprepare", ["a"]]
+            assert await new.line() == ["unprepare", ["a"]]
             await new.end(signal.SIGKILL)
         async with driver("two") as again:
-            assert await again.told() == ["registered", True, ""]
+            assert await again.line() == ["registered", True, ""]
             await claimed_pod(node, "pod-2", "b")
-            assert await again.told() == ["prepare", ["b"]]
+            assert await again.line() == ["prepare", ["b"]]
             await node.running("pod-2")
             await again.end()
 
@@ -153,10 +153,10 @@ async def test_a_foreign_device_plugin_is_used_and_found_again(node, run, layout
 
     await node.start("1.36")
     async with run("foreign_device_plugin.py", resource, layout.device_plugins) as plugin:
-        assert await plugin.told() == ["registered"]
+        assert await plugin.line() == ["registered"]
         await node.until(offered, seconds=20)
         await pod("pod-1")
-        assert [await plugin.told() for _ in range(2)] == [["allocate", ["gpu-1"]], ["pre-start", ["gpu-1"]]]
+        assert [await plugin.line() for _ in range(2)] == [["allocate", ["gpu-1"]], ["pre-start", ["gpu-1"]]]
         await node.running()
         (container,) = node.agent.containers()
         assert container["env"]["GPUS"] == "gpu-1"
@@ -164,9 +164,9 @@ async def test_a_foreign_device_plugin_is_used_and_found_again(node, run, layout
 
         await node.stop()
         await node.start("1.36")
-        assert await plugin.told() == ["registered"]
+        assert await plugin.line() == ["registered"]
         await node.until(offered, seconds=20)
         await pod("pod-2")
-        assert await plugin.told() == ["allocate", ["gpu-0"]]
+        assert await plugin.line() == ["allocate", ["gpu-0"]]
         await node.running("pod-2")
         await plugin.end()

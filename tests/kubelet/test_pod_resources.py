@@ -1,4 +1,4 @@
-"""The pod resources API: what it tells of device plugins' devices and of claims, over a real socket."""
+"""The pod resources API: what it says of device plugins' devices and of claims, over a real socket."""
 
 import asyncio
 import tempfile
@@ -143,8 +143,8 @@ def plain(container):
     ]
 
 
-async def test_devices_are_told_one_by_one(open_server):
-    """Each device has an entry, one for each of its NUMA nodes; sidecars are told of, other inits are not."""
+async def test_devices_are_reported_one_by_one(open_server):
+    """Each device has an entry, one for each of its NUMA nodes; sidecars are listed, other inits are not."""
     channel, _ = await open_server()
     found = await listed(channel)
     assert [*found] == ["early", "later"]
@@ -156,11 +156,11 @@ async def test_devices_are_told_one_by_one(open_server):
     assert plain(found["early"]["side"]) == []
 
 
-async def test_claims_are_told_with_driver_pool_and_device(open_server):
+async def test_claims_are_reported_with_driver_pool_and_device(open_server):
     """In the order of the pod's claims, and the extended resource claim of extended resources once."""
     channel, _ = await open_server()
     found = await listed(channel)
-    told = [
+    shown = [
         (
             claim.claim_name,
             r.driver_name,
@@ -172,7 +172,7 @@ async def test_claims_are_told_with_driver_pool_and_device(open_server):
         for claim in found["later"]["main"].dynamic_resources
         for r in claim.claim_resources
     ]
-    assert told == [
+    assert shown == [
         ("the-a", "d.example.com", "p", "d0", ["v/c=0"], "share"),
         ("the-b", "d.example.com", "p", "d1", ["v/c=1"], ""),
         ("the-b", "d.example.com", "p", "d2", ["v/c=1", "v/c=2"], ""),  # upstream's list grows
@@ -194,7 +194,7 @@ async def test_claims_are_told_with_driver_pool_and_device(open_server):
         ("1.34", "KubeletPodResourcesListUseActivePods=false", 3, True, True),
     ],
 )
-async def test_what_is_told_depends_on_the_minor(open_server, version, gates, pods, claims, sidecar):
+async def test_what_is_reported_depends_on_the_minor(open_server, version, gates, pods, claims, sidecar):
     """Dynamic resources and sidecars came, pods that ended went."""
     channel, _ = await open_server(version, gates)
     found = await listed(channel)
@@ -218,7 +218,7 @@ async def test_allocatable_devices_are_the_healthy_ones(open_server):
     )
 
 
-async def test_one_pod_is_told_of_by_name(open_server):
+async def test_one_pod_is_reported_by_name(open_server):
     """A pod that is not there, and a kubelet without the method, are refused and counted."""
     channel, registry = await open_server()
 

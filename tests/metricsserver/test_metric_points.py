@@ -40,7 +40,7 @@ def test_without_times_points_are_of_the_question():
 
 
 def test_what_is_incomplete_is_left_out():
-    """Neither a node without memory nor a pod with a container that has used nothing is told of."""
+    """Neither a node without memory nor a pod with a container that has used nothing is reported."""
     page = (
         "node_cpu_usage_seconds_total 2\n"
         'container_cpu_usage_seconds_total{container="a",namespace="n",pod="p"} 0\n'
@@ -108,13 +108,13 @@ def test_a_fresh_container_is_measured_from_its_start(age, expected):
 
 
 def test_a_restarted_container_is_new():
-    """Its counter began anew, so there is nothing to subtract from."""
+    """Its counter began again, so there is nothing to subtract from."""
     storage = stored(batch(100, 10), batch(115, 0.1, started=110))
     assert storage.pod(POD) is None
 
 
 def test_a_counter_that_fell_is_skipped():
-    """A node whose counter began anew has no usage until the next question."""
+    """A node whose counter began again has no usage until the next question."""
     storage = stored(batch(100, 10), batch(115, 1))
     assert storage.node("n") is None
     storage.store(batch(130, 2.5))

@@ -36,7 +36,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Any]:
-    """A tab of 1400 pixels; whatever its scripts fail with fails the test."""
+    """A tab of 1400 pixels; any failure of its scripts fails the test."""
     failures: list[Any] = []
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     page = context.new_page()

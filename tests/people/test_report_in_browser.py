@@ -70,7 +70,7 @@ def test_counts_and_words_filter(tab: Any, url: str):
 
 
 def test_a_cell_shows_all_that_is_known(tab: Any, url: str):
-    """Failure, command, lanes with full labels, expected beside found, and logs; texts are no markup."""
+    """Failure, command, lanes with full labels, expected next to found, and logs; texts are no markup."""
     tab.goto(url)
     tab.click(".chip.failed")
     tab.wait_for_selector("#opened h1")
@@ -125,7 +125,7 @@ def test_nothing_is_cut_off_on_a_phone(tab: Any, url: str, scheme: str):
 
 
 def test_it_reads_without_colour_and_prints(tab: Any, url: str):
-    """Each result has a sign of its own, and on paper the legend tells them; controls are left out."""
+    """Each result has a sign of its own, and on paper the legend shows them; controls are left out."""
     tab.goto(url)
     signs = {each.get_attribute("class"): each.inner_text()[0] for each in tab.locator(".chip").all()}
     assert signs == {"chip passed": "✓", "chip failed": "✗"}

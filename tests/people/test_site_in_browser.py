@@ -70,12 +70,12 @@ def test_pages_fit_the_screen(browser: Any, site: Path, scheme: str):
     not a file."""
     context = browser.new_context(color_scheme=scheme)
     tab = context.new_page()
-    told: list[str] = []
-    tab.on("console", lambda message: told.append(f"{tab.url}: {message.text}"))
-    tab.on("pageerror", lambda error: told.append(f"{tab.url}: {error}"))
+    complaints: list[str] = []
+    tab.on("console", lambda message: complaints.append(f"{tab.url}: {message.text}"))
+    tab.on("pageerror", lambda error: complaints.append(f"{tab.url}: {error}"))
     tab.on(
         "request",
-        lambda request: request.url.startswith(("file:", "data:", "blob:")) or told.append(request.url),
+        lambda request: request.url.startswith(("file:", "data:", "blob:")) or complaints.append(request.url),
     )
     wide = {}
     for page in sorted({*site.rglob("*.html")} - {site / "404.html"}):  # which is for servers
@@ -87,7 +87,7 @@ def test_pages_fit_the_screen(browser: Any, site: Path, scheme: str):
                 wide[page.name] = found
     dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
     context.close()
-    assert (wide, told, dark) == ({}, [], scheme == "dark")
+    assert (wide, complaints, dark) == ({}, [], scheme == "dark")
 
 
 def test_words_are_found_without_a_server(tab: Any, site: Path):

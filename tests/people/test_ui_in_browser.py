@@ -94,7 +94,7 @@ def test_the_page_is_live(tab: Any, address: str, state: Path):
 
 
 def test_buttons_change_the_cluster(tab: Any, address: str, state: Path):
-    """Kill, restart, upgrade and gates act on the processes; a refusal is told in the command's words."""
+    """Kill, restart, upgrade and gates act on the processes; a refusal is reported in the command's words."""
     shown(tab, address)
 
     def press(action: str) -> str:
@@ -129,7 +129,7 @@ def test_a_fork_is_made_from_the_moment_shown(tab: Any, address: str, state: Pat
 
 
 def test_nobody_else_may_listen_on_the_port(state: Path, address: str):
-    """A port that is taken is told in one line."""
+    """A port that is taken is reported in one line."""
     port = re.findall(r":(\d+)/", address)[0]
     with pytest.raises(subprocess.CalledProcessError) as refused:
         kubeskew(state, "ui", "--port", port)

@@ -86,8 +86,8 @@ class ClassicCluster(Cluster):
     async def answer(self, name="p0", /, **unsuitable):
         """Say as the driver which nodes do not suit which claim."""
         context = await self.context(name)
-        told = [{"name": claim, "unsuitableNodes": nodes} for claim, nodes in unsuitable.items()]
-        await self.client.update(self.contexts, {**context, "status": {"resourceClaims": told}}, "status")
+        statuses = [{"name": claim, "unsuitableNodes": nodes} for claim, nodes in unsuitable.items()]
+        await self.client.update(self.contexts, {**context, "status": {"resourceClaims": statuses}}, "status")
 
     async def selected(self, node, name="p0"):
         return await self.context(name, check=lambda found: found["spec"].get("selectedNode") == node)

@@ -34,7 +34,7 @@ class Cluster:
         self.begin()
 
     def begin(self):
-        """Makes the scheduler anew, as each term in which it leads does."""
+        """Makes the scheduler again, as each term in which it leads does."""
         self.registry = CollectorRegistry()
         self.service = SchedulerService(
             self.environment, self.connection, self.registry, settings=self._settings

@@ -1,4 +1,4 @@
-"""Preemption: who has to leave for whom, and how they are told; the whole scheduler in virtual time."""
+"""Preemption: who has to leave for whom, and what they get to know; the whole scheduler in virtual time."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def _occupied(cluster, *priorities, node="n0", **spec):
 
 
 async def test_victim_leaves_and_preemptor_takes_its_place():
-    """The victim is told why and deleted; the preemptor is promised the node and comes to it."""
+    """The victim is informed why and deleted; the preemptor is promised the node and comes to it."""
     async with running(Cluster()) as cluster:
         await cluster.node()
         await _occupied(cluster, 5, 1, 7, 9)
@@ -150,7 +150,7 @@ async def test_why_preemption_does_not_help(spec, text):
 
 
 async def test_budget_is_spared_if_another_node_will_do():
-    """A node whose victims violate no disruption budget is taken, whatever else it costs."""
+    """A node whose victims violate no disruption budget is taken, regardless of what else it costs."""
     async with running(Cluster()) as cluster:
         await cluster.node("n0")
         await cluster.node("n1")

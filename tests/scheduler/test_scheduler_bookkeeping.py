@@ -81,7 +81,7 @@ async def test_a_pod_that_goes_before_it_is_seen_on_its_node_leaves_nothing_ther
 
 
 class _Events:
-    """Notes which events the queue is told of."""
+    """Notes which events the queue gets."""
 
     def __init__(self):
         self.actions = []
@@ -102,7 +102,7 @@ def _asking(cpu, *, node="", has=""):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "actions"),
     [
         (_asking("2"), _asking("1"), ["UPDATE_POD_SCALE_DOWN"]),
         (_asking("1"), _asking("2"), []),
@@ -112,8 +112,8 @@ def _asking(cpu, *, node="", has=""):
         (_asking("1", node="n", has="2"), _asking("1", node="n", has="1"), ["UPDATE_POD_SCALE_DOWN"]),
     ],
 )
-def test_pods_that_shrink_wake_others_and_those_that_grow_do_not(old, new, told):
-    """The queue is told of a pod that counts less than before, by its spec or by what its node reports."""
+def test_pods_that_shrink_wake_others_and_those_that_grow_do_not(old, new, actions):
+    """The queue learns of a pod that counts less than before, by its spec or by what its node reports."""
     informers, queue = _Handlers(), _Events()
     ClusterInformers(Cache(), queue, ["default-scheduler"], FEATURES).connect(informers)
     informers.of[NODES][0]({"metadata": {"name": "n"}, "status": {}})
@@ -121,7 +121,7 @@ def test_pods_that_shrink_wake_others_and_those_that_grow_do_not(old, new, told)
 
     informers.of[PODS][1](old, new)
 
-    assert queue.actions == told
+    assert queue.actions == actions
 
 
 @pytest.mark.parametrize("way", ["bind", "undo"])

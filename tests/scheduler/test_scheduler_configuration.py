@@ -61,7 +61,7 @@ def test_defaults_are_upstreams():
     ],
 )
 def test_files_that_are_refused(text, error):
-    """Each mistake is told in upstream's words."""
+    """Each mistake is reported in upstream's words."""
     with pytest.raises(ConfigurationError) as raised:
         _read(text)
     assert str(raised.value) == error

@@ -158,7 +158,7 @@ async def test_event_before_the_attempt_does_not_count():
 
 
 async def test_leftover_pod_is_tried_again(looptime):
-    """After five minutes a rejected pod is tried again, whatever happened."""
+    """After five minutes a rejected pod is tried again, regardless of what happened."""
     queue = _queue()
     await _rejected(queue)
 

@@ -27,7 +27,7 @@ def rules_for_the_scheduler(roles: DefaultRoles) -> list:
 @pytest.mark.parametrize("gates", [{}, {"AllAlpha": True, "AllBeta": True}], ids=["default", "all"])
 @pytest.mark.parametrize("version", SUPPORTED, ids=str)
 async def test_the_default_roles_let_the_scheduler_read_what_it_follows(version, gates):
-    """At every release, whatever the gates, for a scheduler that may not list something never begins."""
+    """At every release, regardless of the gates, for a scheduler that may not list something never begins."""
     cluster = Cluster(str(version), **gates)
     followed = {informer.ref for informer in cluster.service._informers._informers.values()}
     environment = cluster.environment

@@ -91,7 +91,7 @@ async def test_failed_binding_is_undone_and_repeated():
 
 
 async def test_a_binding_whose_answer_is_lost():
-    """The pod is bound, and told to have failed; it is not tried again, and its claim is given back."""
+    """The pod is bound, and reported to have failed; it is not tried again, and its claim is given back."""
     cluster = Cluster()
     await cluster.node(devices=1)
     await cluster.device_class()
@@ -150,7 +150,7 @@ async def test_pod_waits_for_its_claim_and_its_class():
         assert await cluster.node_of() == "n0"
 
 
-async def test_cel_error_is_told():
+async def test_cel_error_is_reported():
     """A selector that fails at run time is an error, not a lack of devices."""
     cluster = Cluster()
     await cluster.node(devices=1)

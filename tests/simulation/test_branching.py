@@ -47,12 +47,12 @@ def test_a_driver_that_is_killed_in_a_branch_stays_away():
         assert branch.log_hash == simulate(killing, 0, lambda _: None).log_hash
 
 
-def test_what_cells_tell_has_their_names():
-    """A branch tells what it does as the cell that it runs, not as the one that began."""
+def test_what_cells_show_has_their_names():
+    """A branch shows what it does as the cell that it runs, not as the one that began."""
     cells = alike("kep-5004/version-paths", "*/1.35-1.36-1.37-1.36/*")
-    told: list[str] = []
-    simulate_alike(cells, 0, lambda cell, _text: told.append(cell.name))
-    assert set(told) == {cells[0].name, cells[-1].name}
+    names: list[str] = []
+    simulate_alike(cells, 0, lambda cell, _text: names.append(cell.name))
+    assert set(names) == {cells[0].name, cells[-1].name}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_branch_that_does_not_end_is_named(
 
 
 def half_an_answer(forks: Forks[bytes]) -> bytes | BranchError:
-    """Tells what a branch leaves that writes a file and dies while it answers."""
+    """Shows what a branch leaves that writes a file and dies while it answers."""
     answer = forks.fork()
     if answer is None:
         Path("file").write_text("after")
@@ -87,7 +87,7 @@ def half_an_answer(forks: Forks[bytes]) -> bytes | BranchError:
 
 
 async def test_a_branch_that_dies_while_it_answers_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Half an answer is none: the branch is told by how it ended, and the files are as before."""
+    """Half an answer is none: the branch is reported by how it ended, and the files are as before."""
     written = tmp_path / "file"
     written.write_text("before")
     monkeypatch.chdir(tmp_path)

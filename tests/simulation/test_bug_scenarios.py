@@ -15,17 +15,17 @@ from kubeskew.simulation.runs import simulate
 # Bugs that no client can provoke, that only an exploration comes upon, or that no scenario can show (watches
 # of its own, a thousand pods), and the test that shows each.
 SHOWN_ELSEWHERE = {
-    "k8s-129795": "tests/controllers/test_replicaset_controller.py",
-    "k8s-136269": "tests/scheduler/test_gathering.py",
-    "k8s-137210": "tests/controllers/test_job_controller.py",
-    "k8s-141329": "tests/controllers/test_job_controller.py",
-    "k8s-137534": "tests/kubelet/test_device_plugin_calls.py",
-    "k8s-141206": "tests/kubelet/test_pod_allocations.py",
+    "k8s-129795": "tests/controllers/replicaset/test_replicaset_controller.py",
+    "k8s-136269": "tests/scheduler/plugins/dynamicresources/test_devices_in_use.py",
+    "k8s-137210": "tests/controllers/job/test_job_controller.py",
+    "k8s-141329": "tests/controllers/job/test_job_controller.py",
+    "k8s-137534": "tests/kubelet/deviceplugins/test_device_plugin_calls.py",
+    "k8s-141206": "tests/kubelet/checkpoints/test_pod_allocations.py",
     "k8s-141694": "tests/scheduler/test_preemption.py",
     "k8s-139186": "tests/scheduler/test_scheduler_queue.py",
-    "k8s-136734": "tests/scheduler/test_scheduler_plugins.py",
+    "k8s-136734": "tests/scheduler/plugins/test_plain_plugins.py",
     "k8s-139236": "tests/controllers/test_service_controllers.py",
-    "k8s-140325": "tests/scheduler/test_allocator_repairs.py",
+    "k8s-140325": "tests/scheduler/allocator/test_allocator_repairs.py",
     "k8s-120413": "tests/scheduler/test_scheduler_queue.py",
     "k8s-125145": "tests/apiserver/handlers/test_watches.py",
     "k8s-127417": "tests/controllers/test_service_controllers.py",
@@ -69,7 +69,7 @@ def test_the_newest_release_shows_an_open_bug(bug: str):
 @pytest.mark.slow  # the cells as they are shipped, one on each side, are among all cells
 @pytest.mark.parametrize("bug", BUILT)
 def test_without_the_bug_an_affected_release_does_as_a_fixed_one(bug: str):
-    """A red cell is green once the bug is off; the green one beside it is red once the bug is on."""
+    """A red cell is green once the bug is off; the green one next to it is red once the bug is on."""
     made = scenario(bug)
     cells = list(made.cells())
     red = next(cell for cell in cells if is_red(cell))

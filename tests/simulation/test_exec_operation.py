@@ -34,14 +34,14 @@ spec:
   - name: a command
     try:
     - exec: {operation}
-      {beside}
+      {meanwhile}
 """
 
 
-def executed(tmp_path: Path, operation: str, beside: str = "") -> OperationResult:
+def executed(tmp_path: Path, operation: str, meanwhile: str = "") -> OperationResult:
     """Returns what became of an `exec` in a pod with two containers."""
     path = tmp_path / "exec.yaml"
-    path.write_text(SCENARIO.format(operation=operation, beside=beside))
+    path.write_text(SCENARIO.format(operation=operation, meanwhile=meanwhile))
     (cell,) = load(path).cells()
     result = simulate(cell, 0, lambda _: None).result
     done: OperationResult = result.steps[1].operations[0]

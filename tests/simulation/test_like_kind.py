@@ -45,7 +45,7 @@ def tag(found: dict[str, Any], component: str) -> str:
 
 
 def test_a_cluster_like_kind(simulated_cluster: MakesClusters):
-    """The pods of kind run; images tell versions, also after an upgrade; a deleted mirror is back."""
+    """The pods of kind run; images show versions, also after an upgrade; a deleted mirror is back."""
     cluster = simulated_cluster(version="1.35", like="kind", nodes=[{"name": "kind-worker"}])
 
     async def story() -> None:
@@ -74,7 +74,7 @@ def test_a_cluster_like_kind(simulated_cluster: MakesClusters):
 
 
 def test_a_mirror_pod_is_what_a_node_may_create():
-    """A mirror is owned by its node and tells the hash of its manifest, which another manifest changes."""
+    """A mirror is owned by its node and shows the hash of its manifest, which another manifest changes."""
     manifest = {"metadata": {"name": "etcd", "namespace": "kube-system"}, "spec": {"containers": []}}
 
     mirror = mirror_of(manifest, "Node-1", "uid-1", "now")
@@ -123,13 +123,13 @@ def test_whether_there_is_a_metrics_server(text: str, there: bool):
     ],
 )
 def test_what_cannot_be_like_kind_is_refused(text: str, why: str):
-    """An unknown example, and several API servers, are told in a line."""
+    """An unknown example, and several API servers, are reported in a line."""
     with pytest.raises(UserError, match=why):
         parse(yaml.safe_load(text), "file")
 
 
 def test_flags_make_a_cluster_like_kind():
-    """`--like kind --nodes 2` has three nodes; a cluster file's `like` holds beside flags."""
+    """`--like kind --nodes 2` has three nodes; a cluster file's `like` holds next to flags."""
     flags = ClusterSpec().with_flags(None, {}, 2, None, 0, like="kind")
     both = parse({"like": "kind"}, "file").with_flags(None, {}, 1, None, 0)
 

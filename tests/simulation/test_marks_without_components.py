@@ -139,7 +139,8 @@ def run_without(names: Sequence[str], cell: Cell, step: str) -> CellResult:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "component"), [*cases()])
 def test_no_mark_is_met_because_a_component_does_nothing(name: str, component: str):
-    """A cell is red if a step fails for want of a component, whatever failure is expected of that step."""
+    """A cell is red if a step fails for want of a component, regardless of the failure that is expected
+    of that step."""
     tried = [
         (*attempt, names)
         for attempt in attempts(name)

@@ -116,7 +116,7 @@ def test_who_is_not_there_cannot_be_called(run):
     run(test)
 
 
-def test_a_channel_tells_when_its_server_comes_and_goes(run):
+def test_a_channel_shows_when_its_server_comes_and_goes(run):
     """The changes are: not connected, connected, not connected any more."""
 
     async def test(path: Path) -> None:
@@ -182,14 +182,14 @@ def test_a_stream_ends_with_its_client(tmp_path: Path):
         server.add_stream("test.Service", "Wait", wait)
         server.listen(tmp_path / "s.sock")
         await server.start()
-        client, heard = Process(2, "kubelet", Path("/dev/null")), asyncio.Event()
+        client, called = Process(2, "kubelet", Path("/dev/null")), asyncio.Event()
 
         async def follow() -> None:
             async for _ in grpc_calls.channel_to(tmp_path / "s.sock").stream("/test.Service/Wait", b""):
-                heard.set()
+                called.set()
 
         client.spawn(follow())
-        await heard.wait()
+        await called.wait()
         client.end()
         await asyncio.sleep(1)
         assert left == ["server"]

@@ -177,7 +177,7 @@ async def running(cluster: SimulatedCluster, name: str) -> bool:
 
 def test_metrics_go_on_with_another_server(simulated_cluster: MakesClusters):
     """With two API servers either asks the metrics server; without that the API is unavailable, which the
-    autoscaler tells, until it is there again."""
+    autoscaler shows, until it is there again."""
     cluster = simulated_cluster(metricsServer=True, ha=2, version="1.35")
 
     async def story() -> None:
@@ -205,8 +205,11 @@ def test_metrics_go_on_with_another_server(simulated_cluster: MakesClusters):
         await client.create(DEPLOYMENTS, deployment(1, "1m"))
         await client.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler())
         why = "the server is currently unable to handle the request (get pods.metrics.k8s.io)"
-        told = await until(lambda: condition(cluster, "ScalingActive"))
-        assert (told["reason"], told["message"].rpartition("API: ")[2]) == ("FailedGetResourceMetric", why)
+        active = await until(lambda: condition(cluster, "ScalingActive"))
+        assert (active["reason"], active["message"].rpartition("API: ")[2]) == (
+            "FailedGetResourceMetric",
+            why,
+        )
         await cluster.restart("metrics-server")
         await until(lambda: _is(available, "True"))
         await until(known)

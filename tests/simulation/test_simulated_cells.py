@@ -58,7 +58,7 @@ kind: Test
 metadata: {name: logged}
 spec:
   steps:
-  - name: the scheduler starts anew
+  - name: the scheduler starts again
     try:
     - restart: {component: scheduler}
     - logs: {component: scheduler, match: successfully acquired lease, count: 1}
@@ -129,7 +129,7 @@ PLAN = {
 @pytest.mark.timeout(600)  # an interpreter of its own imports everything again
 def test_a_plan_is_played_from_a_file(tmp_path: Path):
     """The command plays the plan, the same here and where strings hash otherwise, with the plan's seed unless
-    another is given, and tells what fired."""
+    another is given, and shows what fired."""
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(PLAN))
     arguments = ["dra/kubelet/1.36", "--simulate", "--faults", str(path), "-o", "json"]
@@ -165,7 +165,7 @@ def test_a_plan_that_cannot_be_played_is_wrong_usage(
 
 
 def test_a_trace_names_the_first_step_that_differs():
-    """Runs of one seed do the same step by step; those of two seeds part, and the step is told."""
+    """Runs of one seed do the same step by step; those of two seeds part, and the step is reported."""
     first = Trace()
     simulate(cell("kep-4815/refused-pools/1.35/unknown-counter"), 1, lambda _: None, trace=first)
     same, other = Trace(first), Trace(first)

@@ -1,4 +1,4 @@
-"""Simulated clusters for the code of others: a fixture of pytest, and what runs beside the cluster."""
+"""Simulated clusters for the code of others: a fixture of pytest, and what runs next to the cluster."""
 
 import asyncio
 import base64
@@ -100,7 +100,7 @@ def test_kr8s_reaches_the_cluster_by_its_kubeconfig(simulated_cluster: MakesClus
     assert cluster.failures == []
 
 
-def test_kopf_runs_beside_the_cluster(simulated_cluster: MakesClusters):
+def test_kopf_runs_next_to_the_cluster(simulated_cluster: MakesClusters):
     """An operator of kopf handles what is created, before and after an upgrade of all components."""
     kopf = pytest.importorskip("kopf", reason="kopf is not installed: it is in the extra `dev`")
     cluster = simulated_cluster(seed=3, version="1.35")
@@ -205,7 +205,7 @@ async def test_a_cluster_does_not_run_in_another_loop(simulated_cluster: MakesCl
 def test_a_cluster_that_cannot_be_is_refused(
     simulated_cluster: MakesClusters, cluster: dict[str, Any], why: str
 ):
-    """A wrong key or version is told when the cluster is made."""
+    """A wrong key or version is reported when the cluster is made."""
     with pytest.raises((ClusterError, UserError), match=why):
         simulated_cluster(**cluster)
 

@@ -58,14 +58,14 @@ def fails(folder: Path) -> CellResult:
     return simulate(cell, 7, lambda _: None).result
 
 
-def test_a_failed_cell_tells_what_went_on(tmp_path: Path):
+def test_a_failed_cell_shows_what_went_on(tmp_path: Path):
     """The claim's life, the driver's call, times of steps, logs, and what repeats it are there."""
     result = fails(tmp_path)
     [claim] = [life for life in result.objects if life.resource.startswith("resourceclaims.")]
     [call] = result.calls
     first, second = result.steps
     again = Repeating(["kubeskew", "matrix", "fails"], {"fails": "fails.yaml"})
-    [told] = as_json(Run("fails", _STARTED, [result], repeating=again))["cells"]
+    [cell_shown] = as_json(Run("fails", _STARTED, [result], repeating=again))["cells"]
 
     assert [event.what for event in claim.events] == [
         "created",
@@ -77,10 +77,10 @@ def test_a_failed_cell_tells_what_went_on(tmp_path: Path):
     assert first.since < call.time < first.until
     assert {"apiserver", "scheduler", "controller-manager"} <= result.logs.keys()
     assert any(result.logs.values())
-    assert told["command"] == "kubeskew matrix fails.yaml --only fails --simulate --seed 7"
+    assert cell_shown["command"] == "kubeskew matrix fails.yaml --only fails --simulate --seed 7"
 
 
-def test_a_pod_without_a_log_is_told_with_its_warnings(tmp_path: Path):
+def test_a_pod_without_a_log_is_reported_with_its_warnings(tmp_path: Path):
     """Of a pod that never ran the failure of `podLogs` says why it waits, as that of an assertion does."""
     header = "spec: {cluster: {nodes: [{name: node-1}]}}"
     spec = "{nodeSelector: {a: b}, containers: [{name: a, image: a}]}"

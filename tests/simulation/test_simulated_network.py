@@ -136,9 +136,9 @@ def test_a_connection_is_upgraded(loop: SimulatedLoop):
         await serving()
         reader, writer = await upgraded()
         writer.write(b"hello")
-        heard = await reader.readexactly(5)
+        received = await reader.readexactly(5)
         writer.close()
-        return heard
+        return received
 
     assert loop.run_until_complete(talk()) == b"hello"
     assert loop.failures == []
@@ -153,9 +153,9 @@ def test_an_upgraded_connection_ends_with_its_server(loop: SimulatedLoop):
         server.end()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", PORT)
-        heard = await reader.read()
+        received = await reader.read()
         writer.close()
-        return heard
+        return received
 
     assert loop.run_until_complete(talk()) == b""
 
@@ -174,9 +174,9 @@ def test_an_outage_is_one_for_connections_too(loop: SimulatedLoop):
         await outage
         reader, writer = await upgraded()
         writer.write(b"again")
-        heard = await reader.readexactly(5)
+        received = await reader.readexactly(5)
         writer.close()
-        return heard
+        return received
 
     assert loop.run_until_complete(talk()) == b"again"
 

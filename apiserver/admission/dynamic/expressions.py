@@ -18,7 +18,7 @@ from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.caching.offload import on_event_loop
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.user import AUTHENTICATED_GROUP, User
 
 if TYPE_CHECKING:

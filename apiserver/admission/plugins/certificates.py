@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization import Authorizer
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP, User
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.authorization.graph import MIRROR, SLICES, config_map_names, secret_names
 from kubeskew.apiserver.authorization.node import LEASES, node_of
 from kubeskew.apiserver.features import AdmissionFeatures
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of

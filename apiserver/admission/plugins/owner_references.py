@@ -10,7 +10,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization import Authorizer
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 
 _MAY_NOT_BLOCK = (
     "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/ctbattest/admission.
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization import Authorizer
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.user import User
 
 _ABOUT_DELETING = ("finalizers", "ownerReferences", "managedFields", "resourceVersion")

@@ -17,8 +17,7 @@ from kubeskew.apiserver.admission.dynamic.expressions import Expression
 from kubeskew.apiserver.admission.policy.policies import Compiler, declare_all
 from kubeskew.apiserver.admission.services import AdmissionServices
 from kubeskew.apiserver.background import Wakeups
-from kubeskew.apiserver.http.request import Handler, Request
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.http.request import Handler, Request, parse_info
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.interfaces import StorageError
 from kubeskew.apiserver.user import SERVER
@@ -62,7 +61,7 @@ class TypeChecking:
         new = {**policy, "status": {**status, "observedGeneration": generation, "typeChecking": checked}}
         path = f"/apis/{policy['apiVersion']}/validatingadmissionpolicies/{policy['metadata']['name']}/status"
         request = Request.of("PUT", path, {"user-agent": "kube-apiserver"}, dumps(new))
-        request.info = parse("PUT", path, {})
+        request.info = parse_info("PUT", path, {})
         request.user = SERVER
         await self._dispatch(request)
 

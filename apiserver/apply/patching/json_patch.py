@@ -19,7 +19,7 @@ from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.golang import decode_errors
 from kubeskew.apiserver.apply.patching.values import PatchError, clone, load, malformed, rejected, size
 from kubeskew.apiserver.decoding import decoder
-from kubeskew.apiserver.decoding.pruning import duplicates
+from kubeskew.apiserver.decoding.decoder import duplicates
 from kubeskew.apiserver.structuralschema.values import equal
 
 _JSON = "application/json"

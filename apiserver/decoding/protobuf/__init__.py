@@ -5,10 +5,10 @@ Clients that send protobuf take JSON back; only a Status is written, for those t
 
 from kubeskew.apiserver.decoding.protobuf.envelope import (
     MAGIC,
+    MEDIA_TYPE,
     Envelope,
     decode_unknown,
     encode_status,
-    is_protobuf,
     read_envelope,
     read_object,
 )
@@ -16,12 +16,12 @@ from kubeskew.apiserver.decoding.protobuf.messages import WireError, is_known
 
 __all__ = [
     "MAGIC",
+    "MEDIA_TYPE",
     "Envelope",
     "WireError",
     "decode_unknown",
     "encode_status",
     "is_known",
-    "is_protobuf",
     "read_envelope",
     "read_object",
 ]

@@ -34,11 +34,6 @@ class Envelope(NamedTuple):
     raw: bytes
 
 
-def is_protobuf(content_type: str) -> bool:
-    """Bodies of `…;type=…` are other programs' messages."""
-    return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
-
-
 def read_envelope(body: bytes) -> Envelope:
     """Raises WireError."""
     if not body:

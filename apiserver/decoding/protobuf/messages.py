@@ -4,7 +4,7 @@ Errors are those of the Unmarshal methods that Kubernetes generates for its type
 
 `numbers.json` (made by `hack/catalogue/protobuf_numbers.py`): {definition name: {JSON name: number}}. A key
 `=definition name` is an embedded message: in JSON, its fields are those of the struct around it. Preview
-releases bring numbers of their own, which are guesses.
+releases bring numbers of their own, which are guesses; imported ones have a table of their own.
 
 Lists and maps come one element a token. A message that comes twice is merged, of other values the last
 counts, packed lists are read too: all as in Go.
@@ -165,8 +165,11 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+Numbers = Mapping[str, Mapping[str, int]]
+
+
 @cache
-def load_numbers() -> Mapping[str, Mapping[str, int]]:
+def load_numbers() -> Numbers:
     table: dict[str, dict[str, int]] = orjson.loads(_DATA.read_bytes())
     for new, old in copied_definitions().items():
         for name in [name for name in table if name.startswith(old)]:
@@ -175,6 +178,16 @@ def load_numbers() -> Mapping[str, Mapping[str, int]]:
     for name, numbers in preview_numbers().items():
         table[name] = table.get(name, {}) | numbers
     return table
+
+
+def numbers_at(name: str, own: Numbers | None) -> Mapping[str, int]:
+    """`own` is the table of an imported release, which lies over the one of all others."""
+    return own[name] if own is not None and name in own else load_numbers().get(name, {})
+
+
+def _numbers_of(name: str, release: str) -> Mapping[str, int]:  # noqa: ARG001
+    """`release` is that of a schema: its own table comes in here if it is imported."""
+    return numbers_at(name, None)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -189,7 +202,7 @@ def unnumbered(schema: Schema) -> Iterator[str]:
     while todo:
         current = todo.pop()
         if current.kind is Kind.OBJECT and current.fields:
-            missing = current.fields.keys() - numbered(current.name)
+            missing = current.fields.keys() - numbered(current.name, current.release)
             missing = missing - _TYPE_META if missing >= _TYPE_META else missing
             yield from (f"{current.name}.{field}" for field in sorted(missing))
         inner = [field.schema for field in current.fields.values()]
@@ -199,23 +212,23 @@ def unnumbered(schema: Schema) -> Iterator[str]:
                 todo.append(other)
 
 
-def numbered(name: str) -> set[str]:
+def numbered(name: str, release: str = "") -> set[str]:
     """Fields of embedded messages are included, by their JSON names."""
-    return set(fields_of(name).values()).union(*map(numbered, embedded_in(name).values()))
+    embedded = (numbered(other, release) for other in embedded_in(name, release).values())
+    return set(fields_of(name, release).values()).union(*embedded)
 
 
-def fields_of(name: str) -> dict[int, str]:
+def fields_of(name: str, release: str = "") -> dict[int, str]:
     """Numbers lead to JSON names; embedded messages are left out."""
-    return {
-        number: key for key, number in load_numbers().get(name, {}).items() if not key.startswith(_EMBEDDED)
-    }
+    numbers = _numbers_of(name, release)
+    return {number: key for key, number in numbers.items() if not key.startswith(_EMBEDDED)}
 
 
-def embedded_in(name: str) -> dict[int, str]:
+def embedded_in(name: str, release: str = "") -> dict[int, str]:
     """Numbers lead to the definition names of the embedded messages."""
     return {
         number: key.removeprefix(_EMBEDDED)
-        for key, number in load_numbers().get(name, {}).items()
+        for key, number in _numbers_of(name, release).items()
         if key.startswith(_EMBEDDED)
     }
 
@@ -396,10 +409,10 @@ def _go_name(name: str) -> str:
 def _setters(schema: Schema, name: str) -> Mapping[int, Setter]:
     """Fields that an older release's schema does not have get no setter: they are skipped."""
     setters: dict[int, Setter] = {}
-    for number, field in fields_of(name).items():
+    for number, field in fields_of(name, schema.release).items():
         if field in schema.fields:
             setters[number] = _setter(field, schema.fields[field].schema, schema)
-    for number, embedded in embedded_in(name).items():
+    for number, embedded in embedded_in(name, schema.release).items():
         setters[number] = _embedded(schema, embedded)
     return setters
 

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
-from kubeskew.apiserver.admission.policy import mutating_policy
+from kubeskew.apiserver.admission.policy import policies
 from kubeskew.apiserver.admission.policy.policies import Compiler
 from kubeskew.apiserver.registry.admissionregistration.validation import (
     Checks,
@@ -61,7 +61,7 @@ def policy_checks(release: Release, spec: Object, old: Object | None, *, mutatin
     def mutation(kind: str) -> ExpressionCheck:
         def run(source: str, path: str) -> Iterator[FieldError]:
             stored = source in known
-            yield from compile_errors(mutating_policy.expression(compiler, kind, source, stored=stored), path)
+            yield from compile_errors(policies.expression(compiler, kind, source, stored=stored), path)
 
         return run
 
@@ -70,7 +70,7 @@ def policy_checks(release: Release, spec: Object, old: Object | None, *, mutatin
         validation=check((types.BOOL,)),
         message=check((types.STRING,), authorizer=False),
         annotation=check((types.STRING, types.NULL)),
-        mutation={kind: mutation(kind) for kind in mutating_policy.KINDS},
+        mutation={kind: mutation(kind) for kind in policies.KINDS},
         variable=_variable_check(compiler, known),
     )
 

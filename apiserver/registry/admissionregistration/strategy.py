@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.field import FieldError, forbidden
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.registry.admissionregistration import expression_checks
 from kubeskew.apiserver.registry.admissionregistration.validation import (
     Checks,

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.names import qualified_name
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import structuralschema
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, selected
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 from kubeskew.apiserver.object_meta import STANDARD_FINALIZERS
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, keep
 from kubeskew.apiserver.structuralschema.model import structural_of

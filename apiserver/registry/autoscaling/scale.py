@@ -29,17 +29,24 @@ from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
+from kubeskew.apiserver.registry.generic.registry import WriteResult
 from kubeskew.apiserver.registry.generic.strategy import at_path
-from kubeskew.apiserver.registry.generic.writes import WriteResult
-from kubeskew.apiserver.registry.requests import bodies, patches, responses
-from kubeskew.apiserver.registry.requests.admission import attributes_of
+from kubeskew.apiserver.registry.requests import patches, responses
 from kubeskew.apiserver.registry.requests.patches import (
     Configuration,
     check_repeated,
     patch_type,
     read_configuration,
 )
-from kubeskew.apiserver.registry.requests.scope import Scope, write_of
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    attributes_of,
+    check_name,
+    check_namespace,
+    read_body,
+    read_other,
+    write_of,
+)
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
@@ -125,8 +132,8 @@ async def update(request: Request, scope: Scope) -> Response:
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
     sent = await _read(request, scope, schema, options.field_validation)
     sent.setdefault("metadata", {})
-    bodies.check_namespace(sent, scope, request.info.namespace)
-    bodies.check_name(sent, request.info.name)
+    check_namespace(sent, scope, request.info.namespace)
+    check_name(sent, request.info.name)
     change = partial(_managed, request, schema, options.field_manager, lambda _: copy.deepcopy(sent))
     uid = sent["metadata"].get("uid") or ""
     result = await _write(request, scope, change, dry_run=options.dry_run, uid=uid)
@@ -137,7 +144,7 @@ async def _read(request: Request, scope: Scope, schema: Schema, validation: str)
     """A Scale that cannot be read is explained badly where the resource is a custom one."""
     target = scope.resource.subresources["scale"]
     try:
-        return await bodies.read_other(request, scope, target, schema, validation)
+        return await read_other(request, scope, target, schema, validation)
     except errors.StatusError as error:
         if scope.resource.custom and error.code == _BAD_REQUEST and _OTHER_VERSION not in error.message:
             raise errors.bad_request(_UNREGISTERED) from None
@@ -147,7 +154,7 @@ async def _read(request: Request, scope: Scope, schema: Schema, validation: str)
 async def patch(request: Request, scope: Scope) -> Response:
     content_type = patch_type(request, scope)
     form = responses.form_of(request)
-    body = await bodies.read(request)
+    body = await read_body(request)
     options = parameters.patch_options(request, apply=content_type == APPLY_PATCH)
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
     if content_type == APPLY_PATCH:
@@ -177,7 +184,7 @@ def _patched(
         value, strict = patches.patched(live, body, content_type, validation, whole=whole)
         found = patches.decode(value, GVK, schema, validation, strict)
     request.warnings.extend(found.warnings)
-    bodies.check_name({"metadata": {}, **found.object}, request.info.name)
+    check_name({"metadata": {}, **found.object}, request.info.name)
     return found.object
 
 
@@ -213,8 +220,8 @@ def _applied(
         )
     check_repeated(request, config, options.field_validation)
     found = patches.decode(merged, GVK, schema, "Ignore").object
-    bodies.check_namespace(found, scope, request.info.namespace)
-    bodies.check_name(found, request.info.name)
+    check_namespace(found, scope, request.info.namespace)
+    check_name(found, request.info.name)
     return found
 
 

@@ -32,7 +32,7 @@ async def get(request: Request, scope: Scope) -> Response:
     form = responses.form_of(request)
     name = request.info.name
     if name not in {*_LEASES, _ETCD}:
-        if scope.services.features.requests.unknown_component_is_404:
+        if scope.services.features.kinds.unknown_component_is_404:
             raise errors.not_found(GroupResource("", "componentstatus"), name)
         raise StatusError(500, "", f"Component not found: {name}")
     await scope.services.store.refresh()

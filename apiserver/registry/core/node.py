@@ -16,7 +16,7 @@ from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext, show
 from kubeskew.apiserver.registry.shared import addresses, amounts
 from kubeskew.apiserver.registry.shared.internal_values import node_address
-from kubeskew.apiserver.registry.shared.podtemplate.scheduling import taint_errors
+from kubeskew.apiserver.registry.shared.podtemplate.validation import taint_errors
 from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import NONE, UNKNOWN, Cells, Subject
 

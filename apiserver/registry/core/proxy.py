@@ -16,8 +16,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.nodes.connections import pod_of
 from kubeskew.apiserver.nodes.proxy import Address, is_upgrade, pass_on, pass_upgrade, streamed
-from kubeskew.apiserver.registry.requests.admission import admit_connection
-from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
+from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope, admit_connection
 
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 # As upstream's proxyMethods.

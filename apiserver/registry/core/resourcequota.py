@@ -18,8 +18,8 @@ from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.registry import WriteRequest
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.generic.writes import WriteRequest
 from kubeskew.apiserver.registry.requests.scope import RequestServices
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.podtemplate.defaults import round_up

@@ -23,9 +23,8 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.field_managers import manager_name
 from kubeskew.apiserver.registry.generic.strategy import UPDATE, Check, StrategyContext
-from kubeskew.apiserver.registry.requests import bodies, responses
-from kubeskew.apiserver.registry.requests.admission import attributes_of
-from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests import responses
+from kubeskew.apiserver.registry.requests.scope import Scope, attributes_of, read_other, wipe_system_metadata
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 from kubeskew.apiserver.serviceaccount import tokens
 from kubeskew.apiserver.serviceaccount.tokens import BoundObjects
@@ -53,11 +52,11 @@ async def request_token(request: Request, scope: Scope) -> Response:
     if schema is None:
         raise errors.unknown_path()
     target = scope.resource.subresources["token"]
-    asked = await bodies.read_other(request, scope, target, schema, options.field_validation)
+    asked = await read_other(request, scope, target, schema, options.field_validation)
     now, chain = scope.services.environment.clock.now(), scope.services.admission
     asked.setdefault("metadata", {})
     if not scope.services.features.accounts.token_uid:
-        bodies.wipe_system_metadata(asked)
+        wipe_system_metadata(asked)
     spec = asked.setdefault("spec", {})
     if spec.get("expirationSeconds") is None:
         spec["expirationSeconds"] = _DEFAULT_SECONDS

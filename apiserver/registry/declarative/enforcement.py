@@ -22,6 +22,7 @@ from kubeskew.apiserver.registry.declarative.checks import Check, Level, Operati
 from kubeskew.apiserver.registry.declarative.compiler import Compiler, Settings, structs_in
 
 _NONE: frozenset[Level] = frozenset()
+_ADDED = frozenset({Level.ADDED})
 _ALL = frozenset(Level)
 _KEPT = 1024
 
@@ -68,7 +69,7 @@ def _counting(resource: Resource, features: DeclarativeFeatures, version: Versio
         return _ALL - {Level.ALPHA} if features.beta else _ALL - {Level.ALPHA, Level.BETA}
     if kind in features.taken_over:
         return _ALL
-    return _NONE if resource.custom or types_of(version).base is None else frozenset({Level.ADDED})
+    return _NONE if resource.custom or version.imported_from is None else _ADDED
 
 
 @lru_cache(maxsize=_KEPT)
@@ -84,7 +85,7 @@ def _compiled(
 
 @lru_cache(maxsize=64)
 def _compiler(features: DeclarativeFeatures, version: Version) -> Compiler:
-    base = types_of(version).base
+    base = None if version.imported_from is None else types_of(version.imported_from)
     return Compiler(Settings(features.lengths_in_bytes, features.immutable_is_forbidden, base))
 
 

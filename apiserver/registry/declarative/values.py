@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apiserver.decoding.protobuf.messages import load_numbers
+from kubeskew.apiserver.decoding.protobuf.messages import numbers_at
 
 Reader = Callable[[Mapping[str, Any]], Any]
 
@@ -108,7 +108,7 @@ def go_order(schema: Schema) -> list[str]:
     if known is not None:
         numbers: Mapping[str, int] = {name: number for number, name in enumerate(known)}
     else:
-        numbers = load_numbers().get(schema.name, {})
+        numbers = numbers_at(schema.name, None)
     return sorted(schema.fields, key=lambda name: numbers.get(name, 1 << 30))
 
 

@@ -22,7 +22,7 @@ from kubeskew.apimachinery.field import (
     required,
 )
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.features import RequestFeatures
+from kubeskew.apiserver.features import KindFeatures
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill, fill_null, struct
 from kubeskew.apiserver.registry.generic.builtin import HandwrittenValidation, WithGeneration
 from kubeskew.apiserver.registry.generic.strategy import Check, StatusStrategy, Strategy, StrategyContext
@@ -62,7 +62,7 @@ class ConditionsOnly(HandwrittenValidation, StatusStrategy):
         new["metadata"] = {**copied(old["metadata"]), **held}
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        texts = ctx.features.requests.condition_texts
+        texts = ctx.features.kinds.condition_texts
         return list(status_errors(new.get("status") or {}, texts=texts))
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
@@ -86,7 +86,7 @@ def _priority_level(
     obj: Object, ctx: DefaultingContext, *, preserve_zero: bool, shares: str = "nominalConcurrencyShares"
 ) -> None:
     spec = struct(obj, "spec")
-    if spec.get("type") == "Exempt" and ctx.features.requests.exempt_levels:
+    if spec.get("type") == "Exempt" and ctx.features.kinds.exempt_levels:
         fill_null(struct(spec, "exempt"), nominalConcurrencyShares=0, lendablePercent=0)
     limited = spec.get("limited")
     if limited is None:
@@ -98,7 +98,7 @@ def _priority_level(
         fill(queuing, **_QUEUING)
 
 
-def priority_level_errors(obj: Object, features: RequestFeatures) -> Iterator[FieldError]:
+def priority_level_errors(obj: Object, features: KindFeatures) -> Iterator[FieldError]:
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name")
     kind = spec.get("type") or ""
     if (name == "exempt") != (kind == "Exempt"):
@@ -122,7 +122,7 @@ def priority_level_errors(obj: Object, features: RequestFeatures) -> Iterator[Fi
         yield not_supported("spec.type", kind, ("Exempt", "Limited"))
 
 
-def _limited_errors(limited: Object, path: str, features: RequestFeatures) -> Iterator[FieldError]:
+def _limited_errors(limited: Object, path: str, features: KindFeatures) -> Iterator[FieldError]:
     shares = limited.get("nominalConcurrencyShares")
     if shares is not None and shares < 0:
         yield invalid(child(path, "nominalConcurrencyShares"), shares, "must be a non-negative integer")
@@ -170,7 +170,7 @@ class PriorityLevelStrategy(WithGeneration):
     update_checks = (Check.METADATA, Check.STRUCTURE, Check.CHANGE)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(priority_level_errors(obj, ctx.features.requests))
+        return list(priority_level_errors(obj, ctx.features.kinds))
 
 
 def set_dangling_condition(obj: Object, ctx: StrategyContext) -> None:

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver import object_meta
-from kubeskew.apiserver.decoding.pruning import forget_empty_lists
+from kubeskew.apiserver.decoding.decoder import forget_empty_lists
 from kubeskew.apiserver.registry.declarative.enforcement import with_declared
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext

@@ -11,15 +11,13 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_formats import parse_uint
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.apiextensions.resource import takes_nothing_new
+from kubeskew.apiserver.apiextensions.table import takes_nothing_new
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.caching.offload import offload
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.registry.generic import checks
 from kubeskew.apiserver.registry.generic.checks import deduplicate
-from kubeskew.apiserver.registry.generic.commit import commit
-from kubeskew.apiserver.registry.generic.registry import Registry
-from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
+from kubeskew.apiserver.registry.generic.registry import Registry, WriteRequest, WriteResult, commit
 from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.storage.interfaces import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry

@@ -8,10 +8,16 @@ from kubeskew.apimachinery.clock import later, parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.registry.generic.commit import commit, commit_removal, confirm, guaranteed_update
-from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.registry import (
+    Registry,
+    WriteRequest,
+    WriteResult,
+    commit,
+    commit_removal,
+    confirm,
+    guaranteed_update,
+)
 from kubeskew.apiserver.registry.generic.strategy import Strategy
-from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.interfaces import RevisionMismatchError
 from kubeskew.apiserver.storage.records import Entry
 

@@ -37,8 +37,8 @@ from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.apply.managedfields.scale_handler import ScalePaths
 from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.features import Features
-from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.instrumentation import StrategyMetrics
+from kubeskew.apiserver.http.request import RequestInfo
+from kubeskew.apiserver.metrics import StrategyMetrics
 from kubeskew.apiserver.registry.generic import schema_validation
 from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.storage.encoding import copied

@@ -18,10 +18,16 @@ from kubeskew.apiserver.object_meta import SYSTEM_METADATA
 from kubeskew.apiserver.registry.generic import checks, field_managers
 from kubeskew.apiserver.registry.generic import create as generic_create
 from kubeskew.apiserver.registry.generic.checks import deduplicate
-from kubeskew.apiserver.registry.generic.commit import commit, commit_removal, confirm, guaranteed_update
-from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.registry import (
+    Registry,
+    WriteRequest,
+    WriteResult,
+    commit,
+    commit_removal,
+    confirm,
+    guaranteed_update,
+)
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
-from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
 from kubeskew.apiserver.storage.records import Entry, Key
 
 # Makes the new object of the current one (None: there is none); both in the hub version.

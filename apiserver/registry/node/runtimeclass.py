@@ -12,7 +12,7 @@ from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import amounts
-from kubeskew.apiserver.registry.shared.podtemplate.scheduling import toleration_errors
+from kubeskew.apiserver.registry.shared.podtemplate.validation import toleration_errors
 from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
@@ -57,7 +57,7 @@ class RuntimeClassStrategy(ValidatedAsNew):
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        wanted = ctx.features.requests.handlers_required
+        wanted = ctx.features.kinds.handlers_required
         return list(runtime_class_errors(obj, handler_required=wanted))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:

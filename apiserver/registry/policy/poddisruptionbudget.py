@@ -73,7 +73,7 @@ def status_errors(status: Object, *, texts: bool) -> Iterator[FieldError]:
 
 class BudgetStatus(WithoutMetadata, SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        texts = ctx.features.requests.condition_texts
+        texts = ctx.features.kinds.condition_texts
         return list(status_errors(new.get("status") or {}, texts=texts))
 
 

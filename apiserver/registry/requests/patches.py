@@ -26,13 +26,11 @@ from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch, apply
 from kubeskew.apiserver.apply.patching.strategic import load_strategic, merge_strategic
 from kubeskew.apiserver.apply.patching.values import show
 from kubeskew.apiserver.decoding import decoder
-from kubeskew.apiserver.decoding.decoder import Decoded, Parsed
-from kubeskew.apiserver.decoding.pruning import duplicates
+from kubeskew.apiserver.decoding.decoder import Decoded, Parsed, duplicates
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.request import Request
-from kubeskew.apiserver.registry.requests import bodies
-from kubeskew.apiserver.registry.requests.scope import Scope
+from kubeskew.apiserver.registry.requests.scope import Scope, check_name
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.structuralschema import Structural
 from kubeskew.apiserver.structuralschema.model import structural_of
@@ -187,7 +185,7 @@ def _check_kind(request: Request, scope: Scope, value: Object) -> None:
     if not version and group not in ("", resource.group):
         raise unreadable(value, decoder.missing_version(dumps(value)))
     if not version:  # read as the internal version, whose fields have other names: it has no metadata.name
-        bodies.check_name({"metadata": {}}, request.info.name)
+        check_name({"metadata": {}}, request.info.name)
     gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
     if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
         return

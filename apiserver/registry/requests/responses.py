@@ -11,7 +11,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import Accepted, partial_metadata
 from kubeskew.apiserver.http.request import Request, Response, Upgrade
-from kubeskew.apiserver.registry.generic.writes import WriteResult
+from kubeskew.apiserver.registry.generic.registry import WriteResult
 from kubeskew.apiserver.registry.requests.scope import Scope
 from kubeskew.apiserver.storage.encoding import dumps, indented, loads, with_revision
 

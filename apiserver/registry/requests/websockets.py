@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 
 from kubeskew.apimachinery.streaming import until_one_ends
 from kubeskew.apimachinery.streaming.websocket import Message, Opcode, WebSocket, accept_key
-from kubeskew.apiserver.authentication.tokens import WEBSOCKET_TOKEN
+from kubeskew.apiserver.authentication.authenticator import WEBSOCKET_TOKEN
 from kubeskew.apiserver.http.request import Headers, Request, Response, Tunnel, Upgrade
 from kubeskew.apiserver.nodes.proxy import is_websocket, offered_protocols
 from kubeskew.apiserver.structuralschema.formats import is_request_uri

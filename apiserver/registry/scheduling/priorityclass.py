@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid, not_supported, required
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apiserver.admission.plugins.priority import SYSTEM_PRIORITIES
+from kubeskew.apiserver.admission.plugins.pod_defaults import SYSTEM_PRIORITIES
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill_null
 from kubeskew.apiserver.registry.generic.builtin import HandwrittenBuiltIn, WithGeneration

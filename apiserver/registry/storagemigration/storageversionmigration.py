@@ -73,7 +73,7 @@ def _revision(new: str, old: str) -> Iterator[FieldError]:
 
 class MigrationStatus(HandwrittenValidation, StatusStrategy):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        bound = ctx.features.requests.ended_migrations_not_running
+        bound = ctx.features.kinds.ended_migrations_not_running
         return list(migration_status_errors(new, old, runs_to_its_end=bound))
 
 

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.cel.times import SECOND, timestamp
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, text_of
-from kubeskew.apiserver.apiextensions.resource import AGE, column_of
+from kubeskew.apiserver.apiextensions.table import AGE, column_of
 from kubeskew.apiserver.decoding import go_json
 from kubeskew.apiserver.registry.tables.cells import UNKNOWN, Cell, Subject, human_duration
 

@@ -13,35 +13,24 @@ from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import GroupKind
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
-from kubeskew.apiserver.apiextensions.resource import AGE, CustomResource
+from kubeskew.apiserver.apiextensions.table import AGE, CustomResource
 from kubeskew.apiserver.registry.index import registered
 from kubeskew.apiserver.registry.tables import custom
 from kubeskew.apiserver.registry.tables.cells import Cell, Cells, CellsOf, Subject, at
 
-_NAME = Column("Name", "string", "name")
 _AGE = Column("Age", "string")
 _CREATED_AT = Column("Created At", "date", description=AGE["description"])
 _EMPTY = "0001-01-01T00:00:00Z"
 
-# Columns that the catalogue does not have: of servers next to the main one, of kinds that came after the
-# facts were taken or went before, and of Scale, which is no resource.
+# Columns that the catalogue does not have: Scale is no resource.
 _COLUMNS = MappingProxyType(
     {
-        GroupKind("apiregistration.k8s.io", "APIService"): (
-            _NAME,
-            Column("Service", "string"),
-            Column("Available", "string"),
-            _AGE,
-        ),
         GroupKind("autoscaling", "Scale"): (
             Column("Name", "string"),
             Column("Desired", "integer"),
             Column("Available", "integer"),
             _AGE,
         ),
-        GroupKind("lifecycle.k8s.io", "Eviction"): (_NAME, _AGE),
-        GroupKind("lifecycle.k8s.io", "EvictionRequest"): (_NAME, _AGE),
-        GroupKind("resource.k8s.io", "PodScheduling"): (_NAME, Column("SelectedNode", "string"), _AGE),
     }
 )
 # Upstream gives an IPAddress an age, but no column to show it in.

@@ -35,17 +35,13 @@ class ClassicReleaser(Releaser):
         super().__init__(context, ref, features, pods, users)
         self._classic = ClassicClaimFeatures.of(context.environment.gates)
 
-    @property
-    def keeps_immediate(self) -> bool:
-        return self._classic.keeps_immediate
-
     def is_delayed(self, claim: Object) -> bool:
         return is_delayed(claim, self._classic)
 
     def deallocate(self, claim: Object, *, protected: bool) -> None:
         delayed = self.is_delayed(claim)
         if protected:
-            if delayed or claim["metadata"].get("deletionTimestamp") or not self.keeps_immediate:
+            if delayed or claim["metadata"].get("deletionTimestamp") or not self._classic.keeps_immediate:
                 self.clear(claim["status"])
         elif self._classic.asks_to_deallocate and (delayed or self._classic.asks_for_every_claim):
             claim["status"]["deallocationRequested"] = True

@@ -10,9 +10,6 @@ from kubeskew.controllers.resourceclaim.classic.reservations import ClassicRelea
 
 
 class SemanticReleaser(ClassicReleaser):
-    keeps_immediate = True
-    finalizer = "semantic.dra.k8s.io/delete-protection"
-
     def is_over(self, claim: Object) -> bool:
         """The scheduler may have given up the pod for which the claim was created."""
         allocated = bool((claim.get("status") or {}).get("allocation"))

@@ -29,9 +29,9 @@ _BAD_CASE = (UserError, ValueError, LookupError, TypeError, AttributeError, Recu
     "paths",
     type=_FILE,
     multiple=True,
-    help="Manifests, YAML or JSON; repeatable; - is standard input.",
+    help="A file of manifests, YAML or JSON; repeatable; - is standard input.",
 )
-@click.option("--node", help="Only on this node (default: every node that the files know).")
+@click.option("--node", help="Try only this node [default: every node of the files].")
 @click.option("--version", type=VersionParam(), default=None, help="Scheduler version.  [default: 1.36]")
 @click.option(
     "--feature-gates",
@@ -39,11 +39,15 @@ _BAD_CASE = (UserError, ValueError, LookupError, TypeError, AttributeError, Recu
     shell_complete=completion.gates,
     default="",
     metavar="A=true,…",
-    help="The scheduler's feature gates.",
+    help="Feature gates of the scheduler to turn on or off.",
 )
 @bugs_option
-@click.option("--explain", is_flag=True, help="Explain which check refused each device and each pool.")
-@click.option("--jsonl", is_flag=True, help="Answer one case per line of FILE (default: standard input).")
+@click.option("--explain", is_flag=True, help="For each device and pool that was not picked, show why.")
+@click.option(
+    "--jsonl",
+    is_flag=True,
+    help="Read cases from FILE or standard input, one JSON document a line, and answer each with a line.",
+)
 @output_option
 @click.argument("file", type=click.File("rb"), required=False)
 def allocate(
@@ -60,8 +64,9 @@ def allocate(
     """Show which devices the scheduler of a version would pick for claims; no cluster is needed.
 
     The files hold DeviceClasses, ResourceSlices, ResourceClaims, ResourceClaimTemplates, Nodes and
-    DeviceTaintRules of any version of resource.k8s.io. All claims that have no allocation yet are allocated
-    together, as those of one pod; devices of the others are in use. Exits 1 if they fit on no node.
+    DeviceTaintRules, of any version of resource.k8s.io. The claims that have no allocation in their status
+    are allocated together, as if one pod used them all. The devices in the status of the other claims are
+    taken. Exits 1 if the claims fit on no node.
 
     \b
     kubeskew allocate -f devices.yaml -f claim.yaml

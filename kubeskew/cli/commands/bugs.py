@@ -107,23 +107,24 @@ def met(path: Sequence[Version], workload: Sequence[Mapping[str, Any]] | None) -
 
 
 @click.command()
-@click.option("--from", "first", type=VERSION, help="First version of the path.")
-@click.option("--to", "last", type=VERSION, help="Last version of the path; by default the first.")
+@click.option("--from", "first", type=VERSION, help="The version to begin with.")
+@click.option("--to", "last", type=VERSION, help="The version to end with [default: that of --from].")
 @click.option(
     "-f",
     "--filename",
     "files",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Only bugs that these objects may meet; repeatable.",
+    help="Only bugs that objects like those of this manifest can meet; repeatable.",
 )
 @output_option
 def bugs(first: Version | None, last: Version | None, files: tuple[Path, ...], output: str) -> None:
-    """List the known bugs of Kubernetes that a path of versions meets, or all that are known here.
+    """List the known bugs of Kubernetes on the way from one version to another; without --from, all of them.
 
-    A path stops at both ends and at the newest patch of each minor between them. Clusters here have the bugs
-    marked `yes`; `--bugs ID=off` turns one off, `--bugs ID=on` turns it on at any version. If no release is
-    known to have the fix, `--bugs ID=off` shows the behaviour with it.
+    The way stops at both versions and at the newest patch of each minor between them. Where HERE is yes,
+    kubeskew's components have the bug, at the versions that had it. `kubeskew up --bugs ID=off` starts a
+    cluster without the bug, to show how it is with the fix. `--bugs ID=on` starts one with the bug, though
+    its version does not have it.
 
     \b
     kubeskew bugs --from 1.33.5 --to 1.35

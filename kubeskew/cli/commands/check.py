@@ -40,13 +40,16 @@ COLUMNS = ["REVISION", "INVARIANT", "NAME", "MESSAGE"]
     default=QUIET_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds without a change after which the cluster is at rest.",
+    help="Seconds without a change after which the cluster counts as at rest.",
 )
 def check(directory: StateDir, output: str, quiet_for: float) -> int:
-    """Check the invariants I01 to I25 over the log of a cluster, and over what its nodes recorded.
+    """Check what must never go wrong in a cluster, such as a device with two owners.
 
-    Safety is checked over the whole log. Final states are checked only if the cluster is at rest. Exits 1 if
-    an invariant is broken. The cluster may run meanwhile.
+    There are 25 rules, I01 to I25, called invariants (docs/invariants.md). No device is allocated to two
+    claims at once (I01), for example, and a pod that fits on a node is scheduled in the end (I04). The rules
+    for what must never happen are checked over every write since the cluster was made, and over what its
+    nodes recorded. The rules for how things must end are checked only if the cluster is at rest. Exits 1 if
+    a rule was broken. The cluster may run meanwhile.
 
     \b
     kubeskew check

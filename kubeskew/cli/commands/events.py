@@ -39,18 +39,27 @@ _FEW = len(COLUMNS) - 2  # columns of a narrow terminal
 @click.option("-n", "--namespace", default="", help="Only objects of this namespace.")
 @click.option("--name", default="", help="Only objects of this name.")
 @click.option("--user", default="", help="Only writes of this user.")
-@click.option("--verb", "verbs", multiple=True, help="Only create, update, delete, started, …; repeatable.")
+@click.option(
+    "--verb",
+    "verbs",
+    multiple=True,
+    help="Only rows of this verb: create, update, delete, started, …; repeatable.",
+)
 @click.option(
     "--component",
     "components",
     multiple=True,
     metavar="C",
-    help="Only writes and events of this component; repeatable.",
+    help="Only rows of this component: apiserver, scheduler, kubelet/NODE, …; repeatable.",
 )
 @click.option("--since", metavar="REV|TIME", help="Only after this revision, or from this time on.")
 @click.option("--until", metavar="REV|TIME", help="Only up to this revision, or this time.")
-@click.option("-f", "--follow", is_flag=True, help="Follow the log as it grows.")
-@click.option("--where", metavar="CEL", help="Only rows of which an expression over their fields is true.")
+@click.option("-f", "--follow", is_flag=True, help="Print new rows as they come, until Ctrl-C.")
+@click.option(
+    "--where",
+    metavar="CEL",
+    help="Only rows for which this CEL expression is true; its variables are the fields of -o json.",
+)
 @click.argument("resource", required=False, shell_complete=completion.resources)
 def events(
     directory: StateDir,
@@ -66,13 +75,13 @@ def events(
     where: str | None,
     resource: str | None,
 ) -> None:
-    """List the log: each write with its component and version, and starts and ends of components.
+    """List every write to the API: what, when, by which component at which version.
 
-    RESOURCE limits it to one, named as for kubectl: plural, singular, short name or kind, with the group
-    after a dot where needed. In the other filters `*` matches any text. Times are in UTC: a time of day
-    (17:30:05, as it is printed), a date and time (2026-01-31T17:30:05Z), or a duration before now (5m). The
-    fields of a row are those that `-o json` shows. On a terminal lines are cut to fit, and resources have no
-    group; one of less than 120 columns shows neither user nor server.
+    Starts and ends of components and changes of their versions and gates are listed, too. RESOURCE limits the
+    list to one resource, written as for kubectl: pods, po, Pod or deployments.apps. In the values of --name,
+    --user and --component `*` stands for any text. A time is in UTC: a time of day as in the list (17:30:05),
+    a date and time (2026-01-31T17:30:05Z), or a duration before now (5m). On a terminal long lines are cut,
+    and one of less than 120 columns shows neither USER nor SERVER; `-o json` shows everything.
 
     \b
     kubeskew events

@@ -82,46 +82,59 @@ def pace_shown() -> Iterator[Watcher]:
     metavar="SCENARIO|CELL|FINDING...",
     shell_complete=completion.scenarios,
 )
-@click.option("--seeds", type=int, metavar="N", help="Number of runs, over all cells [default: 100].")
-@click.option("--seconds", type=float, metavar="S", help="Explore for this time, in seconds.")
+@click.option("--seeds", type=int, metavar="N", help="The number of runs, over all cells [default: 100].")
+@click.option("--seconds", type=float, metavar="S", help="Stop after this many seconds.")
 @click.option(
-    "--seed", metavar="S", help="Repeat one run of each cell, to the byte; S@BUILD as findings write it."
+    "--seed",
+    metavar="S",
+    help="Run each cell once, with this seed. The same seed gives the same run, event by event. Findings "
+    "write "
+    "it as S@BUILD; another BUILD of kubeskew is refused, because there the run would differ.",
 )
 @click.option(
-    "--faults", metavar="KIND,...", help=f"Draw faults of these kinds only: {', '.join(_KINDS)}; or none."
+    "--faults",
+    metavar="KIND,...",
+    help=f"Inject only faults of these kinds: {', '.join(_KINDS)}; or none.",
 )
 @bugs_option
 @click.option(
-    "--until", metavar="REGEXP", help="End with the first finding whose `[class] invariant: message` has it."
+    "--until",
+    metavar="REGEXP",
+    help="Stop at the first finding that matches; its text is `[CLASS] INVARIANT: MESSAGE`.",
 )
-@click.option("--no-minimize", is_flag=True, help="Leave findings as they were drawn.")
+@click.option(
+    "--no-minimize", is_flag=True, help="Report a finding with all faults of its run, which is faster."
+)
 @click.option(
     "--report",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write runs and findings here as they arrive, and continue those already here.",
+    help="Write runs and findings into this directory. If it has some already, continue after them.",
 )
 @click.option(
     "--known",
     type=click.Path(path_type=Path, dir_okay=False),
     default=FINDINGS,
     show_default="conformance/findings.yaml",
-    help="The file of known findings.",
+    help="The file that lists findings which are known, with their causes.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1),
     default=None,
     show_default="one per core",
-    help="Concurrent runs.",
+    help="The number of runs at once.",
 )
 @dask_options
 @output_option
 def explore(scenarios: tuple[str, ...], known: Path, output: str, **flags: Any) -> int:
-    """Run cells many times in simulations, each time with other faults, and look for what is wrong.
+    """Run scenarios many times with random faults, and report what went wrong.
 
-    A seed decides the faults of a run and everything else in it. After each, the invariants (`kubeskew
-    check`) and the scenario's own steps are judged. A finding is minimized to as few faults as it needs, and
-    reported next to the same run without them. Exits 1 if a finding is a defect, or unknown.
+    A cell is a scenario with values of its parameters, such as a path of versions (`kubeskew run --help`).
+    Each run is a simulation of a cell, with other faults and another order of events. Its seed, a number,
+    decides all of them. After a run the rules of `kubeskew check` and the steps of the scenario are checked.
+    If something is broken, that is a finding. It is run again with fewer faults, to find those that it needs,
+    and reported next to the same run without faults. FINDING is a file that --report has written: it is run
+    again. Exits 1 if a finding is a defect, or its cause is not known.
 
     \b
     kubeskew explore kep-5004/upgrade-downgrade --seeds 200

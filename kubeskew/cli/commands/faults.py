@@ -33,11 +33,12 @@ class FaultGroup(click.Group):
 
 @click.group(cls=FaultGroup, subcommand_metavar="COMPONENT [OPTIONS] | list | await ID | clear ID")
 def fault() -> None:
-    """Inject faults into a component: failed, lost or delayed calls, a crash at its n-th write, an outage of
-    the API server.
+    """Inject faults into a component: errors, lost answers, delays, crashes, outages.
 
-    A fault survives restarts of its component until it has fired as often as it should, or is cleared.
-    `kubeskew events` shows when it was set and its effects. `kubeskew fault set --help` has all options.
+    Options choose calls of the component to the API server, and what goes wrong with them. A fault stays
+    until it has fired as often as --nth or --times says, or is cleared; a restart of its component does not
+    end it. `kubeskew events` shows when it was set and what it did. `kubeskew fault set --help` has all
+    options.
 
     \b
     kubeskew fault scheduler --verb update --resource resourceclaims/status --nth 1 --answer 409
@@ -58,22 +59,36 @@ def _selecting(command: Command) -> Command:
     options: dict[str, dict[str, Any]] = {
         "--verb": {
             "multiple": True,
-            "help": "get, list, watch, create, update, patch, delete, …; repeatable.",
+            "help": "Only calls of this verb: get, list, watch, create, update, patch, delete, …; "
+            "repeatable.",
         },
         "--resource": {
-            "help": "Plural, plural.group or plural/subresource; by default all but leases, events."
+            "help": "Only calls for this resource: PLURAL, PLURAL.GROUP or PLURAL/SUBRESOURCE [default: "
+            "all but "
+            "leases and events]."
         },
-        "--subresource": {"help": "Such as status; * is any."},
-        "--namespace": {"help": "Of the object."},
-        "--name": {"help": "Of the object."},
-        "--user": {"help": "Of a request to the API server; of the controller manager, a controller's."},
-        "--event": {"help": "An event of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or *."},
-        "--nth": {"type": int, "help": "At this of the calls only, unless --times or --for is given."},
-        "--every": {"type": int, "help": "At every N-th call."},
-        "--probability": {"type": float, "help": "At some of the calls, chosen by --seed."},
-        "--seed": {"type": int, "help": "Chooses the calls, the same ones each time."},
-        "--times": {"type": int, "help": "At most this often."},
-        "--for": {"help": "For this time after it has first fired, such as 5s."},
+        "--subresource": {"help": "Only calls for this subresource, such as status; * is any."},
+        "--namespace": {"help": "Only calls for objects of this namespace."},
+        "--name": {"help": "Only calls for objects of this name."},
+        "--user": {
+            "help": "For a fault of the API server: only requests of this user. For one of the controller "
+            "manager: "
+            "only calls of this controller."
+        },
+        "--event": {
+            "help": "Fail at an event of a watch instead of at a call: ADDED, MODIFIED, DELETED, BOOKMARK "
+            "or * "
+            "for any."
+        },
+        "--nth": {
+            "type": int,
+            "help": "Fire at the N-th of these calls; at that one only, unless --times or --for is given.",
+        },
+        "--every": {"type": int, "help": "Fire at every N-th of these calls."},
+        "--probability": {"type": float, "help": "Fire at some of these calls, with this probability."},
+        "--seed": {"type": int, "help": "With --probability: the same seed chooses the same calls."},
+        "--times": {"type": int, "help": "Fire this often at most."},
+        "--for": {"help": "Stop this long after it has first fired, such as 5s."},
     }
     for flag, settings in options.items():
         command = click.option(flag, **settings)(command)
@@ -82,20 +97,38 @@ def _selecting(command: Command) -> Command:
 
 def _effects(command: Command) -> Command:
     options: dict[str, dict[str, Any]] = {
-        "--answer": {"type": int, "help": f"The call is answered with {', '.join(map(str, CODES))}."},
-        "--message": {"help": "Replaces the answer's usual message."},
-        "--retry-after": {"type": int, "help": "Seconds in the answer's Retry-After (1 for a 429)."},
-        "--drop": {"help": "request: it does not arrive. answer: the call is done. connection: of a watch."},
-        "--delay": {"help": "Delay, such as 200ms or 10ms..2s."},
-        "--stale": {"help": "Time to hold back events of a watch, such as 5s; true: until cleared."},
-        "--crash": {"help": "before or after the write; of an API server, the commit."},
-        "--outage": {"help": "Duration, such as 5s; true: until cleared; hang: no answer at all."},
+        "--answer": {
+            "type": int,
+            "help": f"Answer the call with this error: {', '.join(map(str, CODES))}.",
+        },
+        "--message": {"help": "With --answer: the error's message, instead of the usual one."},
+        "--retry-after": {
+            "type": int,
+            "help": "With --answer: the seconds of the header Retry-After [default for 429: 1].",
+        },
+        "--drop": {
+            "help": "Lose the request (the call is not done), the answer (it is done, and the component "
+            "cannot know), "
+            "or the connection of a watch: request, answer or connection."
+        },
+        "--delay": {"help": "Delay the call, by 200ms for example, or by a random time: 10ms..2s."},
+        "--stale": {"help": "Hold back the events of a watch, for 5s for example; true: until cleared."},
+        "--crash": {
+            "help": "Crash before or after the write: before or after. An API server crashes before or "
+            "after it "
+            "commits the write."
+        },
+        "--outage": {
+            "help": "Cut the component off from the API server, or take the API server itself away, for "
+            "5s for "
+            "example; true: until cleared; hang: the API server takes requests and does not answer."
+        },
         "--lost-lease": {
             "is_flag": True,
             "default": None,
-            "help": "It cannot renew its lease, and loses it.",
+            "help": "The component cannot renew its lease, so that it loses leadership.",
         },
-        "--id": {"help": "Name by which it is awaited and cleared."},
+        "--id": {"help": "A name for the fault, for `await` and `clear` [default: one is made]."},
     }
     for flag, settings in options.items():
         command = click.option(flag, **settings)(command)
@@ -108,7 +141,10 @@ def _effects(command: Command) -> Command:
 @_selecting
 @_effects
 def set_fault(directory: StateDir, component: str, **given: Any) -> None:
-    """Set a fault of a component; prints its id. `kubeskew fault COMPONENT …` is the same.
+    """Set a fault of a component, and print its id.
+
+    `kubeskew fault COMPONENT …` is short for it. One option says what goes wrong: --answer, --drop, --delay,
+    --stale, --crash, --outage or --lost-lease. The others choose calls, and how often the fault fires.
 
     \b
     kubeskew fault scheduler --verb patch --resource pods/status --probability 0.1 --seed 7 --answer 500

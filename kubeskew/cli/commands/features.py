@@ -84,16 +84,24 @@ def explained(component: str, gates: FeatureGates) -> Iterator[Explained]:
 
 
 @click.command()
-@click.option("--component", required=True, type=click.Choice([*TABLES]), help="The kind of component.")
-@click.option("--version", type=VERSION, default=str(DEFAULT_VERSION), show_default=True, help="Its version.")
-@click.option("--to", "target", type=VERSION, help="Only what is otherwise at this version.")
+@click.option("--component", required=True, type=click.Choice([*TABLES]), help="The component.")
+@click.option(
+    "--version",
+    type=VERSION,
+    default=str(DEFAULT_VERSION),
+    show_default=True,
+    help="The version of the component.",
+)
+@click.option(
+    "--to", "target", type=VERSION, help="A second version: show only features that differ between the two."
+)
 @click.option(
     "--feature-gates",
     "gates",
     shell_complete=completion.gates,
     default="",
     metavar="A=true,…",
-    help="Its feature gates.",
+    help="Feature gates to turn on or off, at both versions.",
 )
 @bugs_option
 @output_option
@@ -105,9 +113,10 @@ def features(
     bugs: Mapping[str, bool],
     output: str,
 ) -> None:
-    """Show what a component does at a version, and why: by a feature gate, its release or a known bug.
+    """Show what a component does at a version, and by which feature gate, release or known bug.
 
-    The names are those that kubeskew's code reads; RULE says for which versions and gates a feature holds.
+    A feature is a named decision in kubeskew's code: FEATURE is its name there, VALUE what it is at the
+    version, WHY what decided it. RULE says at which versions and gates the feature is on.
 
     \b
     kubeskew features --component scheduler --version 1.34

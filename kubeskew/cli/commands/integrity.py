@@ -32,10 +32,12 @@ COLUMNS = ["REVISION", "WHAT", "OBJECT", "DETAILS"]
 @state_dir_option
 @output_option
 def replay(directory: StateDir, output: str) -> int:
-    """Replay the log from the beginning and compare the result with the table of objects.
+    """Check that the log and the stored objects agree.
 
-    Prints the SHA-256 of both, and every difference: objects that are missing, unknown or not as the log has
-    them, events that are damaged or gone. Exits 1 if there is any. The cluster may run meanwhile.
+    The cluster's data are a log of all writes and a table of the objects that they made. The log is replayed
+    from its beginning, and the result compared with the table. Prints the SHA-256 of both, and every
+    difference: objects that are missing, unknown or not as the log has them, writes that are damaged or gone.
+    Exits 1 if there is any. The cluster may run meanwhile.
 
     \b
     kubeskew replay
@@ -130,12 +132,12 @@ def _print_differences(differences: Sequence[Difference]) -> None:
 @output_option
 @click.option("--from-log", is_flag=True, help="Rebuild the table of objects from the log.")
 def repair(directory: StateDir, output: str, from_log: bool) -> None:
-    """Repair a damaged store of a cluster that is down.
+    """Rebuild a damaged database from its log, while the cluster is down.
 
-    Every remaining event goes into a new database, with the objects that result; the damaged database is kept
-    next to it. A damaged event is restored only where the table of objects has the bytes that were written.
-    Events that the log itself has lost are listed and stay lost: an object whose last event is damaged cannot
-    be read, and missing revisions are not used again.
+    Every write that is left goes into a new database, with the objects that result; the damaged one is kept
+    next to it. A damaged write is restored only if the table of objects still has it. Writes that the log
+    has lost are listed and stay lost: an object whose last write is damaged cannot be read, and the
+    revisions that are missing are not used again.
 
     \b
     kubeskew down

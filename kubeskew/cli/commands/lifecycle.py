@@ -42,7 +42,7 @@ force_option = click.option("--force", is_flag=True, help="Allow a skew that ups
     shell_complete=completion.gates,
     default="",
     metavar="A=true,B=false",
-    help="Feature gates of every component.",
+    help="Feature gates to turn on or off in every component that knows them.",
 )
 @bugs_option
 @click.option(
@@ -52,21 +52,24 @@ force_option = click.option("--force", is_flag=True, help="Allow a skew that ups
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="Port of the API server, or the one that several share [default: a free one].",
+    help="Port of the API server; with --ha, of all of them [default: a free one].",
 )
 @click.option(
     "--like",
     type=click.Choice(LIKE),
-    help="With a control-plane node, its static pods, CoreDNS and kube-proxy, as kind creates them; "
-    "--nodes 0: that node alone, which takes pods, as kind's own default.",
+    help="Make the cluster look like one of kind: with a control-plane node, its static pods, CoreDNS and "
+    "kube-proxy. With --nodes 0 that node is the only one and runs all pods, as kind does by default.",
 )
 @click.option(
     "--storage",
     default="",
     metavar="URL",
-    help="URL of the log: postgresql://USER@HOST/DATABASE [default: a file in the state directory].",
+    help="Database for the cluster's data: postgresql://USER@HOST/DATABASE [default: a file in the state "
+    "directory].",
 )
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file (docs/cluster-file.md)."
+)
 def up(
     directory: StateDir,
     version: Version | None,
@@ -79,9 +82,9 @@ def up(
     storage: str,
     config: Path | None,
 ) -> None:
-    """Start a cluster in the background and return when it is ready.
+    """Start a cluster in the background, and return when it is ready.
 
-    A cluster that is in the state directory already is picked up as it was left, also after a crash.
+    If the state directory has a cluster already, it is started as it was left, also after a crash.
 
     \b
     kubeskew up
@@ -159,7 +162,10 @@ def down(directory: StateDir, purge: bool) -> None:
 @component_option
 @force_option
 def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force: bool) -> None:
-    """Bring components to a newer version: API servers, controller manager, scheduler, kubelets.
+    """Bring components to a newer version.
+
+    Without --component all are upgraded, in upstream's order: API servers, controller manager, scheduler,
+    kubelets. Each is stopped, and started again at the new version.
 
     \b
     kubeskew upgrade --to 1.36
@@ -174,7 +180,10 @@ def upgrade(directory: StateDir, to: Version, components: tuple[str, ...], force
 @component_option
 @force_option
 def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], force: bool) -> None:
-    """Bring components to an older version: kubelets, scheduler, controller manager, API servers.
+    """Bring components to an older version.
+
+    Without --component all are downgraded, in the reverse order of an upgrade: kubelets, scheduler,
+    controller manager, API servers. Each is stopped, and started again at the old version.
 
     \b
     kubeskew downgrade --to 1.35
@@ -188,7 +197,10 @@ def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], for
 @click.argument("gates", metavar="A=true,B=false,C-", shell_complete=completion.gates)
 @component_option
 def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
-    """Set feature gates; the components restart with them. `C-` takes back what was set by hand.
+    """Turn feature gates on or off; the components restart with them.
+
+    NAME=true turns a gate on, NAME=false turns it off, and NAME- gives it the default of its release again.
+    Without --component every component that knows the gate gets it.
 
     \b
     kubeskew gates DRAExtendedResource=false
@@ -239,13 +251,13 @@ def kill(directory: StateDir, component: str) -> None:
 )
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 def fork(directory: StateDir, output: str, revision: int, target: Path) -> None:
-    """Branch the cluster off at a revision, into a new state directory.
+    """Make a second cluster from the state at a revision, in a new state directory.
 
-    DIR gets the log up to REV, the credentials, and the kubelets' files as they were then. Its components
-    have the versions and gates that they had at REV, and ports of their own; nodes have the same names.
-    Component events that `kubeskew events` shows at REV after its write, such as an upgrade, are included;
-    use REV - 1 to branch off before them. The cluster itself may run, and does not change. DIR is new, empty,
-    or left by a fork that was killed.
+    Revisions are the resource versions of objects; `kubeskew events` lists them. The new cluster has the
+    objects, versions, gates, credentials and kubelets' files that the old one had at REV. Its nodes have the
+    same names, its API server has another port. An upgrade or another change of a component that
+    `kubeskew events` lists under REV is part of it; give REV - 1 to leave it out. The old cluster may run
+    meanwhile, and does not change. DIR is a new or an empty directory, or one of a fork that was killed.
 
     \b
     kubeskew fork --at 300 other
@@ -280,13 +292,14 @@ def fork(directory: StateDir, output: str, revision: int, target: Path) -> None:
     help="The revision to go back to.",
 )
 def rewind(directory: StateDir, output: str, revision: int) -> None:
-    """Stop the cluster and take it back to a revision: its log, versions, gates and the kubelets' files.
+    """Stop the cluster and take it back to a revision.
 
-    Component events that `kubeskew events` shows at REV after its write, such as an upgrade, stay; use REV -
-    1 to go back before them. The rest is kept in `rewound/REV` of the state directory. The store gets a new
-    id, because its next revisions were used before; a request with one of those fails as one with a future
-    revision. An interrupted rewind leaves the old state or the new one: the next `up` or `rewind` reports
-    which, and finishes.
+    Revisions are the resource versions of objects; `kubeskew events` lists them. Objects, versions, gates and
+    the kubelets' files become what they were at REV. An upgrade or another change of a component that
+    `kubeskew events` lists under REV stays; give REV - 1 to go back before it. What came later is kept in
+    `rewound/REV` of the state directory. A watch or a list from a later revision fails, as from one that the
+    server has not reached yet. If a rewind is interrupted, the next `up` or `rewind` finishes it, or reports
+    that nothing has changed.
 
     \b
     kubeskew rewind --to 300

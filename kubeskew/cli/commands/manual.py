@@ -33,7 +33,7 @@ def show_help(context: click.Context, command: tuple[str, ...]) -> None:
 def man(context: click.Context, directory: Path) -> None:
     """Write a manual page for each command into a directory, for man(1).
 
-    The directory is one of section 1. The pages have the text of `--help`.
+    The directory is one of section 1, by convention man1. The pages have the text of `--help`.
 
     \b
     kubeskew man ~/.local/share/man/man1

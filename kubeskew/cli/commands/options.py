@@ -55,7 +55,7 @@ report_output_option = click.option(
     type=click.Choice(["table", "json", "github"]),
     default="table",
     show_default=True,
-    help="Output format; github is the table, with failures as annotations of GitHub Actions.",
+    help="Output format. github is the table, and marks failures in a pull request of GitHub.",
 )
 component_option = click.option(
     "--component",

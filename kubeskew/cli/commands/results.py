@@ -70,14 +70,15 @@ def review_options(command: F) -> F:
             "prr_gates",
             multiple=True,
             metavar="GATE",
-            help="With --prr: a gate whose default counts, too, though no scenario sets it; repeatable.",
+            help="With --prr: a feature gate to write about even if no scenario sets it; repeatable.",
         ),
         click.option(
             "--prr",
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
-            help="Write Markdown for a production-readiness review here: "
-            "what the run shows of rollouts and gates.",
+            help="Write this Markdown file: answers for a production-readiness review of a KEP, from what "
+            "the run "
+            "showed of rollouts and gates.",
         ),
     ):
         command = option(command)
@@ -92,10 +93,10 @@ def compare_options(command: F) -> F:
             type=click.Path(path_type=Path, dir_okay=False),
             default=outcomes.RECORD,
             show_default="conformance/outcomes.json",
-            help="The file of recorded outcomes.",
+            help="The file with the outcomes for --compare and --record.",
         ),
         click.option(
-            "--compare", is_flag=True, help="Fail if a step's outcome differs from the recorded one."
+            "--compare", is_flag=True, help="Fail if a step has another outcome than the recorded one."
         ),
     ):
         command = option(command)

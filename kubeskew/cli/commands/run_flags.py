@@ -26,9 +26,9 @@ F = Callable[..., Any]
 
 # flag, as of `dask worker` and `dask scheduler` behind its prefix → Dask's name of it for a client, help
 _TLS = {
-    "--dask-tls-ca-file": ("tls_ca_file", "The authority of its certificates, PEM."),
-    "--dask-tls-cert": ("tls_client_cert", "Our certificate, PEM."),
-    "--dask-tls-key": ("tls_client_key", "The key of that, PEM, if it is not in the same file."),
+    "--dask-tls-ca-file": ("tls_ca_file", "The CA of the Dask cluster's certificates, PEM."),
+    "--dask-tls-cert": ("tls_client_cert", "The client certificate, PEM."),
+    "--dask-tls-key": ("tls_client_key", "The client certificate's key, PEM, if it is not in the same file."),
 }
 _EXPLORATION = "exploration.json"  # as simulation/explore/report.py has it, which is slow to import
 _REPORT = "report.json"  # as conformance/report.py writes it, before the others
@@ -77,7 +77,7 @@ def dask_options(command: F) -> F:
     return click.option(
         "--dask",
         metavar="ADDRESS",
-        help="Run on the workers of a Dask cluster; the address is its scheduler's.",
+        help="Run on the workers of the Dask cluster whose scheduler is at this address.",
     )(made)
 
 
@@ -129,41 +129,50 @@ def run_options(command: F) -> F:
             multiple=True,
             metavar="PATTERN",
             shell_complete=completion.cells,
-            help="Only cells whose names match, as in a shell; repeatable.",
+            help="Only cells whose names match a pattern with * and ?; repeatable.",
         ),
         click.option(
-            "--shard", type=ShardType(), metavar="I/N", help="Only the I-th of N parts of the cells."
+            "--shard",
+            type=ShardType(),
+            metavar="I/N",
+            help="Split the cells into N parts, one for each machine, and run only the I-th.",
         ),
-        click.option("--list", "listing", is_flag=True, help="Print the cells instead of running them."),
+        click.option("--list", "listing", is_flag=True, help="List the cells instead of running them."),
         click.option(
             "--report",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Write index.html, report.json, junit.xml here.",
+            help="Write a report into this directory: index.html, report.json, junit.xml.",
         ),
         click.option(
             "--resume",
             is_flag=True,
-            help="Take over the cells of --report that did not fail; run the others only.",
+            help="Keep the results that the directory of --report has already, and run only the cells "
+            "that failed "
+            "or are missing.",
         ),
         click.option(
             "--jobs",
             type=click.IntRange(1),
             default=None,
             show_default="one per core",
-            help="Cells to run concurrently.",
+            help="The number of cells to run at once.",
         ),
         dask_options,
-        click.option("--keep", is_flag=True, help="Keep the state directories for inspection."),
+        click.option("--keep", is_flag=True, help="Keep the clusters' state directories, to look into them."),
         click.option(
             "--simulate",
             is_flag=True,
-            help="Run each cell's cluster in one process and one event loop, in virtual time.",
+            help="Simulate each cell's cluster in one process and in virtual time: faster, and the same "
+            "each time.",
         ),
         click.option(
-            "--seed", type=int, default=None, help="Seed of a simulation's randomness [default: 0]."
+            "--seed",
+            type=int,
+            default=None,
+            help="With --simulate: the number that decides everything random [default: 0].",
         ),
         bugs_option,
-        click.option("-v", "--verbose", is_flag=True, help="Print each step of the cells in a line."),
+        click.option("-v", "--verbose", is_flag=True, help="Print a line for each step of each cell."),
         report_output_option,
     ):
         command = option(command)

@@ -41,8 +41,8 @@ faults_option = click.option(
     "--faults",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="PLAN.json",
-    help="Play these faults in a simulated cell, and judge it by the invariants (docs/simulation.md). "
-    "Without --seed the cell has the plan's.",
+    help="With --simulate and one cell: inject the faults of this file, and check the invariants afterwards "
+    "(docs/simulation.md). Without --seed the file's seed is used.",
 )
 _ALONE = ("kubeconfig", "shard", "listing", "report", "resume", "keep", "dask")
 
@@ -139,15 +139,20 @@ def play_faults(names: Sequence[str], only: Sequence[str], path: Path, flags: Ma
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Run on this cluster instead of one of our own.",
+    help="Run on the cluster of this kubeconfig instead of starting one.",
 )
 @faults_option
 @run_options
 def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None, **flags: Any) -> int:
-    """Run scenarios, by name or by file, each cell on a fresh cluster. The name may be that of one cell.
+    """Run scenarios: tests of clusters, written in YAML.
 
-    In a folder, all files named chainsaw-test.yaml are run. On the cluster of --kubeconfig, objects that they
-    created are removed at their end.
+    A scenario creates objects, moves components between versions, flips feature gates, and says what must
+    hold (docs/scenarios.md). It is run once for each combination of its parameters, such as a path of
+    versions. Each of these runs is a cell: it has a name, SCENARIO/VALUES, and a cluster of its own.
+
+    SCENARIO is the name of a scenario that comes with kubeskew, the name of one of its cells, a file, or a
+    folder, in which all files named chainsaw-test.yaml are run. Exits 1 if a cell fails. With --kubeconfig,
+    objects that a scenario has created are removed at its end.
 
     \b
     kubeskew run kep-5004/upgrade-downgrade
@@ -197,10 +202,14 @@ def run(scenarios: tuple[str, ...], kubeconfig: Path | None, faults: Path | None
 @click.option(
     "--profile",
     metavar="NAME|FILE",
-    help=f"Cells: {', '.join(matrices.PROFILES)}; or the file of a profile [default: first].",
+    help=f"A selection of cells: {', '.join(matrices.PROFILES)}; or a file that has one [default: first].",
 )
 @compare_options
-@click.option("--record", is_flag=True, help="Record the outcomes of the cells that did not fail.")
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Write the outcomes of the cells that did not fail to the file of --outcomes.",
+)
 @review_options
 @run_options
 def matrix(
@@ -213,7 +222,11 @@ def matrix(
     recorded: Path,
     **flags: Any,
 ) -> int:
-    """Run the cells of scenarios, or of a profile.
+    """Run many scenarios, with all their versions and gates, and report.
+
+    A scenario is run once for each combination of its parameters, such as a path of versions. Each of these
+    runs is a cell: it has a name, SCENARIO/VALUES, and a cluster of its own. Without SCENARIO the cells are
+    those of a profile: `first` is a few for a first look, `full` is all of them. Exits 1 if a cell fails.
 
     \b
     kubeskew matrix

@@ -13,7 +13,9 @@ VARIABLE = "_KUBESKEW_COMPLETE"  # which click looks for, from the name of the p
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print the script by which a shell completes commands, components, gates, releases, scenarios and cells.
+    """Print the script with which a shell completes kubeskew's commands.
+
+    It completes options, components, feature gates, versions and the names of scenarios, too.
 
     \b
     source <(kubeskew completion bash)                                         # in ~/.bashrc
@@ -30,9 +32,9 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 @click.command()
 @click.argument("kind", type=click.Choice(("cluster", "scenario")))
 def schema(kind: str) -> None:
-    """Print the JSON Schema of cluster files, or of scenarios.
+    """Print the JSON Schema of cluster files or of scenarios, for editors.
 
-    An editor completes and checks a file whose first line names it, by a path relative to the file:
+    An editor with a YAML language server checks and completes a file whose first line names the schema:
 
     \b
     # yaml-language-server: $schema=cluster.schema.json

@@ -34,13 +34,13 @@ files_option = click.option(
     "files",
     type=_FILE,
     multiple=True,
-    help="Manifests of the cluster; repeatable; - is standard input.  [default: the running cluster]",
+    help="A file of manifests to use instead of the running cluster; repeatable; - is standard input.",
 )
 version_option = click.option(
     "--version",
     type=VersionParam(),
     default=None,
-    help="Scheduler version, with -f.  [default: 1.36; else that of the cluster's scheduler]",
+    help="With -f: the version of the scheduler  [default: 1.36]. Without -f it is that of the cluster.",
 )
 gates_option = click.option(
     "--feature-gates",
@@ -48,13 +48,13 @@ gates_option = click.option(
     shell_complete=completion.gates,
     default="",
     metavar="A=true,…",
-    help="The scheduler's feature gates, with -f.",
+    help="With -f: feature gates of the scheduler to turn on or off.",
 )
 
 
 @click.group()
 def simulate() -> None:
-    """Answer the cluster autoscaler's questions with the scheduler's plugins; nothing is changed.
+    """Show what the cluster autoscaler would do, with the scheduler's plugins; nothing is changed.
 
     \b
     kubeskew simulate scale-up --node-template gpu-nodes.yaml
@@ -70,7 +70,8 @@ def simulate() -> None:
     "templates",
     type=_FILE,
     multiple=True,
-    help="A cluster file, whose nodes are templates, or manifests of a Node with its slices; repeatable.",
+    help="A node to add copies of: a cluster file, each of whose nodes is a template, or manifests of a Node "
+    "with its ResourceSlices; repeatable.",
 )
 @click.option(
     "--max",
@@ -78,7 +79,7 @@ def simulate() -> None:
     type=click.IntRange(min=0),
     default=_MOST,
     show_default=True,
-    help="Nodes that may be added of each template.",
+    help="The number of nodes that may be added of each template.",
 )
 @files_option
 @version_option
@@ -93,9 +94,9 @@ def scale_up(
     gates: str,
     output: str,
 ) -> int:
-    """Show how many nodes of which template make all pending pods fit, and which pod goes where.
+    """Show how many nodes to add so that all pending pods fit, and which pod goes where.
 
-    Pods and nodes are those of the running cluster, or of files. With files and no nodes it is a scale-up
+    Pods and nodes are those of the running cluster, or of files. If the files have no nodes, it is a scale-up
     from zero. Exits 1 if some pods fit nowhere.
 
     \b

@@ -36,7 +36,7 @@ COLUMNS = ["WHAT", "OBJECT", "STORED AS", "DETAILS", "BEFORE"]
 
 @click.group()
 def storage() -> None:
-    """Check how other versions would read the stored objects, or write them again.
+    """Check how another version would read the stored objects, or rewrite them.
 
     \b
     kubeskew storage audit --for 1.33
@@ -48,9 +48,9 @@ def storage() -> None:
 @storage.command("audit")
 @state_dir_option
 @output_option
-@click.option("--for", "version", type=VERSION, help="The future version of API server and kubelets.")
+@click.option("--for", "version", type=VERSION, help="The version to go to in one step.")
 @click.option(
-    "--to", "target", type=VERSION, help="The end of a path that all components follow, minor by minor."
+    "--to", "target", type=VERSION, help="The version to go to minor by minor: each step is checked."
 )
 @click.option(
     "--feature-gates",
@@ -58,13 +58,13 @@ def storage() -> None:
     shell_complete=completion.gates,
     default="",
     metavar="A=true,B=false",
-    help="Gates to be set by hand at that version.",
+    help="Feature gates to turn on or off at that version, besides those of the cluster.",
 )
 @click.option(
     "--runtime-config",
     default="",
     metavar="API=true,…",
-    help="APIs to be served at that version, unless as now.",
+    help="API versions to serve or not to serve at that version [default: as the cluster does].",
 )
 def audit_command(
     directory: StateDir,
@@ -74,18 +74,18 @@ def audit_command(
     gates: str,
     runtime_config: str,
 ) -> int:
-    """List stored objects that an API server of another version cannot read, and fields that it would lose.
+    """List stored objects that another version cannot read, and fields that it would lose.
 
-    `unreadable`: gets and lists fail. `lost`: fields that it does not know, gone with its next write.
-    `changed`: values that it reads differently. `refused`: it reads the object, and refuses its updates.
-    `unserved`: no API serves the object. `webhook`: the custom resource can be read while its definition's
-    conversion webhook answers, which an audit does not call. `undrained`: the node's kubelet refuses a file
-    of its predecessor, and does not start; its losses in the other files are listed, too.
+    WHAT is one of these. `unreadable`: gets and lists of the object fail. `lost`: the version does not know
+    some fields, and its next write drops them. `changed`: it reads some values differently. `refused`: it
+    reads the object, and refuses updates of it. `unserved`: it has no API for the object. `webhook`: it can
+    read the custom resource only if the conversion webhook answers, which is not called here. `undrained`:
+    the node's kubelet cannot read a file that the kubelet of now has written, and does not start.
 
-    BEFORE is the remedy while the API servers are unchanged. With --to it is given for each step of the way,
-    as if it had been done at the steps before. Gates and APIs are those of the cluster as far as the version
-    has them. Nodes' files are read where the state directory has them. Exits 1 if anything is found. The
-    cluster may run or be down; nothing is changed.
+    BEFORE says what to do about it before the move. With --to each step assumes that this was done for the
+    steps before. Gates and APIs are those of the cluster, as far as the version has them. Kubelets' files are
+    read if they are in the state directory. Exits 1 if anything is found. The cluster may run or be down;
+    nothing is changed.
 
     \b
     kubeskew storage audit --for 1.33

@@ -38,10 +38,11 @@ _HOST = "127.0.0.1"
     help="Port to listen on, on loopback [default: a free one].",
 )
 def ui(directory: StateDir, output: str, port: int) -> None:
-    """Show the cluster as a page: its growing time line, its state at any moment, and buttons.
+    """Serve a page that shows the cluster now and at any moment before.
 
-    Prints the address, which holds the administrator's token, and serves until Ctrl-C. The cluster may be
-    down: the page then shows its log.
+    The page has a time line of all writes and buttons to change the cluster. The command prints the page's
+    address and serves it until Ctrl-C. The address contains the administrator's token: keep it to yourself.
+    The cluster may be down: the page then shows its past.
 
     \b
     kubeskew ui
@@ -82,7 +83,7 @@ def _token(directory: StateDir) -> str:
 
 
 def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
-    from kubeskew.apimachinery.versions import SUPPORTED
+    from kubeskew.apimachinery.versions import supported
     from kubeskew.cli.ui.actions import Actions
     from kubeskew.cli.ui.log_recorder import Recording
     from kubeskew.cli.ui.server import Site, page, script
@@ -110,7 +111,7 @@ def _site(directory: StateDir, token: str, processes: Processes) -> "Site":
         Recording(lambda: directory.storage_url, clock),
         lambda: node_records(directory),
         components,
-        [str(version) for version in SUPPORTED],
+        [str(version) for version in supported()],
         Actions(cluster, parse_gate_changes),
         token,
         str(directory.token),

@@ -14,13 +14,13 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kubeskew.releases.catalogue.overlay import LATER, META
+from kubeskew.releases.catalogue.overlay import LATER
 from kubeskew.releases.catalogue.resources import (
+    group_orders,
     kind_definition,
-    printer_columns,
     resource_rows,
     runs,
     storage_versions,
@@ -32,37 +32,6 @@ from kubeskew.releases.catalogue.validation_rules import declared_rules
 # (pkg/api/pod/util.go, dropDisabledPodStatusFields; pkg/features/kube_features.go on the gate's deprecation).
 LATER_FIELD_GATES = {"core.v1.ContainerStatus.allocatedResources": (33, "InPlacePodVerticalScaling")}
 
-# Gates of fields that have no marker in the Go source (from memory of the strategies' drop functions).
-FIELD_GATES = {
-    "batch.v1.JobSpec.podFailurePolicy": "JobPodFailurePolicy",
-    "batch.v1.JobSpec.backoffLimitPerIndex": "JobBackoffLimitPerIndex",
-    "batch.v1.JobSpec.maxFailedIndexes": "JobBackoffLimitPerIndex",
-    "batch.v1.JobSpec.podReplacementPolicy": "JobPodReplacementPolicy",
-    "batch.v1.JobSpec.successPolicy": "JobSuccessPolicy",
-    "batch.v1.JobSpec.managedBy": "JobManagedBy",
-    "apps.v1.StatefulSetSpec.ordinals": "StatefulSetStartOrdinal",
-    "apps.v1.StatefulSetSpec.persistentVolumeClaimRetentionPolicy": "StatefulSetAutoDeletePVC",
-    "apps.v1.RollingUpdateStatefulSetStrategy.maxUnavailable": "MaxUnavailableStatefulSet",
-    "apps.v1.DeploymentStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
-    "apps.v1.ReplicaSetStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
-    "core.v1.PodSpec.hostUsers": "UserNamespacesStatelessPodsSupport UserNamespacesSupport",  # older, newer
-    "core.v1.SecurityContext.procMount": "ProcMountType",
-    "core.v1.Lifecycle.stopSignal": "ContainerStopSignals",
-    "core.v1.PodSpec.schedulingGates": "PodSchedulingReadiness",
-    "core.v1.PodStatus.hostIPs": "PodHostIPs",
-    "core.v1.PersistentVolumeStatus.lastPhaseTransitionTime": "PersistentVolumeLastPhaseTransitionTime",
-    "core.v1.LoadBalancerIngress.ipMode": "LoadBalancerIPMode",
-    "core.v1.TopologySpreadConstraint.nodeAffinityPolicy": "NodeInclusionPolicyInPodTopologySpread",
-    "core.v1.TopologySpreadConstraint.nodeTaintsPolicy": "NodeInclusionPolicyInPodTopologySpread",
-    "core.v1.TopologySpreadConstraint.matchLabelKeys": "MatchLabelKeysInPodTopologySpread",
-    "core.v1.TopologySpreadConstraint.minDomains": "MinDomainsInPodTopologySpread",
-    "core.v1.PodAffinityTerm.matchLabelKeys": "MatchLabelKeysInPodAffinity",
-    "core.v1.PodAffinityTerm.mismatchLabelKeys": "MatchLabelKeysInPodAffinity",
-    "policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy": "PDBUnhealthyPodEvictionPolicy",
-}
-# ObjectMeta.creationTimestamp: `omitzero` leaves an unset one out; before, it was null (pull request 130989).
-_CREATION_TIMESTAMP_OMITTED_SINCE = 34
-
 # Bodies and options that no resource row names.
 _MORE_KINDS = [("policy", "v1beta1", "Eviction"), ("", "v1", "PodExecOptions")]
 
@@ -70,11 +39,14 @@ _MORE_KINDS = [("policy", "v1beta1", "Eviction"), ("", "v1", "PodExecOptions")]
 def read_releases(
     types: Mapping[int, Document], openapi: Mapping[int, Document]
 ) -> dict[int, dict[str, Document]]:
-    """A release without OpenAPI borrows the definitions of the nearest one."""
+    """A release without OpenAPI borrows the definitions of the nearest one, and so the shared machinery's
+    types, where its own are not among its types."""
     found = {}
+    machinery = {minor: document["machinery"] for minor, document in types.items() if "machinery" in document}
     for minor, document in sorted(types.items()):
-        nearest = min(openapi, key=lambda other, minor=minor: abs(other - minor))  # type: ignore[misc]
-        made = release(document, openapi[nearest], nearest == minor)
+        nearest = _nearest(openapi, minor)
+        shared = machinery[_nearest(machinery, minor)] if machinery else {}
+        made = release({**document, "machinery": shared}, openapi[nearest], nearest == minor)
         for name, rules in declared_rules(document["types"]).items():
             if name in made:
                 made[name]["rules"] = rules
@@ -85,11 +57,12 @@ def read_releases(
             name, _, field = path.rpartition(".")
             if minor < since and name in made:
                 made[name]["fields"].pop(field, None)
-        creation = made[META + "ObjectMeta"]["fields"]["creationTimestamp"]
-        if minor >= _CREATION_TIMESTAMP_OMITTED_SINCE:
-            creation["o"] = 1
         found[minor] = made
     return found
+
+
+def _nearest(releases: Iterable[int], minor: int) -> int:
+    return min(releases, key=lambda other: abs(other - minor))
 
 
 def _in_source(name: str, types: Document) -> bool:
@@ -114,7 +87,7 @@ def reachable(definitions: Mapping[str, Document], roots: Iterable[str]) -> set[
     return seen
 
 
-def _roots(rows: list[Document], minor: int) -> dict[str, str]:
+def _roots(rows: list[Document], minor: int, definitions: Mapping[str, Document]) -> dict[str, str]:
     """`{api version/Kind: definition}` of one release."""
     found = {}
     for row in rows:
@@ -124,17 +97,20 @@ def _roots(rows: list[Document], minor: int) -> dict[str, str]:
         kinds += [
             (sub.get("g", row["g"]), sub.get("v", row["v"]), sub["k"]) for sub in row.get("sub", {}).values()
         ]
-        for group, version, kind in kinds + _MORE_KINDS:
+        more = [each for each in _MORE_KINDS if kind_definition(*each) in definitions]
+        for group, version, kind in kinds + more:
             found[f"{group}/{version}/{kind}".lstrip("/")] = kind_definition(group, version, kind)
     return found
 
 
-def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, Document]) -> None:
+def _spread_gates(
+    history: dict[int, Document], path: str, gates: Mapping[str, Document], usual: Mapping[str, list[str]]
+) -> None:
     """A gate that some release names for a field holds in all releases that know the gate."""
-    extra = FIELD_GATES.get(path.removeprefix("io.k8s.api."))
+    extra = usual.get(path.removeprefix("io.k8s.api."))
     named = {minor: spec["g"] for minor, spec in history.items() if "g" in spec}
     if extra:
-        named = {minor: extra.split() for minor in history} | named
+        named = dict.fromkeys(history, extra) | named
     if later := LATER_FIELD_GATES.get(path.removeprefix("io.k8s.api.")):
         since, gate = later
         named = {minor: [gate] if minor >= since else names for minor, names in named.items()}
@@ -143,16 +119,25 @@ def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, D
     for minor, spec in history.items():
         nearest = min(named, key=lambda other, minor=minor: (other < minor, abs(other - minor)))  # type: ignore[misc]
         wanted = named[minor if minor in named else nearest]
-        known = [name for name in wanted if gates[name]["first"] <= minor <= gates[name]["last"]]
+        known = [
+            name for name in wanted if name in gates and gates[name]["first"] <= minor <= gates[name]["last"]
+        ]
         spec.pop("g", None)
         if known:
             spec["g"] = known
 
 
 class Assembly:
-    def __init__(self, releases: Mapping[int, Mapping[str, Document]], gates: Mapping[str, Document]) -> None:
+    def __init__(
+        self,
+        releases: Mapping[int, Mapping[str, Document]],
+        gates: Mapping[str, Document],
+        field_gates: Mapping[str, list[str]],
+    ) -> None:
+        """`field_gates` names gates of fields for which a release's source has no marker."""
         self.releases = releases
         self.gates = gates
+        self.field_gates = field_gates
         self.specs: dict[str, int] = {}
         self.rules: dict[str, int] = {}
 
@@ -205,7 +190,7 @@ class Assembly:
             for minor, version in versions.items()
             if field in version["fields"]
         }
-        _spread_gates(history, f"{name}.{field}", self.gates)
+        _spread_gates(history, f"{name}.{field}", self.gates, self.field_gates)
         return _short_history(runs({minor: self._index(spec) for minor, spec in history.items()}), span)
 
 
@@ -233,12 +218,36 @@ def catalogue(
 ) -> Document:
     """`facts` is by file stem, and its `gates` as gates.json has them."""
     releases = read_releases(types, openapi)
-    oldest, newest = min(releases), max(releases)
     rows = resource_rows(facts["discovery"], releases)
+    return assembled(
+        releases,
+        facts["gates"]["gates"],
+        groups=group_orders(facts["discovery"], max(releases)),
+        resources=rows,
+        storage=storage_versions(facts["storage-versions"], rows),
+        columns=facts["printer-columns"]["kinds"],
+        field_gates={entry["field"]: entry["gates"] for entry in facts["field-gates"]},
+    )
+
+
+def assembled(
+    releases: Mapping[int, Mapping[str, Document]],
+    gates: Mapping[str, Document],
+    *,
+    groups: Sequence[list[Any]],
+    resources: list[Document],
+    storage: Document,
+    columns: Document,
+    field_gates: Mapping[str, list[str]],
+) -> Document:
+    """The document of the releases; sections are as it has them, `gates` as gates.json has them.
+
+    `field_gates` are gates of fields that have no marker, by path.
+    """
     kinds: dict[str, str] = {}
     present: dict[str, list[int]] = {}
     for minor, definitions in releases.items():
-        roots = _roots(rows, minor)
+        roots = _roots(resources, minor, definitions)
         missing = [kind for kind, name in roots.items() if name not in definitions]
         if missing:
             raise ValueError(f"1.{minor}: no type for {', '.join(missing)}")
@@ -247,14 +256,14 @@ def catalogue(
         names = [*roots.values(), *shared, definition_name("autoscaling/v1", "Scale")]
         for name in sorted(reachable(definitions, names)):
             present.setdefault(name, []).append(minor)
-    assembly = Assembly(releases, facts["gates"]["gates"])
+    assembly = Assembly(releases, gates, field_gates)
     definitions = {name: assembly.definition(name, present[name]) for name in sorted(present)}
     return {
-        "minors": [oldest, newest],
-        "groups": ["", *facts["discovery"]["groupOrder"]],
-        "resources": rows,
-        "storage": storage_versions(facts["storage-versions"], rows, newest),
-        "columns": printer_columns(facts["printer-columns"], oldest, newest),
+        "minors": [min(releases), max(releases)],
+        "groups": [[first, last, ["", *names]] for first, last, names in groups],
+        "resources": resources,
+        "storage": storage,
+        "columns": columns,
         "kinds": dict(sorted(kinds.items())),
         "specs": [json.loads(text) for text in assembly.specs],
         "rules": [json.loads(text) for text in assembly.rules],

@@ -1,6 +1,4 @@
-"""Facts that OpenAPI lacks of types whose Go source is not among the inputs (from memory of Go)."""
-
-from collections.abc import Iterable
+"""Names of the catalogue, and facts that no input has (from memory of Go)."""
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -10,111 +8,13 @@ EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 REGISTRATION = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1."
 
 
-def _paths(prefix: str, fields: dict[str, Iterable[str]]) -> set[str]:
-    return {f"{prefix}{kind}.{field}" for kind, names in fields.items() for field in names}
-
-
-# Struct fields that are no pointers: Go always writes them.
-VALUES = (
-    _paths(
-        META,
-        {
-            "ObjectMeta": ["creationTimestamp"],
-            "Condition": ["lastTransitionTime"],
-            "Status": ["metadata"],
-            "WatchEvent": ["object"],
-            "APIGroup": ["preferredVersion"],
-        },
-    )
-    | _paths(
-        EXTENSIONS,
-        {
-            "CustomResourceDefinition": ["metadata", "spec", "status"],
-            "CustomResourceDefinitionSpec": ["names"],
-            "CustomResourceDefinitionStatus": ["acceptedNames"],
-            "CustomResourceDefinitionCondition": ["lastTransitionTime"],
-        },
-    )
-    | _paths(
-        REGISTRATION,
-        {
-            "APIService": ["metadata", "spec", "status"],
-            "APIServiceCondition": ["lastTransitionTime"],
-        },
-    )
-)
-
-# No omitempty although not required.
-WRITTEN_EMPTY = _paths(EXTENSIONS, {"CustomResourceDefinitionStatus": ["conditions", "storedVersions"]})
-
-# Strings whose type has a name.
-NAMES = dict.fromkeys(
-    _paths(META, dict.fromkeys(("ObjectMeta", "OwnerReference", "Preconditions", "StatusDetails"), ("uid",))),
-    "types.UID",
-) | {
-    f"{META}ManagedFieldsEntry.operation": "v1.ManagedFieldsOperationType",
-    f"{META}LabelSelectorRequirement.operator": "v1.LabelSelectorOperator",
-    f"{META}FieldSelectorRequirement.operator": "v1.FieldSelectorOperator",
-    f"{META}Condition.status": "v1.ConditionStatus",
-    f"{META}DeleteOptions.propagationPolicy": "v1.DeletionPropagation",
-    f"{META}Status.reason": "v1.StatusReason",
-    f"{META}StatusCause.reason": "v1.CauseType",
-    f"{EXTENSIONS}CustomResourceDefinitionSpec.scope": "v1.ResourceScope",
-    f"{EXTENSIONS}CustomResourceConversion.strategy": "v1.ConversionStrategyType",
-    f"{EXTENSIONS}ValidationRule.reason": "v1.FieldValueErrorReason",
-    f"{EXTENSIONS}CustomResourceDefinitionCondition.type": "v1.CustomResourceDefinitionConditionType",
-    f"{EXTENSIONS}CustomResourceDefinitionCondition.status": "v1.ConditionStatus",
-    f"{REGISTRATION}APIServiceCondition.type": "v1.APIServiceConditionType",
-    f"{REGISTRATION}APIServiceCondition.status": "v1.ConditionStatus",
-}
-
 # Gates whose fields are lists that are looked at before they are stored: an empty one is not an absent one.
 EMPTY_COUNTS = frozenset({"DRAListTypeAttributes"})
-# Scalars behind a Go pointer: zero differs from absent.
-POINTERS = (
-    _paths(
-        META,
-        {
-            "ObjectMeta": ["deletionGracePeriodSeconds"],
-            "OwnerReference": ["controller", "blockOwnerDeletion"],
-            "DeleteOptions": [
-                "gracePeriodSeconds",
-                "orphanDependents",
-                "propagationPolicy",
-                "ignoreStoreReadErrorWithClusterBreakingPotential",
-            ],
-            "Preconditions": ["uid", "resourceVersion"],
-            "ListMeta": ["remainingItemCount"],
-        },
-    )
-    | _paths(
-        EXTENSIONS,
-        {
-            "JSONSchemaProps": [
-                "maximum",
-                "minimum",
-                "maxLength",
-                "minLength",
-                "maxItems",
-                "minItems",
-                "maxProperties",
-                "minProperties",
-                "multipleOf",
-                "x-kubernetes-preserve-unknown-fields",
-                "x-kubernetes-list-type",
-                "x-kubernetes-map-type",
-            ],
-            "WebhookClientConfig": ["url"],
-            "ServiceReference": ["path", "port"],
-            "CustomResourceSubresourceScale": ["labelSelectorPath"],
-            "CustomResourceDefinitionVersion": ["deprecationWarning"],
-            "ValidationRule": ["reason", "optionalOldSelf"],
-        },
-    )
-    | _paths(REGISTRATION, {"ServiceReference": ["port"]})
-    | _paths(
-        "io.k8s.api.resource.v1alpha2.", {"NamedResourcesAttribute": ["bool", "int", "string", "version"]}
-    )
+
+# Scalars behind a Go pointer, of a type whose source is not among the inputs (1.30, namedresources.go).
+NAMED_RESOURCES_POINTERS = frozenset(
+    f"io.k8s.api.resource.v1alpha2.NamedResourcesAttribute.{field}"
+    for field in ("bool", "int", "string", "version")
 )
 
 # Fields that came after 1.26, with their first release: no OpenAPI of 1.26 and 1.27 is among the inputs.

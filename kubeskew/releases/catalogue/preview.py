@@ -56,7 +56,7 @@ def _prefixes(api_version: str, other: str) -> tuple[str, str]:
 
 
 def _row(fact: Document, base: int) -> Document:
-    row = resource_row(fact, base, base)
+    row = resource_row(fact, base, base, {})
     if "gate" in fact:
         row["gates"] = [[base, base, fact["gate"]]]
     return row | ({"store": fact["store"]} if "store" in fact else {})

@@ -1,36 +1,50 @@
 """The types of one release: every named type with its fields, from Go types and OpenAPI together.
 
 Go types have pointer, omitempty, gates, patch strategy; OpenAPI has the required fields, and it alone knows
-the types of the shared machinery (ObjectMeta, …) and of the extension API servers. `release(types, openapi)`
-gives `{definition name: {"fields": {json name: spec}, …}}`; a spec is the compact dict of the catalogue:
+the types of the shared machinery (ObjectMeta, …) and of the extension API servers. What it lacks of these
+comes from their Go source (`machinery.py`).
+`release(types, openapi)` gives `{definition name: {"fields": {json name: spec}, …}}`; a spec is the compact
+dict of the catalogue:
 
     t   type: string bool int32 int64 double byte | definition name | []T | {}T (map of T)
         'N'T: T that has the name N in Go, and is no struct
     r   required        o  omitempty has an effect      p  Go pointer
     d   default         g  gates                        ps, pk  patch strategy, merge key
+    fd  default that a function sets (see defaults.py)
     lt, lk  list type, map keys                         mt  map or struct type
 """
 
 import json
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from kubeskew.releases.catalogue.machinery import Overlay, overlay
 from kubeskew.releases.catalogue.overlay import (
     EMPTY_COUNTS,
     INT_OR_STRING,
     META,
-    NAMES,
-    POINTERS,
+    NAMED_RESOURCES_POINTERS,
     QUANTITY,
     RAW,
-    VALUES,
-    WRITTEN_EMPTY,
 )
 
 Document = dict[str, Any]
 Spec = dict[str, Any]
 
-_SCALARS = {"string", "bool", "int32", "int64"}
+_SCALARS = {"string": "string", "bool": "bool", "int32": "int32", "int64": "int64"} | {
+    "int": "int64", "uint": "int64", "uint32": "int64", "uint64": "int64", "int8": "int32", "int16": "int32",
+    "uint8": "int32", "uint16": "int32", "float32": "double", "float64": "double",
+}  # fmt: skip
+_API = "k8s.io/api/"
+_META_PACKAGE = "k8s.io/apimachinery/pkg/apis/meta/v1"
+_WELL_KNOWN = {
+    "k8s.io/apimachinery/pkg/api/resource.Quantity": QUANTITY,
+    "k8s.io/apimachinery/pkg/util/intstr.IntOrString": INT_OR_STRING,
+    "k8s.io/apimachinery/pkg/runtime.RawExtension": RAW,
+}
+_NAMED_STRINGS = "k8s.io/apimachinery/pkg/types"
 _PACKAGES = {
     "corev1": "core/v1", "apiv1": "core/v1", "authenticationv1": "authentication/v1", "batchv1": "batch/v1",
     "cdiv1alpha1": "cdi/v1alpha1",
@@ -39,7 +53,7 @@ _PACKAGES = {
 _META_UNPUBLISHED = {"List", "TypeMeta", "GroupVersionKind", "GroupVersionResource"}
 _META_STRINGS = {"ConditionStatus", "LabelSelectorOperator", "FieldSelectorOperator", "StatusReason"}
 
-# Constants that `default=ref(…)` markers name.
+# Constants that `default=ref(…)` markers name, where the facts lack them.
 _CONSTANTS = {
     "AzureDataDiskCachingReadWrite": "ReadWrite",
     "AzureSharedBlobDisk": "Shared",
@@ -58,18 +72,30 @@ def definition_name(package: str, name: str) -> str:
 
 
 class GoTypes:
-    """Resolves Go type expressions of one release to catalogue types."""
+    """Resolves Go type expressions of one release to catalogue types.
 
-    def __init__(self, types: Document, openapi: Document) -> None:
+    `imports` are import paths by the names that a package uses for them. Without them, the names decide.
+    Raises ValueError, in one line, for an expression that no field of the API has.
+    """
+
+    def __init__(
+        self,
+        types: Document,
+        openapi: Document,
+        imports: Mapping[str, Mapping[str, str]] | None = None,
+        constants: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    ) -> None:
         self.types = types
         self.published = openapi["definitions"].keys()
         self.meta = {name.removeprefix(META) for name in openapi["definitions"] if name.startswith(META)}
+        self._imports = imports
+        self.constants = constants
 
     def resolve(self, package: str, expression: str) -> tuple[str, bool]:
         """Resolves a Go type as seen in `package`; True means that it is a pointer."""
         if expression.startswith("*"):
             return self.resolve(package, expression[1:])[0], True
-        if expression == "[]byte":
+        if expression in ("[]byte", "[]uint8"):
             return "byte", False
         if expression.startswith("[]"):
             return "[]" + self.resolve(package, expression[2:])[0], False
@@ -78,15 +104,26 @@ class GoTypes:
             kind = "{}" + self.resolve(package, found[2])[0]
             if found[1] == "string":
                 return kind, False
-            version = package.split("/")[1]
-            key, value = (name if "." in name else f"{version}.{name}" for name in found.groups())
+            key, value = (self._reflected(package, name) for name in found.groups())
             return named(f"map[{key}]{value}", kind), False
         if expression in _SCALARS:
-            return expression, False
+            return _SCALARS[expression], False
+        if not re.fullmatch(r"(\w+\.)?[A-Za-z]\w*", expression):
+            raise ValueError(f"{package}: a field of the type {' '.join(expression.split())} is unknown")
         qualifier, _, name = expression.rpartition(".")
         return (self._imported(package, qualifier, name) if qualifier else self._local(package, name)), False
 
+    def _reflected(self, package: str, name: str) -> str:
+        """Reflection puts before a type's name the last part of its package's path."""
+        qualifier, _, bare = name.rpartition(".")
+        if not qualifier:
+            return f"{package.split('/')[1]}.{name}"
+        path = (self._imports or {}).get(package, {}).get(qualifier, qualifier)
+        return f"{path.rpartition('/')[2]}.{bare}"
+
     def _imported(self, package: str, qualifier: str, name: str) -> str:
+        if self._imports is not None:
+            return self._of_package(package, qualifier, name)
         if qualifier in ("types", "apimachinerytypes"):
             return named(f"types.{name}", "string")
         well_known = {"resource": QUANTITY, "intstr": INT_OR_STRING, "runtime": RAW}.get(qualifier)
@@ -101,11 +138,28 @@ class GoTypes:
             return self._local(own if name in self.types.get(own, {}) else "core/v1", name)
         return self._local(_PACKAGES[qualifier], name)
 
+    def _of_package(self, package: str, qualifier: str, name: str) -> str:
+        path = (self._imports or {}).get(package, {}).get(qualifier, "")
+        if path == _NAMED_STRINGS:
+            return named(f"types.{name}", "string")
+        if f"{path}.{name}" in _WELL_KNOWN:
+            return _WELL_KNOWN[f"{path}.{name}"]
+        if path == _META_PACKAGE:
+            if name in _META_STRINGS:
+                return named(f"v1.{name}", "string")
+            if name in self.meta | _META_UNPUBLISHED:
+                return META + name
+        if path.startswith(_API):
+            return self._local(path.removeprefix(_API), name)
+        raise ValueError(f"{package}: the type {qualifier}.{name} is unknown ({path})")
+
     def _local(self, package: str, name: str) -> str:
-        declared = self.types[package].get(name, {})
+        declared = self.types.get(package, {}).get(name, {})
         alias = declared.get("alias")
         if definition_name(package, name) in self.published:
             return definition_name(package, name)
+        if not declared and self._imports is not None:
+            raise ValueError(f"{package}: there is no type {name}")
         if alias is None or alias == "struct{}" or (alias == "string" and is_enum(declared)):
             return definition_name(package, name)
         if alias == "=":
@@ -114,10 +168,29 @@ class GoTypes:
         return named(f"{package.split('/')[1]}.{name}", re.sub(r"^'[^']*'", "", kind))
 
     def _same_as(self, package: str, name: str) -> str:
+        other = self.types[package][name].get("of")
+        if other is not None:
+            return self.resolve(package, other)[0]
         stable = package.split("/")[0] + "/v1"
         if package != stable:
             return self._local(stable, name)
         return self._local(package, name.removesuffix("Type"))
+
+    def declared(self, package: str, expression: str) -> tuple[str, Document]:
+        """The declaration of a struct and its package, through aliases."""
+        qualifier, _, name = expression.removeprefix("*").rpartition(".")
+        if qualifier and self._imports is not None:
+            path = self._imports.get(package, {}).get(qualifier, "")
+            package = path.removeprefix(_API)
+        found: Document = self.types.get(package, {}).get(name, {})
+        if "of" in found:
+            return self.declared(package, found["of"])
+        if found.get("alias") == "=":
+            package = package.split("/")[0] + "/v1"
+            found = self.types[package][name]
+        if "fields" not in found and found.get("alias") != "struct{}":
+            raise ValueError(f"{package}: {expression} is embedded and is no struct of the API")
+        return package, found
 
     def is_struct(self, kind: str) -> bool:
         """omitempty never leaves out a Go struct."""
@@ -143,13 +216,16 @@ def _marks(field: Document) -> dict[str, list[str]]:
     return marks
 
 
-def _default(marks: dict[str, list[str]]) -> Spec:
+def _default(marks: dict[str, list[str]], constants: Mapping[str, Any]) -> Spec:
     if "default" not in marks:
         return {}
     text = marks["default"][0]
     if text.startswith("ref("):
-        return {"d": _CONSTANTS[text[4:-1]]}
-    return {"d": json.loads(text)}
+        return {"d": constants[text[4:-1]]}
+    try:
+        return {"d": json.loads(text)}
+    except ValueError:
+        raise ValueError(f"+default={text} is no JSON") from None
 
 
 def _treatment(field: Document, marks: dict[str, list[str]]) -> Spec:
@@ -186,7 +262,7 @@ def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
         spec["r"] = 1
     if "doc" in field:
         spec["doc"] = field["doc"]
-    return spec | _default(marks) | _treatment(field, marks)
+    return spec | _default(marks, go.constants.get(package, _CONSTANTS)) | _treatment(field, marks)
 
 
 _TYPE_META = {"kind": {"t": "string", "o": 1}, "apiVersion": {"t": "string", "o": 1}}
@@ -206,17 +282,14 @@ def go_fields(go: GoTypes, package: str, declared: Document) -> dict[str, Spec]:
         elif kind in ("ObjectMeta", "ListMeta"):
             embedded["metadata"] = {"t": META + kind}
         else:
-            embedded |= _embedded(go, package, kind)
+            embedded |= _embedded(go, package, field["type"])
     ordered = {name: embedded.pop(name) for name in ("kind", "apiVersion", "metadata") if name in embedded}
     return ordered | embedded | fields
 
 
-def _embedded(go: GoTypes, package: str, kind: str) -> dict[str, Spec]:
-    declared = go.types[package][kind]
-    if declared.get("alias") == "=":
-        package = package.split("/")[0] + "/v1"
-        declared = go.types[package][kind]
-    return go_fields(go, package, declared)
+def _embedded(go: GoTypes, package: str, expression: str) -> dict[str, Spec]:
+    owner, declared = go.declared(package, expression)
+    return go_fields(go, owner, declared)
 
 
 def _openapi_type(schema: Document) -> str:
@@ -237,15 +310,17 @@ def _openapi_type(schema: Document) -> str:
     return str(plain[kind])
 
 
-def _openapi_field(owner: str, name: str, schema: Document, required: bool) -> Spec:
+def _openapi_field(owner: str, name: str, schema: Document, required: bool, of: Overlay) -> Spec:
     path = f"{owner}.{name}"
     kind = _openapi_type(schema)
-    spec: Spec = {"t": named(NAMES[path], kind) if path in NAMES else kind}
+    spec: Spec = {"t": named(of.names[path], kind) if path in of.names else kind}
     if required:
         spec["r"] = 1
-    elif path not in VALUES and path not in WRITTEN_EMPTY:
+    elif path not in of.values and path not in of.written_empty:
         spec["o"] = 1
-    if path in POINTERS or (spec["t"].startswith("io.") and path not in VALUES):
+    if path in of.pointers | NAMED_RESOURCES_POINTERS or (
+        spec["t"].startswith("io.") and path not in of.values | of.omitted_zeros
+    ):
         spec["p"] = 1
     return spec | _extensions(schema)
 
@@ -262,10 +337,10 @@ def _extensions(schema: Document) -> Spec:
     return spec
 
 
-def _from_openapi(name: str, definition: Document) -> Document:
+def _from_openapi(name: str, definition: Document, of: Overlay) -> Document:
     required = definition.get("required", ())
     fields = {
-        field: _openapi_field(name, field, schema, field in required)
+        field: _openapi_field(name, field, schema, field in required, of)
         for field, schema in definition.get("properties", {}).items()
     }
     made: Document = {
@@ -292,10 +367,16 @@ def _agree(made: Document, definition: Document) -> None:
 
 
 def release(types: Document, openapi: Document, published: bool) -> dict[str, Document]:
-    """`published` means that `openapi` is of that very release."""
-    go = GoTypes(types["types"], openapi)
+    """`published` means that `openapi` is of that very release.
+
+    `types` that are read from a tree have their `imports` and the `machinery`; others are known from files
+    of single packages.
+    """
+    packages = types["types"]
+    go = GoTypes(packages, openapi, types.get("imports"), types.get("constants", {}))
+    of = overlay(types.get("machinery", {}))
     found: dict[str, Document] = {}
-    for package, declarations in types["types"].items():
+    for package, declarations in packages.items():
         for name, declared in declarations.items():
             full = definition_name(package, name)
             if "fields" in declared or declared.get("alias") == "struct{}":
@@ -310,7 +391,7 @@ def release(types: Document, openapi: Document, published: bool) -> dict[str, Do
                 found[full] = {"values": sorted(declared["values"])}
     for name, definition in openapi["definitions"].items():  # absent from the Go sources
         if name not in found and (name.startswith(META) or not name.endswith("List")):
-            found[name] = _from_openapi(name, definition)
+            found[name] = _from_openapi(name, definition, of)
     return found
 
 

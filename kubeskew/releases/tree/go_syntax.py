@@ -4,15 +4,19 @@ Nothing is type-checked and nothing of a tree is executed. A reader of a subject
 of a package (`source_tree.py`) and walks the syntax nodes below them (`go_values.py` evaluates literals).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import tree_sitter_go
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 _LANGUAGE = Language(tree_sitter_go.language())
+# The grammar knows new(T) alone. Since Go 1.26 it takes any expression, which under another name is a call.
+_NEW = re.compile(rb"\bnew\(")
+_COMMENTS = Query(_LANGUAGE, "(comment) @comment")
 
 
 class TreeError(ValueError):
@@ -58,7 +62,7 @@ class TypeDeclaration:
             if node.type == "comment":
                 comments.append(node)
             elif node.type == "field_declaration":
-                yield from _fields(node, doc_above(node, comments))
+                yield from _fields(node, doc_above(node, comments, blocks=False))
                 comments = []
 
 
@@ -101,9 +105,18 @@ class GoFile:
     def __init__(self, path: Path, package: str) -> None:
         self.path = path
         self.package = package
-        self._root = Parser(_LANGUAGE).parse(path.read_bytes()).root_node
+        source = path.read_bytes()
+        self._root = Parser(_LANGUAGE).parse(source).root_node
+        if self._root.has_error:
+            self._root = Parser(_LANGUAGE).parse(_NEW.sub(b"neW(", source)).root_node
         if self._root.has_error:
             raise TreeError(f"{path}:{_error_line(self._root)}: this is no Go; fix it and import again")
+
+    @property
+    def is_generated(self) -> bool:
+        """A tool made it, as a comment before the package clause says in Go's fixed words."""
+        lines = self.package_comment()
+        return any(line.startswith("Code generated ") and line.endswith(" DO NOT EDIT.") for line in lines)
 
     @cached_property
     def imports(self) -> dict[str, str]:
@@ -136,6 +149,25 @@ class GoFile:
             if node.type in ("function_declaration", "method_declaration"):
                 name = node.child_by_field_name("name")
                 yield Function(text_of(name) if name is not None else "", _receiver(node), node)
+
+    def mentions(self, word: str) -> bool:
+        """Cheaper than to walk the syntax of a file that has nothing of it."""
+        return word.encode() in (self._root.text or b"")
+
+    def code(self) -> bytes:
+        """The source without comments, empty lines and spaces at line ends; `//go:` lines are code."""
+        source, kept, start = self._root.text or b"", bytearray(), 0
+        comments = QueryCursor(_COMMENTS).captures(self._root).get("comment", [])
+        for comment in sorted(comments, key=lambda node: node.start_byte):
+            if not source.startswith(b"//go:", comment.start_byte - self._root.start_byte):
+                kept += source[start : comment.start_byte - self._root.start_byte]
+                start = comment.end_byte - self._root.start_byte
+        kept += source[start:]
+        return b"\n".join(line.rstrip() for line in kept.split(b"\n") if line.strip())
+
+    def nodes(self, *kinds: str) -> Iterator[Node]:
+        """All syntax nodes of these types, in the order of the source."""
+        yield from nodes_of(self._root, *kinds)
 
     def package_comment(self) -> tuple[str, ...]:
         """All comments that stand before the package clause, as lines."""
@@ -175,19 +207,20 @@ def nodes_of(node: Node, *kinds: str) -> Iterator[Node]:
         todo += reversed(here.children)
 
 
-def doc_above(node: Node, comments: list[Node]) -> tuple[str, ...]:
+def doc_above(node: Node, comments: list[Node], *, blocks: bool = True) -> tuple[str, ...]:
     """The lines of the comments that stand right above a node, without the marks of comments.
 
     `comments` are those since the last declaration. A comment at the end of a line of code is none of it,
-    nor is one that an empty line separates; blocks of markers above the doc comment count, as gengo has it
-    (one empty line between them and the doc).
+    nor is one that an empty line separates; with `blocks`, a block of markers above the doc comment counts
+    (one empty line between them and the doc): gengo reads those of types, not of fields.
     """
     row, kept = node.start_point.row, list[Node]()
     for comment in reversed(comments):
         if not _alone(comment):
             break
         gap = row - comment.end_point.row - 1
-        if gap > (1 if not kept or _is_marker(comment) else 0) or (gap and not _is_marker(comment)):
+        apart = 1 if blocks and (not kept or _is_marker(comment)) else 0
+        if gap > apart or (gap and not _is_marker(comment)):
             break
         kept.append(comment)
         row = comment.start_point.row

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tree_sitter import Node
 
+from kubeskew.apimachinery.versions import OLDEST_IMPORTED
 from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, TypeDeclaration, Value
 
 _STAGING = "staging/src/"
@@ -21,7 +23,6 @@ _NEEDED = (
     "staging/src/k8s.io/api/core/v1/types.go",
     "api/openapi-spec/swagger.json",
 )
-OLDEST = 31
 
 
 class SourceTree:
@@ -35,9 +36,9 @@ class SourceTree:
                 f"{root} is no Kubernetes source tree: it has no {missing[0]}; name the root of a clone of "
                 "kubernetes/kubernetes"
             )
-        if self.minor and self.minor < OLDEST:
+        if self.minor and self.minor < OLDEST_IMPORTED:
             raise TreeError(
-                f"{root} is Kubernetes 1.{self.minor}: trees of 1.{OLDEST} and later can be imported"
+                f"{root} is Kubernetes 1.{self.minor}: trees of 1.{OLDEST_IMPORTED} and later can be imported"
             )
         self._packages: dict[str, Package] = {}
 
@@ -143,6 +144,20 @@ class Package:
 
     def constants(self) -> dict[str, Value]:
         return {value.name: value for file in self.files() for value in file.constants()}
+
+    @cached_property
+    def values(self) -> dict[str, tuple[Node, GoFile]]:
+        """What is written as the value of constants and variables, with their files."""
+        return {
+            value.name: (value.node, file)
+            for file in self.files()
+            for value in (*file.constants(), *file.variables())
+            if value.node is not None
+        }
+
+    @cached_property
+    def type_names(self) -> frozenset[str]:
+        return frozenset(declared.name for file in self.files() for declared in file.types())
 
     def functions(self) -> dict[str, Function]:
         """Functions by name; methods are not among them."""

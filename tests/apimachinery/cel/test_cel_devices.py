@@ -120,7 +120,7 @@ def test_what_compiles(expression, features, error):
 )  # fmt: skip
 @pytest.mark.parametrize("gate", [False, True])
 def test_lists_in_stored_expressions(expression, cost, answer, gate):
-    """Since 1.37 whatever the gate, at the costs of upstream's tests; in 1.36 only with it."""
+    """Since 1.37 regardless of the gate, at the costs of upstream's tests; in 1.36 only with it."""
     device = {
         "attributes": {
             "names": {"strings": ["fish", "bird"]},
@@ -155,7 +155,7 @@ def test_lists_in_stored_expressions(expression, cost, answer, gate):
         ("device.attributes['x'].services == 'sym'", False),
     ],
 )
-def test_without_sizes_whatever_depends_on_the_length_of_a_text_is_dear(expression, dear):
+def test_without_sizes_everything_that_depends_on_the_length_of_a_text_is_dear(expression, dear):
     """With known bug 129661 only what does not depend on the size of an attribute costs little enough."""
     assert compile_selector(expression, DeviceFeatures(minor=32)).most_expensive < 100
     unsized = compile_selector(expression, DeviceFeatures(minor=32, unsized=True))

@@ -238,7 +238,7 @@ def test_cost(expression, cost):
 
 
 def test_limit_cannot_be_absorbed():
-    """At the limit evaluation ends, whatever surrounds it."""
+    """At the limit evaluation ends, regardless of what surrounds it."""
     program = cel.compile("[1, 2, 3].all(x, i > 0) || true", _ENVIRONMENT)
 
     with pytest.raises(

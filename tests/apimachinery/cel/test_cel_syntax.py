@@ -127,7 +127,7 @@ def test_what_is_accepted(expression, value):
     ],
 )
 def test_what_is_refused(expression, issues):
-    """Every issue is told where ANTLR finds it, in its words."""
+    """Every issue is reported where ANTLR finds it, in its words."""
     assert _issues(expression) == issues
 
 
@@ -202,7 +202,7 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES, max_size=12).map(" ".join) | st.text(max_size=20))
 def test_any_text_is_answered(text):
-    """Whatever is written compiles or is refused with an issue of its own."""
+    """Any text compiles or is refused with an issue of its own."""
     message = "compilation failed: ERROR: <input>:"
     try:
         cel.compile(text, _ENVIRONMENT)

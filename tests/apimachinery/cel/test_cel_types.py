@@ -121,7 +121,7 @@ def test_message_of_a_misfit(expression, place, message):
     assert f"<input>:1:{place}: {message}\n | {expression}\n | {'.' * (place - 1)}^" in text
 
 
-def test_all_misfits_are_told_by_place():
+def test_all_misfits_are_reported_by_place():
     """Several problems come in the order of the text."""
     with pytest.raises(cel.CompileError) as caught:
         cel.compile("b +\na", _ENVIRONMENT)

@@ -1,4 +1,4 @@
-"""The client's connection, against sockets that answer as told."""
+"""The client's connection, against sockets that answer as asked."""
 
 import asyncio
 
@@ -76,7 +76,7 @@ async def test_connections_are_kept():
     ],
 )
 async def test_bodies(body):
-    """However the end of the body is told; a connection that closes is not used again."""
+    """However the end of the body is reported; a connection that closes is not used again."""
     async with _Server(OK + body, OK + b"Content-Length: 2\r\n\r\nhi") as server:
         assert await server.ask() == (200, b"hello")
         assert await server.ask() == (200, b"hi")

@@ -59,7 +59,7 @@ def described(found):
 
 
 async def test_aggregated_documents_take_two_requests(clock):
-    """The first version that has a resource is preferred, later ones are told too."""
+    """The first version that has a resource is preferred, later ones are reported too."""
     core = {"kind": "APIGroupDiscoveryList", "items": [aggregated("", version("v1", "pods"))]}
     groups = {
         "kind": "APIGroupDiscoveryList",

@@ -13,10 +13,10 @@ class Server:
     """A transport to a server that may be `down` by an error."""
 
     def __init__(self, name):
-        self.name, self.down, self.heard = name, None, 0
+        self.name, self.down, self.requests = name, None, 0
 
     async def __call__(self, _request):
-        self.heard += 1
+        self.requests += 1
         if self.down is not None:
             raise self.down
         return self.name
@@ -32,7 +32,7 @@ async def test_another_server_takes_over():
     answers = [await client(ASKED)]
     first.down = ConnectionRefusedError()
     answers += [await client(ASKED), await client(ASKED)]
-    assert (first.heard, second.heard) == (2, 2)
+    assert (first.requests, second.requests) == (2, 2)
     first.down = None
     answers.append(await client(ASKED))
     second.down = ConnectionRefusedError()
@@ -41,25 +41,25 @@ async def test_another_server_takes_over():
     assert answers == ["first", "second", "second", "second", "first"]
 
 
-async def test_what_a_server_may_have_heard_is_not_sent_to_another():
+async def test_what_a_server_may_have_received_is_not_sent_to_another():
     """A connection that breaks is the caller's failure, as through a load balancer."""
     first, second = Server("first"), Server("second")
     first.down = ConnectionResetError()
     with pytest.raises(ConnectionResetError):
         await failing_over([first, second])(ASKED)
 
-    assert second.heard == 0
+    assert second.requests == 0
 
 
 async def test_nobody_is_left():
-    """Each server is asked once; the failure of the last one is told."""
+    """Each server is asked once; the failure of the last one is reported."""
     servers = [Server("first"), Server("second"), Server("third")]
     for server in servers:
         server.down = ConnectionRefusedError(server.name)
     with pytest.raises(ConnectionRefusedError, match="third"):
         await failing_over(servers)(ASKED)
 
-    assert [server.heard for server in servers] == [1, 1, 1]
+    assert [server.requests for server in servers] == [1, 1, 1]
 
 
 def kubeconfig(path, extension):

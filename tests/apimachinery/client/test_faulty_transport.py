@@ -70,7 +70,7 @@ async def test_without_faults_a_client_does_its_work(faulty, server):
     ],
 )
 async def test_an_answer_is_what_a_server_says(faulty, server, code, reason, message):
-    """A call is answered with the code and the words of an API server, and the server never hears of it."""
+    """A call is answered with the code and the words of an API server, and the server never learns of it."""
     faulty.set({"verb": "update", "resource": "configmaps", "answer": code, "nth": 1})
     with pytest.raises(StatusError) as raised:
         await faulty.client.update(CONFIG_MAPS, config_map("a"))
@@ -81,7 +81,7 @@ async def test_an_answer_is_what_a_server_says(faulty, server, code, reason, mes
 
 
 async def test_a_conflict_of_a_create_is_a_name_that_is_taken(faulty):
-    """A create that is answered with 409 hears that the object is there already; a message may be given."""
+    """A create that is answered with 409 learns that the object is there already; a message may be given."""
     faulty.set({"verb": "create", "answer": 409, "nth": 1}, {"answer": 500, "message": "no"})
     with pytest.raises(StatusError, match='configmaps "a" already exists'):
         await faulty.client.create(CONFIG_MAPS, config_map("a"))
@@ -138,7 +138,7 @@ async def test_latency(faulty, looptime):
 
 
 async def test_a_crash_before_and_after_the_nth_write(faulty, client):
-    """The second write is not made, or made and its answer never heard; nothing else goes out after it."""
+    """The second write is not made, or made and its answer never received; nothing else goes out after it."""
     for place, stored in (("before", 1), ("after", 2)):
         faulty = FaultyClient(client._transport, client._clock)
         faulty.set({"crash": place, "nth": 2, "resource": "configmaps"})
@@ -215,7 +215,7 @@ async def test_a_delayed_watch(faulty, informer, client):
 
 
 async def test_a_410_in_the_middle_of_a_watch(faulty, informer, client, server):
-    """The informer lists anew, at once, and knows what it has missed."""
+    """The informer lists again, at once, and knows what it has missed."""
     lists = len([request for request in server.requests if request.target == "/api/v1/configmaps"])
     faulty.set({"resource": "configmaps", "event": "MODIFIED", "answer": 410, "nth": 1})
     await client.update(CONFIG_MAPS, config_map("a", n="2"))
@@ -324,7 +324,7 @@ async def test_an_outage_that_begins_at_a_call(faulty, looptime):
 
 
 async def test_a_lost_lease(faulty, clock, server):
-    """A leader that cannot renew is told so after the renew deadline; another leads once the lease is old."""
+    """A leader that cannot renew learns it after the renew deadline; another leads once the lease is old."""
     led = []
 
     async def lead(ended):
@@ -348,7 +348,7 @@ async def test_a_lost_lease(faulty, clock, server):
     assert (await server.client().get(LEASES, "l", "ns"))["spec"]["holderIdentity"] == ""
 
 
-async def test_many_firings_are_told_in_few_words(faulty):
+async def test_many_firings_are_reported_in_few_words(faulty):
     """The time line shows the first twenty firings of a fault, then each that is twice as many."""
     faulty.set({"answer": 500, "resource": "pods"})
     for _ in range(100):

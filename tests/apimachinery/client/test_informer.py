@@ -46,7 +46,7 @@ async def settled(informer, server):
 
 
 async def test_the_first_list_is_delivered_before_synced(client, informer, seen):
-    """Consumers that wait for `synced` find everything there and told."""
+    """Consumers that wait for `synced` find everything there and reported."""
     await client.create(CONFIG_MAPS, config_map("a"))
     informer.start()
     await informer.synced()
@@ -56,7 +56,7 @@ async def test_the_first_list_is_delivered_before_synced(client, informer, seen)
     assert informer.get("default", "a")["apiVersion"] == "v1"
 
 
-async def test_changes_are_told_with_old_and_new(client, server, informer, seen):
+async def test_changes_are_reported_with_old_and_new(client, server, informer, seen):
     """Handlers get both states of an update, and the last one of a deletion."""
     informer.start()
     await informer.synced()
@@ -85,8 +85,8 @@ async def test_a_broken_watch_is_resumed_without_a_new_list(client, server, info
     assert len(lists) == 1
 
 
-async def test_deletes_while_away_are_told_after_a_relist(client, server, informer, seen):
-    """On 410 the collection is listed anew, and what is gone is told as deleted."""
+async def test_deletes_while_away_are_reported_after_a_relist(client, server, informer, seen):
+    """On 410 the collection is listed again, and what is gone is reported as deleted."""
     await client.create(CONFIG_MAPS, config_map("gone"))
     await client.create(CONFIG_MAPS, config_map("stays", "1"))
     informer.start()
@@ -106,7 +106,7 @@ async def test_deletes_while_away_are_told_after_a_relist(client, server, inform
 
 
 async def test_an_object_replaced_while_away_is_deleted_and_added(client, server, informer, seen):
-    """An object of the same name with another uid is told as deleted and added."""
+    """An object of the same name with another uid is reported as deleted and added."""
     await client.create(CONFIG_MAPS, config_map("a"))
     informer.start()
     await informer.synced()
@@ -123,8 +123,11 @@ async def test_an_object_replaced_while_away_is_deleted_and_added(client, server
     assert seen == [("deleted", "a"), ("added", "a")]
 
 
-async def test_what_another_version_shows_otherwise_is_told_after_a_relist(client, server, informer, seen):
-    """An object of the same revision that the server now shows otherwise is told as updated, another not."""
+async def test_what_another_version_shows_otherwise_is_reported_after_a_relist(
+    client, server, informer, seen
+):
+    """An object of the same revision that the server now shows otherwise is reported as updated, another
+    not."""
     await client.create(CONFIG_MAPS, config_map("a", "1"))
     await client.create(CONFIG_MAPS, config_map("b", "1"))
     informer.start()
@@ -223,7 +226,7 @@ async def test_a_refused_watch_keeps_its_position(client, server, informer, seen
     assert [request.method for request in lists] == ["GET", "POST"]
 
 
-async def test_a_late_handler_is_told_what_is_there(client, informer):
+async def test_a_late_handler_sees_what_is_there(client, informer):
     """Adding a handler after the sync delivers the present objects as added."""
     await client.create(CONFIG_MAPS, config_map("a"))
     informer.start()
@@ -314,10 +317,10 @@ async def test_trimmed_copies_leave_the_managers_of_fields_to_the_server(client,
         await factory.stop()
 
 
-async def test_what_the_server_refuses_is_known_and_told_until_it_gives_in(client, server, informer):
+async def test_what_the_server_refuses_is_known_and_reported_until_it_gives_in(client, server, informer):
     """Handlers of the state are called at the first failure, at another one, and when the list is there."""
-    told = []
-    informer.add_state_handler(lambda: told.append((informer.has_synced, informer.failure)))
+    states = []
+    informer.add_state_handler(lambda: states.append((informer.has_synced, informer.failure)))
     refusals = ["no role", "no role", "no such group"]
 
     def outage(request):
@@ -327,10 +330,10 @@ async def test_what_the_server_refuses_is_known_and_told_until_it_gives_in(clien
     informer.start()
     await informer.synced()
 
-    assert told == [(False, "no role"), (False, "no such group"), (True, "")]
+    assert states == [(False, "no role"), (False, "no such group"), (True, "")]
 
 
-async def test_a_watch_that_is_refused_is_told_and_its_recovery_too(client, server, informer):
+async def test_a_watch_that_is_refused_is_reported_and_its_recovery_too(client, server, informer):
     """The objects that were listed stay there meanwhile."""
     await client.create(CONFIG_MAPS, config_map("a"))
     informer.start()
@@ -362,15 +365,15 @@ async def test_a_factory_follows_for_a_while(client, clock, server):
     assert [task for task in asyncio.all_tasks() if "informer" in task.get_name()] == []
 
 
-async def test_a_stopped_informer_lets_go_of_who_heard_it(informer):
+async def test_a_stopped_informer_lets_go_of_its_listeners(informer):
     """A component frees what it had when it stops, without the garbage collector."""
 
     class Listener:
-        def hear(self, _obj):
+        def note(self, _obj):
             """Does nothing."""
 
     listener = Listener()
-    informer.add_handler(listener.hear)
+    informer.add_handler(listener.note)
     held = weakref.ref(listener)
     del listener
     assert held() is not None

@@ -135,7 +135,7 @@ def test_a_missing_file_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "mistake"),
     [
         ("", "is empty"),
         ("[]", "is not a mapping"),
@@ -146,9 +146,9 @@ def test_a_missing_file_is_said(tmp_path):
         ("{current-context: a, contexts: [{name: a, context: {}}]}", "names no cluster"),
     ],
 )
-def test_what_is_no_kubeconfig_is_said(tmp_path, text, told):
-    """A file of another shape is told of by its name, not by a traceback."""
+def test_what_is_no_kubeconfig_is_said(tmp_path, text, mistake):
+    """A file of another shape is reported by its name, not by a traceback."""
     path = tmp_path / "config"
     path.write_text(text)
-    with pytest.raises(KubeconfigError, match=re.escape(f"{path}") + ".*" + re.escape(told)):
+    with pytest.raises(KubeconfigError, match=re.escape(f"{path}") + ".*" + re.escape(mistake)):
         load_kubeconfig(path)

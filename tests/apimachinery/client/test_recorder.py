@@ -55,7 +55,7 @@ async def test_a_repeated_event_is_counted(client, recorder, clock):
     assert (event["count"], event["lastTimestamp"]) == (3, "2026-01-01T00:00:20Z")
 
 
-async def test_containers_of_a_pod_are_told_apart(client, recorder):
+async def test_containers_of_a_pod_are_distinguished(client, recorder):
     """Events of the same words about two containers are two, each with its field path."""
     for name in ("a", "b"):
         recorder.event(POD, "Normal", "Created", "Container created", field_path=f"spec.containers{{{name}}}")
@@ -66,7 +66,7 @@ async def test_containers_of_a_pod_are_told_apart(client, recorder):
     assert paths == ["spec.containers{a}", "spec.containers{b}"]
 
 
-async def test_an_expired_event_begins_anew(client, recorder):
+async def test_an_expired_event_begins_again(client, recorder):
     """The recorder makes a new event if the server no longer has the one that it would count up."""
     recorder.event(POD, "Normal", "Pulled", "pulled")
     await recorder.flush()
@@ -90,7 +90,7 @@ async def test_many_similar_events_are_combined(client, recorder):
     assert [event["count"] for event in combined] == [6]
 
 
-async def test_an_object_that_is_told_of_too_much_is_told_of_less(client, recorder, clock):
+async def test_an_object_with_too_many_events_gets_fewer(client, recorder, clock):
     """After 25 events one is written every five minutes; it counts those that were not."""
     for number in range(40):
         recorder.event(POD, "Normal", "Created", f"pod {number}")

@@ -70,7 +70,7 @@ async def test_further_connections_resume_the_session(server, authority):
 
 
 async def test_a_resumed_session_is_verified_no_less(server, authority):
-    """A server of another authority is refused, whatever went before."""
+    """A server of another authority is refused, regardless of what went before."""
     port, _ = server
     stranger = _tls(Authority.create(datetime.now(UTC)), "node-a")
     transport = HTTPTransport(f"https://127.0.0.1:{port}", stranger)
@@ -80,7 +80,7 @@ async def test_a_resumed_session_is_verified_no_less(server, authority):
 
 
 def test_servers_with_the_same_files_share_what_is_made_of_them(authority, context, tmp_path):
-    """A file that has changed is read anew."""
+    """A file that has changed is read again."""
     files = [str(tmp_path / name) for name in ("crt", "key", "ca")]
     assert serving_context(*files) is context
     pair = authority.serving()

@@ -102,7 +102,7 @@ async def test_shut_down_hands_out_what_is_ready_and_then_ends_the_workers(queue
 
 
 async def test_shut_down_wakes_waiting_workers(queue):
-    """A worker that waits is told at once."""
+    """A worker that waits gets the item at once."""
     waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     queue.shut_down()
@@ -201,7 +201,7 @@ async def test_all_workers_end_with_the_work(queue):
     assert (done, queue.idle) == ([], True)
 
 
-async def test_of_queues_of_one_name_the_newest_is_told_of(clock):
+async def test_of_queues_of_one_name_the_newest_is_reported(clock):
     """A controller that leads again has another queue; the one of its former term does not count."""
     registry = CollectorRegistry()
     metrics = QueueMetrics(registry, clock)

@@ -221,12 +221,12 @@ def test_calls_are_counted_by_kind():
     ],
 )
 def test_requests_as_calls(method, target, body, call):
-    """A request's method and path tell verb, resource and object as the API server reads them."""
+    """A request's method and path show verb, resource and object as the API server reads them."""
     assert call == call_of(method, target, body)
 
 
 def test_events_as_calls():
-    """A line of a watch tells the event's type and its object; what cannot be read counts as an error."""
+    """A line of a watch shows the event's type and its object; what cannot be read counts as an error."""
     watch = Call("watch", "pods")
 
     assert Call("watch", "pods", "", "", "a", "b", event="ADDED") == event_of(

@@ -75,7 +75,7 @@ async def test_a_plan_takes_effect_when_it_is_read_again(tmp_path):
 
 
 async def test_a_restart_goes_on_counting(tmp_path):
-    """A process that is started anew has the plan at once, and counts on where the last one was."""
+    """A process that is started again has the plan at once, and counts on where the last one was."""
     write(tmp_path, 1, (1, {"id": "a", "nth": 5, "answer": 500}))
     _, before = started(tmp_path)
     assert await numbers(before) == []
@@ -86,7 +86,7 @@ async def test_a_restart_goes_on_counting(tmp_path):
     assert await numbers(last) == []
 
 
-async def test_an_id_that_is_used_again_begins_anew(tmp_path):
+async def test_an_id_that_is_used_again_starts_over(tmp_path):
     """The counters of a fault that was cleared are not those of the next one of that name."""
     write(tmp_path, 1, (1, {"id": "a", "nth": 1, "answer": 500}))
     process, injector = started(tmp_path)

@@ -165,7 +165,7 @@ def test_names_that_are_made_stay_apart():
     ],
 )
 def test_how_often_a_fault_fires(body, times, seconds, at_once):
-    """A fault with `nth`, a crash or an outage fires once unless told otherwise; other faults fire often."""
+    """A fault with `nth`, a crash or an outage fires once by default; other faults fire often."""
     fault = read(SCHEDULER | body)
 
     assert (times, seconds, at_once) == (fault.when.times, fault.when.seconds, fault.at_once)

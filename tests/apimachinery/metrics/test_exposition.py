@@ -99,5 +99,5 @@ def test_what_a_minor_lacks_or_hides_is_not_shown():
     ("minor", "ending"), [(30, "utf-8"), (32, "escaping=values"), (36, "escaping=underscores")]
 )
 def test_media_types(minor, ending):
-    """Media types tell how names are escaped since 1.31."""
+    """Media types say how names are escaped since 1.31."""
     assert content_type(Version(minor)).endswith(ending)

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.metrics.series import unseen_families
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.admission import CREATE, AdmissionChain, Attributes, Plugin
-from kubeskew.apiserver.instrumentation import AdmissionMetrics
+from kubeskew.apiserver.metrics import AdmissionMetrics
 from kubeskew.apiserver.user import User
 
 PODS = catalogue_for(Version(36)).resource("", "v1", "pods")

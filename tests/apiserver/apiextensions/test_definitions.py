@@ -25,7 +25,7 @@ from webhook_server import hook_server
 
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
@@ -90,7 +90,7 @@ async def test_an_apply_in_another_version_than_before(release: str):
 
 
 async def test_documents_follow(api: Caller):
-    """OpenAPI and discovery tell of a definition as soon as it is established, and of its changes."""
+    """OpenAPI and discovery report a definition as soon as it is established, and its changes."""
     before = (await api.get("/openapi/v3")).body["paths"]
     await define(api, "foos")
     address = (await api.get("/openapi/v3")).body["paths"][f"apis/{GROUP}/v1"]["serverRelativeURL"]
@@ -321,7 +321,7 @@ async def test_a_changed_definition_ends_its_watches(api: Caller):
 
 
 async def test_schemas_of_the_past_are_forgotten(api: Caller):
-    """Nothing holds on to what a definition once was, whatever was written and read meanwhile."""
+    """Nothing holds on to what a definition once was, regardless of what was written and read meanwhile."""
     await define(api, "changing")
     target = f"{DEFINITIONS}/changing.{GROUP}"
     for number in range(5):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from kubeskew.apimachinery.catalogue.types import Types
+from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apply.managedfields import typed
 from kubeskew.apiserver.apply.managedfields.entries import ManagerId, VersionedFieldSet
 from kubeskew.apiserver.apply.managedfields.ownership import Updater, Versioned
 
-SCHEMA = Types(Version(36)).of_kind("", "v1", "ConfigMap")
+SCHEMA = types_of(Version(36)).of_kind("", "v1", "ConfigMap")
 ME = ManagerId("me", "Apply", "")
 
 
@@ -28,8 +28,8 @@ def config_map(**data: str) -> dict[str, object]:
     ],
 )
 def test_a_conversion_that_fails_is_named(number: int, words: str):
-    """Each of the conversions of an apply, in another version than the last one, is told with what it was for
-    (structured-merge-diff merge/update.go, prune)."""
+    """Each of the conversions of an apply, in another version than the last one, is reported with what it
+    was for (structured-merge-diff merge/update.go, prune)."""
     conversions = 0
 
     def convert(obj: dict[str, object], _api_version: str) -> dict[str, object]:

@@ -31,7 +31,7 @@ _SPECS = st.fixed_dictionaries(
 
 @given(_SPECS, st.dictionaries(st.sampled_from(["name", "uid", "labels"]), _ANYTHING), st.booleans())
 def test_a_creators_entry_is_what_a_comparison_with_nothing_gives(spec, metadata, reset_spec):
-    """The short way that creates take and the general one agree on every value, whatever its shape."""
+    """The short way that creates take and the general one agree on every value, regardless of its shape."""
     obj = {"apiVersion": "e/v1", "kind": "Widget", "metadata": metadata, "spec": spec}
     reset = FieldSet.of_fields([("spec",)]) if reset_spec else FieldSet()
     general = FieldSet.of_fields([("spec",), ("nothing", "below")] if reset_spec else [("nothing", "below")])

@@ -168,7 +168,7 @@ def test_misfits(spec, message):
 
 
 def test_partial_keys():
-    """A key with a default counts though it is not written; one without may be missing beside it."""
+    """A key with a default counts though it is not written; one without may be missing next to it."""
     fields = to_field_set({"ports": [{"name": "a"}, {"value": "x"}]}, SPEC).to_fields()
     assert list(fields["f:ports"]) == ['k:{"name":"a","protocol":"TCP"}', 'k:{"protocol":"TCP"}']
 
@@ -329,7 +329,7 @@ def test_apply_refuses():
 
 
 def test_conflicts_are_listed():
-    """Several conflicts are told by manager, with a cause each."""
+    """Several conflicts are reported by manager, with a cause each."""
     live = MANAGER.apply(None, widget(size=1, items=[{"name": "a", "value": "x"}]), "one", False, now="1")
     live = MANAGER.update(
         stored(live), widget(size=1, text="t", items=[{"name": "a", "value": "x"}]), "two", now="2"

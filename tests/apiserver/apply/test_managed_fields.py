@@ -14,7 +14,7 @@ from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
 CASES = [json.loads(line) for line in (DATA / "server-side-apply.jsonl").read_text().splitlines()]
 VERSION = Version(36)
 NOW = "2026-01-01T00:00:00Z"
-# What the recorder told the field manager to leave alone, as the strategies of these kinds do.
+# The fields that the recorder had the field manager leave alone, as the strategies of these kinds do.
 RESET = {"": FieldSet.of_fields([("status",)]), "status": FieldSet.of_fields([("spec",)])}
 
 

@@ -77,23 +77,23 @@ STRICT = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "body", "told"), STRICT)
-async def test_odd_fields_of_patches(maps, kind, body, told):
+@pytest.mark.parametrize(("kind", "body", "faults"), STRICT)
+async def test_odd_fields_of_patches(maps, kind, body, faults):
     """Fields that are unknown or given twice in the patch itself are warned of, or refused."""
     if kind == "apply":
         body = f"{body}\napiVersion: v1\nmetadata: {{name: a}}"
     query = "&fieldManager=m"
     answer = await send(maps, kind, body.encode(), query)
     assert answer.status == 200
-    quoted = [text.replace('"', '\\"') for text in told]
+    quoted = [text.replace('"', '\\"') for text in faults]
     assert answer.warnings == [f'299 - "{text}"' for text in quoted]
     refused = await send(maps, kind, body.encode(), f"{query}&fieldValidation=Strict")
     if kind == "apply":
         why = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  "
-        assert (refused.status, refused.body["message"]) == (400, f"{why}{told[0]}")
+        assert (refused.status, refused.body["message"]) == (400, f"{why}{faults[0]}")
     else:
         assert refused.status == 422
-        assert refused.body["message"].endswith(f"strict decoding error: {', '.join(told)}")
+        assert refused.body["message"].endswith(f"strict decoding error: {', '.join(faults)}")
 
 
 KINDS = [

@@ -57,7 +57,7 @@ def in_pod(**spec):
         ),
     ],
 )
-async def test_what_does_not_fit_is_told_with_the_patch(api, web, patch, shown, why):
+async def test_what_does_not_fit_is_reported_with_the_patch(api, web, patch, shown, why):
     """The value is the patch as Go prints the map, without what has been merged in order already."""
     answer = await api.patch(f"{web}?fieldValidation=Strict", patch, "strategic")
 
@@ -65,7 +65,7 @@ async def test_what_does_not_fit_is_told_with_the_patch(api, web, patch, shown, 
     assert answer.body["message"] == f' "" is invalid: patch: Invalid value: {json.dumps(shown)}: {why}'
 
 
-async def test_a_quantity_is_told_by_its_own_reader(api, web):
+async def test_a_quantity_is_reported_by_its_own_reader(api, web):
     """A type that reads JSON itself keeps its words."""
     patch = in_pod(containers=[{**ONE, "resources": {"limits": {"cpu": "1q"}}}])
 
@@ -85,7 +85,7 @@ async def test_whole_floats_are_whole_numbers(api, web):
     assert answer.body["spec"]["replicas"] == 2
 
 
-async def test_a_key_given_twice_is_told_first(api):
+async def test_a_key_given_twice_is_reported_first(api):
     """Strict errors of the patch itself come before the unknown fields of what it made."""
     await api.post(MAPS, config_map("a"))
     body = b'{"data": {"a": "1", "a": "2"}, "dato": {}}'

@@ -7,8 +7,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.rbac import Rule
-from kubeskew.apiserver.http.request import Peer
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.http.request import Peer, parse_info
 from kubeskew.apiserver.serviceaccount import USER_PREFIX
 
 GROUP = "rbac.authorization.k8s.io"
@@ -82,7 +81,7 @@ def test_rules(given, target, allowed):
     method, _, whole = target.partition(" ")
     path, _, query = whole.partition("?")
 
-    assert Rule.of(given).allows(parse(method, path, parse_qs(query))) is allowed
+    assert Rule.of(given).allows(parse_info(method, path, parse_qs(query))) is allowed
 
 
 async def test_a_binding(api, eve):
@@ -293,14 +292,14 @@ async def test_parts_of_a_claim_status(api, eve, server):
         }
     ]
     allocated = (await api.put(f"{claims}/a/status", allocated)).body
-    told = {**allocated, "status": {**allocated["status"], "devices": [device]}}
-    refused = await eve.put(f"{claims}/a/status", told)
+    reported = {**allocated, "status": {**allocated["status"], "devices": [device]}}
+    refused = await eve.put(f"{claims}/a/status", reported)
     assert 'resource="resourceclaims/driver", verb="[arbitrary-node:update]"' in refused.body["message"]
     more = rule("arbitrary-node:update", group, "resourceclaims/driver", "d.example.com")
     await api.put(f"{HERE}/roles/r", role("r", status, more))
-    told = await eve.put(f"{claims}/a/status", told)
-    assert told.status == 200
-    # what is told of a device goes with the device, whoever takes it away
+    reported = await eve.put(f"{claims}/a/status", reported)
+    assert reported.status == 200
+    # what is reported of a device goes with the device, whoever takes it away
     controller = Caller(server, Peer(f"{USER_PREFIX}kube-system:resource-claim-controller", ()))
-    freed = await controller.put(f"{claims}/a/status", {**told.body, "status": {"devices": [device]}})
+    freed = await controller.put(f"{claims}/a/status", {**reported.body, "status": {"devices": [device]}})
     assert freed.body["status"] == {}

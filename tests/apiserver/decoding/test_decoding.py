@@ -78,7 +78,7 @@ def test_a_body_of_another_shape_is_refused_with_gos_text(body: str, text: str) 
 
 
 def test_unknown_and_repeated_fields_follow_the_requests_wish() -> None:
-    """Strict refuses, Warn tells, Ignore is silent; the fields are dropped in any case."""
+    """Strict refuses, Warn warns, Ignore is silent; the fields are dropped in any case."""
     body = '{"spec":{"foo":1,"containers":[{"name":"c","bar":1}]},"metadata":{"name":"a","labels":{"x":"1","x":"2"}}}'
     texts = [
         'unknown field "spec.foo"',
@@ -116,7 +116,7 @@ def test_missing_kind_and_version_come_from_the_request() -> None:
     assert decoded("null").object["metadata"] == {}
 
 
-def test_another_version_of_the_kind_is_told_apart() -> None:
+def test_another_version_of_the_kind_is_distinguished() -> None:
     """The version in the body must be that of the path."""
     claims = resource("resourceclaims", "resource.k8s.io")
     body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "metadata": {"name": "a"}}
@@ -168,7 +168,7 @@ def test_deep_nesting_is_refused(body: bytes) -> None:
 
 
 def test_aliases_cannot_blow_up() -> None:
-    """The billion laughs are refused without being told."""
+    """The billion laughs are refused, and not expanded."""
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     with pytest.raises(StatusError, match="document contains excessive aliasing"):

@@ -140,7 +140,7 @@ async def test_kind_without_numbers(api, monkeypatch):
 
 
 async def test_other_kind(api):
-    """A body of another kind or version is refused as in JSON, whatever its message."""
+    """A body of another kind or version is refused as in JSON, regardless of its message."""
     for api_version, kind in (("v1", "Secret"), ("v2", "ConfigMap")):
         sent = await api("POST", MAPS, envelope(api_version, kind, b"\xff"), content_type=PROTOBUF)
         as_json = await api.post(MAPS, {"apiVersion": api_version, "kind": kind})

@@ -93,7 +93,7 @@ def test_there_and_back(data):
 @settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_hostile_bytes(data):
-    """Whatever the bytes, there is an object that normalising takes, or a WireError."""
+    """For any bytes there is an object that normalising takes, or a WireError."""
     schema = DEFINITIONS[data.draw(st.sampled_from(KINDS))]
     body = bytearray(message(data.draw(objects(schema)), schema))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -434,3 +434,11 @@ def test_unregistered_kind():
     """A kind that nobody knows is named."""
     with pytest.raises(protobuf.WireError, match='no kind "Thing" is registered for version "v1"'):
         protobuf.decode_unknown(envelope("v1", "Thing", b""), lambda *_: None)
+
+
+def test_an_imported_release_has_numbers_of_its_own():
+    """Its table decides on the types that it has; all others are those of the releases."""
+    own = {"io.k8s.api.core.v1.ConfigMap": {"metadata": 1, "fresh": 9}}
+
+    assert messages.numbers_at("io.k8s.api.core.v1.ConfigMap", own)["fresh"] == 9
+    assert messages.numbers_at("io.k8s.api.core.v1.Secret", own)["immutable"] == 5

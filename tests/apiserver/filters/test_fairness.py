@@ -13,8 +13,7 @@ from kubeskew.apiserver.fairness.defaults import schemas
 from kubeskew.apiserver.fairness.levels import PriorityLevels, RejectedError
 from kubeskew.apiserver.fairness.metrics import FlowMetrics
 from kubeskew.apiserver.filters.fairness import Fairness
-from kubeskew.apiserver.http.request import Peer, Request, text
-from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.http.request import Peer, Request, parse_info, text
 from kubeskew.apiserver.user import User
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
@@ -105,7 +104,7 @@ def test_classification(user, method, path, wanted):
     ]
     names = {obj["spec"]["priorityLevelConfiguration"]["name"] for obj in made}
     levels = {name: {"metadata": {"name": name, "uid": name}} for name in names}
-    flow = Classifier(made, levels).classify(user, parse(method, path, {}))
+    flow = Classifier(made, levels).classify(user, parse_info(method, path, {}))
     assert flow is not None
     assert flow.schema == wanted
 
@@ -183,7 +182,7 @@ async def test_lent_seats_go_back_to_who_needs_them():
 
 
 async def test_overload(call):
-    """Whoever finds no seat gets 429 and is told when to come back; masters always get in."""
+    """Whoever finds no seat gets 429 and is informed when to come back; masters always get in."""
     services = call.server.services
     fairness = Fairness(services.store, FlowMetrics(unseen_families(), 0.0), 8)
     free = asyncio.Event()
@@ -194,7 +193,7 @@ async def test_overload(call):
 
     def request(user):
         made = Request.of("GET", "/api/v1/pods")
-        made.user, made.info = user, parse("GET", "/api/v1/pods", {})
+        made.user, made.info = user, parse_info("GET", "/api/v1/pods", {})
         return asyncio.create_task(fairness.serve(handler, made))
 
     change = {"spec": {"priorityLevelConfiguration": {"name": "catch-all"}}}
@@ -231,7 +230,7 @@ async def test_at_verbosity_5_a_rejection_is_logged(call, caplog):
     fairness = Fairness(call.server.services.store, FlowMetrics(unseen_families(), 0.0), 8)
     made = Request.of("GET", "/api/v1/pods")
     made.user = User("somebody", groups=("system:authenticated",))
-    made.info = parse("GET", "/api/v1/pods", {})
+    made.info = parse_info("GET", "/api/v1/pods", {})
 
     served = asyncio.Event()
 
@@ -245,15 +244,15 @@ async def test_at_verbosity_5_a_rejection_is_logged(call, caplog):
         assert (await fairness.serve(handler, made)).status == 429
     served.set()
     assert (await first).status == 200
-    [told] = caplog.messages
-    assert told == (
+    [warning] = caplog.messages
+    assert warning == (
         'QS(nothing): rejecting request "global-default" list /api/v1/pods of somebody because 1 seats are '
         "asked for, 1 seats are in use (1 are executing) and the limit is 0"
     )
 
 
 async def test_rules(call):
-    """Faults of schemas and levels are told at their fields."""
+    """Faults of schemas and levels are reported at their fields."""
     body = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "x"}}
     rule = {"subjects": [{"kind": "User", "group": {"name": "g"}}]}
     answer = await call.post(

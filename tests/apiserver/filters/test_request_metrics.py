@@ -7,10 +7,9 @@ import pytest
 from server_in_process import MAPS, Caller, close_server, open_server
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.filters.audit import with_audit
-from kubeskew.apiserver.http.request import Request, Response, Tunnel, Upgrade
-from kubeskew.apiserver.http.request_info import RequestInfo, parse
+from kubeskew.apiserver.http.request import Request, RequestInfo, Response, Tunnel, Upgrade, parse_info
 from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.pipeline import with_audit
 
 GET = RequestInfo(True, "/", "get", "", "v1", "pods", "", "default", "a")
 LABELS = (
@@ -125,7 +124,7 @@ async def test_upgraded_connections_are_counted_while_they_last(*, connect_verb:
         return Response(101, Upgrade(talk))
 
     request = Request.of("POST", "/api/v1/namespaces/default/pods/a/exec?command=date")
-    request.info = parse(request.method, request.path, request.query)
+    request.info = parse_info(request.method, request.path, request.query)
     response = await with_audit(upgrade, metrics, SystemClock())(request)
     assert isinstance(response.body, Upgrade)
     connection = asyncio.create_task(_fails(response.body, _Silence()))
@@ -154,7 +153,7 @@ async def test_logs_are_counted_while_they_are_followed():
 
     for path, expected in (("pods/a/log", {("CONNECT", "log", "resource"): 1}), ("others/a/log", {})):
         request = Request.of("GET", f"/api/v1/namespaces/default/{path}?follow=true")
-        request.info = parse(request.method, request.path, request.query)
+        request.info = parse_info(request.method, request.path, request.query)
         response = await with_audit(follow, metrics, SystemClock())(request)
         body = response.body
         assert isinstance(body, AsyncGenerator)

@@ -50,8 +50,8 @@ async def test_a_watch_shows_the_object_as_it_was_stored_last(api, server):
         assert obj["metadata"]["resourceVersion"] == str(revision + 1)
 
 
-async def test_a_watch_tells_what_came_before_an_undecodable_object(tmp_path):
-    """An object of an unknown version ends a watch there and not earlier: each event before it is told.
+async def test_a_watch_shows_what_came_before_an_undecodable_object(tmp_path):
+    """An object of an unknown version ends a watch there and not earlier: each event before it is reported.
 
     Other watches cannot begin then, as the cache that feeds them has to be filled again.
     """

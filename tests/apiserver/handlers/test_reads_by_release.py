@@ -172,15 +172,15 @@ async def test_deletions_of_a_collection_have_a_limit(minor, left):
         assert names(await api.get(MAPS)) == left
 
 
-@pytest.mark.parametrize(("minor", "told"), [(31, False), (32, True), (33, False), (34, True), (36, True)])
+@pytest.mark.parametrize(("minor", "marked"), [(31, False), (32, True), (33, False), (34, True), (36, True)])
 @pytest.mark.parametrize("revision", ["", "0"])
-async def test_where_initial_events_end(minor, told, revision):
-    """With WatchList, watches of what is there that take bookmarks are told where that ends."""
+async def test_where_initial_events_end(minor, marked, revision):
+    """With WatchList, watches of what is there that take bookmarks learn where that ends."""
     target = f"{MAPS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion={revision}"
     async with of_version(minor) as api:
         await _maps(api)
         events = await gather(api, target, 10)
-    assert [kind for kind, _ in events] == ["ADDED"] * 3 + ["BOOKMARK"] * told
+    assert [kind for kind, _ in events] == ["ADDED"] * 3 + ["BOOKMARK"] * marked
 
 
 @pytest.mark.parametrize(("minor", "metadata"), [(32, {"creationTimestamp": None}), (34, {})])
@@ -189,17 +189,17 @@ async def test_the_object_of_a_bookmark(minor, metadata):
     target = "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&allowWatchBookmarks=true"
     async with of_version(minor) as api:
         [(kind, found)] = [event async for event in api.watch(target)]
-    told = {"resourceVersion": found["metadata"]["resourceVersion"]}
-    told["annotations"] = {"k8s.io/initial-events-end": "true"}
+    metadata_of_end = {"resourceVersion": found["metadata"]["resourceVersion"]}
+    metadata_of_end["annotations"] = {"k8s.io/initial-events-end": "true"}
     template = {"metadata": metadata, "spec": {"containers": None}}
     spec = {"replicas": 0, "selector": None, "strategy": {}, "template": template}
-    head = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": told | metadata}
+    head = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata_of_end | metadata}
     assert (kind, found) == ("BOOKMARK", head | {"spec": spec, "status": {}})
 
 
 @pytest.mark.parametrize("kind", ["configmaps", "events"])
 async def test_a_watch_of_the_future(api, no_waiting, kind):
-    """A watch that wants the state of a revision to come is told so by an event."""
+    """A watch that wants the state of a revision to come gets an event that says so."""
     path = MAPS.replace("configmaps", kind)
     wish = f"sendInitialEvents=true&resourceVersionMatch={OLDER}"
     [(type_, error)] = [event async for event in api.watch(f"{path}?watch=true&{wish}&resourceVersion=999")]
@@ -208,7 +208,7 @@ async def test_a_watch_of_the_future(api, no_waiting, kind):
 
 
 async def test_a_bad_byte_in_a_token(api):
-    """A character that does not print is told by its number, as Go does."""
+    """A character that does not print is reported by its number, as Go does."""
     answer = await api.get(f"{MAPS}?continue=jg")
     why = r"invalid character '\u008e' looking for beginning of value"
     assert answer.body["message"].endswith(why)

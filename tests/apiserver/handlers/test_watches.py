@@ -1,4 +1,4 @@
-"""WATCH: where it begins, what it tells, how it ends."""
+"""WATCH: where it begins, what it shows, how it ends."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from kubeskew.apiserver.handlers import watch as handlers_watch
 
 
 async def test_watch_from_a_revision(api, five):
-    """A watch tells what happened since, in order, and goes on with what happens."""
+    """A watch shows what happened since, in order, and goes on with what happens."""
     seen = asyncio.create_task(gather(api, f"{MAPS}?watch=true&resourceVersion={five[3]}", 4))
     await api.patch(f"{MAPS}/a", {"data": {"k": "v"}})
     await api.delete(f"{MAPS}/b")
@@ -45,7 +45,7 @@ async def test_legacy_paths(api, five):
 
 
 @pytest.mark.parametrize(
-    ("bug", "path", "heard"),
+    ("bug", "path", "expected"),
     [
         (False, "/api/v1/watch/namespaces/a?", ["ADDED", "MODIFIED"]),
         (True, "/api/v1/watch/namespaces/a?", ["ADDED"]),
@@ -53,7 +53,7 @@ async def test_legacy_paths(api, five):
         (True, "/api/v1/watch/namespaces?labelSelector=own&", ["ADDED", "MODIFIED"]),
     ],
 )
-async def test_watches_of_one_namespace(bug, path, heard):
+async def test_watches_of_one_namespace(bug, path, expected):
     """With 125145 the old path of one namespace brings what is there, and nothing that happens to it."""
     async with of_version(30, bugs={"k8s-125145": bug}) as api:
         metadata = {"name": "a", "labels": {"own": "1"}}
@@ -72,7 +72,7 @@ async def test_watches_of_one_namespace(bug, path, heard):
         await api.patch("/api/v1/namespaces/a", change)
         await following
 
-    assert seen == heard
+    assert seen == expected
 
 
 async def test_watch_with_selector(api, five):
@@ -176,13 +176,13 @@ async def test_bookmark_before_the_end(api, monkeypatch):
 
 
 async def _since_a_map(api: Caller) -> str:
-    """Makes a ConfigMap; returns what has a watch begin before it, so that a bookmark has news to tell."""
+    """Makes a ConfigMap; returns what has a watch begin before it, so that a bookmark has news to show."""
     before = api.server.services.store.revision
     await api.post(MAPS, config_map("early"))
     return f"&resourceVersion={before}"
 
 
-async def test_a_bookmark_tells_of_no_revision_twice(api, five, monkeypatch):
+async def test_a_bookmark_reports_no_revision_twice(api, five, monkeypatch):
     """A watch has no bookmark of the revision at which it began."""
     monkeypatch.setattr(handlers_watch, "_LAST_BOOKMARK", 0.7)
     target = f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1&resourceVersion={five[4]}"

@@ -91,7 +91,7 @@ async def test_deep_objects(api):
     [("/api/v1/namespaces", "Namespace", 422), (JOBS, "Job", 422), (MAPS, "ConfigMap", 422)],
 )
 async def test_no_name(api, path, kind, code):
-    """An object without a name is told so, whatever its strategy does with names."""
+    """An object without a name is refused for that, regardless of what its strategy does with names."""
     answer = await api.post(path, {})
 
     assert answer.status == code
@@ -164,7 +164,7 @@ async def test_numbers_out_of_range_in_apply(api):
         assert answer.status == 422
 
 
-async def test_apply_beside_another_version(api):
+async def test_apply_next_to_another_version(api):
     """A misfit that shows when the result is converted for another version's manager is 422 as well."""
     event = {"metadata": {"name": "a"}, "involvedObject": {"namespace": "default"}}
     assert (await api.post("/api/v1/namespaces/default/events", event)).status == 201
@@ -177,7 +177,7 @@ async def test_apply_beside_another_version(api):
 
 
 async def test_apply_to_untyped_live_object(api):
-    """A live object that does not fit the schema of lists is told of as upstream does: 500 with why."""
+    """A live object that does not fit the schema of lists is reported as upstream does: 500 with why."""
     await api.post(ACCOUNTS, {"metadata": {"name": "a"}, "secrets": [{"uid": "x"}]}, user_agent="")
     config = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
 
@@ -281,7 +281,7 @@ async def test_large_bodies_leave_room(api, monkeypatch):
     """A large body is read in a thread, so that other requests go on."""
     import asyncio
 
-    from kubeskew.apiserver.registry.requests import bodies
+    from kubeskew.apiserver.registry.requests.scope import MAX_BODY_BYTES
 
     used: list[Any] = []
 
@@ -296,7 +296,7 @@ async def test_large_bodies_leave_room(api, monkeypatch):
 
     assert answer.status == 201
     assert used
-    assert bodies.MAX_BYTES == 3 * 2**20
+    assert MAX_BODY_BYTES == 3 * 2**20
 
 
 async def test_broken_body(server):

@@ -95,7 +95,7 @@ async def test_long_quantities(api: Caller, quantity: str) -> None:
 
 @pytest.mark.parametrize("text", ["a" * 60, "1" * 100_000, "a@" * 50_000, "a." * 50_000, '"' * 100_001])
 async def test_formats_of_strings(api: Caller, text: str) -> None:
-    """Formats of a schema are checked in one pass, whatever the text."""
+    """Formats of a schema are checked in one pass, regardless of the text."""
     names = (
         "email",
         "duration",

@@ -208,7 +208,7 @@ async def test_orderly_stop(authority):
 
 
 async def test_watching_again_does_not_hold_up_a_stop(authority):
-    """A client that begins a watch anew as soon as one ends does not keep the server for its grace time."""
+    """A client that begins a watch again as soon as one ends does not keep the server for its grace time."""
     certificate, key = authority.issue("server")
     server = await open_server(
         tls_cert_file=certificate, tls_private_key_file=key, client_ca_file=authority.file
@@ -238,7 +238,7 @@ async def test_watching_again_does_not_hold_up_a_stop(authority):
 
 
 async def test_readiness(listening, authority):
-    """/readyz says ok, tells its checks, and fails once the server is stopping."""
+    """/readyz says ok, shows its checks, and fails once the server is stopping."""
     async with client(listening, authority) as nobody:
         async with nobody.get("/readyz") as answer:
             assert (answer.status, await answer.text()) == (200, "ok")

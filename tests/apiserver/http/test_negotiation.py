@@ -114,7 +114,7 @@ async def test_what_the_router_says_of_patches(maps):
     "accept", ["*/*, application/yaml", "*/*, application/yaml;q=0.5", "*/*;q=0.1, application/yaml"]
 )
 async def test_wildcards_come_last(maps, accept):
-    """A media type that Accept names is preferred to a wildcard, whatever their qualities."""
+    """A media type that Accept names is preferred to a wildcard, regardless of their qualities."""
     assert (await maps.get(f"{MAPS}/a", accept=accept)).content_type == "application/yaml"
 
 
@@ -131,7 +131,7 @@ async def test_discovery_has_no_tables(maps):
 
 
 async def test_reviews_have_no_tables(api):
-    """A review is answered as one, whatever a client would like better; as its metadata it may be."""
+    """A review is answered as one, even if a client would like another better; as its metadata it may be."""
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     body = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -79,7 +79,7 @@ async def test_both_ways_at_once():
     assert peak < 8 << 20
 
 
-async def test_a_known_length_is_told():
+async def test_a_known_length_is_reported():
     """A backend's Content-Length is the client's, for HEAD as well; the connection goes on."""
 
     async def talk(reader, writer):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kubeskew.apiserver.http import request_info
-from kubeskew.apiserver.http.request import parse_query
+from kubeskew.apiserver.http.request import parse_info, parse_query
 
 CASES = [
     ("GET", "/api/v1/pods", "list", "", "v1", "pods", "", "", ""),
@@ -36,7 +35,7 @@ def test_resource_paths(case):
     method, target, *expected = case
     path, _, query = target.partition("?")
 
-    info = request_info.parse(method, path, parse_query(query))
+    info = parse_info(method, path, parse_query(query))
 
     found = [info.verb, info.group, info.version, info.resource, info.subresource, info.namespace, info.name]
     assert found == expected
@@ -48,14 +47,14 @@ def test_resource_paths(case):
 )
 def test_other_paths(path):
     """Everything that names no resource is a plain path, its verb the method."""
-    info = request_info.parse("GET", path, {})
+    info = parse_info("GET", path, {})
 
     assert not info.is_resource
     assert info.verb == "get"
 
 
 def test_selectors_belong_to_resources():
-    """A path that is no resource has none, whatever the method is called."""
+    """A path that is no resource has none, however the method is called."""
     query = {"fieldSelector": ["metadata.name=a"], "watch": ["true"]}
-    info = request_info.parse("LIST", "/healthz", query)
+    info = parse_info("LIST", "/healthz", query)
     assert (info.is_resource, info.verb, info.name, info.field_selector) == (False, "list", "", "")

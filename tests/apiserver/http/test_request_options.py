@@ -37,7 +37,7 @@ async def test_queries_of_lists(api: Caller, query):
 
 @pytest.mark.parametrize("timeout", ["-5s", ".5m", "+1h2m3.5s", "1µs1m", "0"])
 async def test_durations(api: Caller, timeout):
-    """A timeout is whatever Go takes for a duration; one that is none at all means the server's own."""
+    """A timeout is anything that Go takes for a duration; one that is none at all means the server's own."""
     assert (await api.get(f"{MAPS}?timeout={timeout}".replace("+", "%2B"))).status == 200
 
 
@@ -65,7 +65,7 @@ PATCH_OPTIONS = {
 
 @pytest.mark.parametrize(("kind", "query"), PATCH_OPTIONS)
 async def test_patch_options(api: Caller, kind, query):
-    """All that is wrong with the options of a patch is told at once."""
+    """All that is wrong with the options of a patch is reported at once."""
     refused = await api.patch(f"{MAPS}/a{query}", {}, kind)
 
     causes = refused.body["details"]["causes"]
@@ -132,7 +132,7 @@ async def test_paths_with_nothing_between_slashes(api: Caller):
 
 
 async def test_a_special_prefix_alone(api: Caller):
-    """A path that ends with `watch` cannot even be told what it is about."""
+    """A path that ends with `watch` does not even say what it is about."""
     broken = await api.get("/api/v1/watch")
 
     assert broken.status == 500
@@ -143,7 +143,7 @@ async def test_a_special_prefix_alone(api: Caller):
 
 
 async def test_repeated_keys(api: Caller):
-    """Keys given twice are told in every value, even in one that another replaced; unknown ones once."""
+    """Keys given twice are reported in every value, even in one that another replaced; unknown ones once."""
     body = b'{"metadata":{"name":"x"},"data":{"k":"1","k":"2"},"data":{"l":""},"odd":1,"odd":2}'
 
     refused = await api.post(f"{MAPS}?fieldValidation=Strict", body)
@@ -159,6 +159,6 @@ async def test_many_warnings(api: Caller):
 
     made = await api.raw("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "x"}, **names})
 
-    told = [text for name, text in made.headers if name == "Warning"]
-    assert len(told) == 4096 // 256
-    assert {len(text) for text in told} == {len('299 - ""') + 256 + len("\\")}
+    warnings = [text for name, text in made.headers if name == "Warning"]
+    assert len(warnings) == 4096 // 256
+    assert {len(text) for text in warnings} == {len('299 - ""') + 256 + len("\\")}

@@ -63,7 +63,7 @@ def test_a_name_is_a_host_too():
 
 
 def test_what_is_there_is_used_again(tmp_path):
-    """A pair in the directory is not made anew, and half a pair is refused."""
+    """A pair in the directory is not made again, and half a pair is refused."""
     options = ServerOptions(cert_dir=str(tmp_path))
     with serving_pair(options, NOW):
         before = [path.read_bytes() for path in sorted(tmp_path.iterdir())]

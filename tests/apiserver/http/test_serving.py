@@ -90,7 +90,7 @@ async def test_an_unread_body_does_not_become_a_request(port: int) -> None:
 
 
 async def test_a_head_without_a_body(port: int) -> None:
-    """HEAD tells the length of what GET would give, and gives nothing."""
+    """HEAD shows the length of what GET would give, and gives nothing."""
     answer = await exchange(port, f"HEAD /path HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
 
     assert b"Content-Length: 5\r\n" in answer
@@ -340,13 +340,13 @@ async def test_what_is_not_spoken_here(port: int, first: str, said: bytes) -> No
 @pytest.mark.parametrize("endless", [b"1;" + b"a" * 300_000, b"0\r\n" + b"X: y\r\n" * 50_000])
 async def test_framing_without_end(endless: bytes) -> None:
     """Chunk extensions and trailers that are far longer than the data end the body; large bodies do not."""
-    told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def read(request: Request) -> Response:
         try:
             return text(200, str(len(await request.read_body(1 << 24))))
         except BodyBrokenError as error:
-            told.set_result(str(error))
+            failure.set_result(str(error))
             return text(400, "")
 
     server = HTTPServer(read, SystemClock())
@@ -364,7 +364,7 @@ async def test_framing_without_end(endless: bytes) -> None:
     writer.write(chunked)
     await writer.drain()
     writer.write(endless)
-    assert await asyncio.wait_for(told, 30) == "chunked encoding contains too much non-data"
+    assert await asyncio.wait_for(failure, 30) == "chunked encoding contains too much non-data"
     writer.transport.abort()
     await server.close(0.5)
 

@@ -69,7 +69,7 @@ async def test_watchers_that_read_nothing(tmp_path):
 
 
 async def test_readers_of_large_lists_that_read_nothing(tmp_path):
-    """Each holds no more than a piece of its list, whatever its length; small requests stay quick."""
+    """Each holds no more than a piece of its list, regardless of its length; small requests stay quick."""
     process, port = await started(tmp_path, url_in(tmp_path))
     try:
         async with session(tmp_path, port) as http:

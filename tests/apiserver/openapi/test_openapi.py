@@ -26,7 +26,7 @@ from kubeskew.apimachinery.resources import (
 )
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver import openapi
-from kubeskew.apiserver.apiextensions.resource import CustomResource
+from kubeskew.apiserver.apiextensions.table import CustomResource
 from kubeskew.apiserver.features import DocumentFeatures, Features
 from kubeskew.apiserver.structuralschema import Structural, to_schema
 
@@ -80,7 +80,7 @@ def test_documents_are_upstreams(minor: int) -> None:
     assert whole == DIGESTS["documents"][f"1.{minor}"]
 
 
-def test_enums_are_told() -> None:
+def test_enums_are_reported() -> None:
     """With their gate on, fields list the values that the release's generated definitions have."""
     old, new = (everything(minor) for minor in (34, 36))
     group = "io.k8s.api.admissionregistration.v1.RuleWithOperations"
@@ -147,7 +147,7 @@ def test_patch_lists_the_parameters_clients_check() -> None:
 
 
 def test_kinds_of_a_preview_are_described() -> None:
-    """Clients explain a design's kinds and fields: beside a reference in v2, and around it in v3."""
+    """Clients explain a design's kinds and fields: next to a reference in v2, and around it in v3."""
     version = Version(29, "kep4381")
     table = catalogue_for(version)
     name = "io.k8s.api.resource.v1alpha2.NodeResource"
@@ -215,7 +215,7 @@ def test_schemas_do_not_depend_on_gates() -> None:
 
 @pytest.mark.parametrize(("minor", "shown"), [(30, "v1.30.14"), (31, "1.31")])
 def test_version(minor: int, shown: str) -> None:
-    """Documents tell the server's version, since 1.31 the minor that it emulates."""
+    """Documents show the server's version, since 1.31 the minor that it emulates."""
     version = Version(minor)
     made = openapi.v2(catalogue_for(version), Features.of(FeatureGates(version)).documents)
 
@@ -405,7 +405,7 @@ def test_protobuf_of_v3() -> None:
 
 @pytest.mark.parametrize("write", [openapi.v2_protobuf, openapi.v3_protobuf])
 def test_protobuf_of_custom_schemas(write: Any) -> None:
-    """Numbers, patterns and maps of anything, which only custom resources have, are told in protobuf, too."""
+    """Numbers, patterns and maps of anything, which only custom resources have, are in protobuf, too."""
     table = CustomTable()
     made = (
         openapi.v2(table, DEFAULT)

@@ -1,10 +1,17 @@
-"""The tool that reads published documents: a small release in, what it says beyond the catalogue out."""
+"""Facts of published documents: a small release in, what it says beyond the catalogue out."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.features import Features
+from kubeskew.releases.tree.document_facts import document_facts, history
+from kubeskew.releases.tree.source_tree import SourceTree
 
 HACK = Path(__file__).parents[3] / "hack" / "catalogue"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -22,6 +29,9 @@ def release(directory: Path) -> Path:
     (spec / "v3").mkdir(parents=True)
     (directory / "pkg/generated/openapi").mkdir(parents=True)
     (directory / "pkg/generated/openapi/zz_generated.openapi.go").write_text(GENERATED)
+    for types in ("pkg/apis/core/types.go", "staging/src/k8s.io/api/core/v1/types.go"):
+        (directory / types).parent.mkdir(parents=True)
+        (directory / types).write_text("package core\n")
     reference = {"$ref": f"#/components/schemas/{META}Time"}
     taint = {
         "required": ["key", "effect"],
@@ -45,7 +55,7 @@ def release(directory: Path) -> Path:
 
 
 def test_facts_of_a_release(tmp_path: Path) -> None:
-    """The file tells what published documents say beyond the catalogue, and of which release."""
+    """The file shows what published documents say beyond the catalogue, and of which release."""
     output = tmp_path / "openapi.json"
     arguments = ["--output", str(output), f"1.36.3={release(tmp_path / 'source')}"]
     subprocess.run([sys.executable, HACK / "openapi_facts.py", *arguments], check=True, capture_output=True)
@@ -66,3 +76,21 @@ def test_facts_of_a_release(tmp_path: Path) -> None:
         },
         "shared": {"": {"force": "abc", "name": "def"}},
     }
+
+
+def test_facts_are_beyond_the_releases_own_types(tmp_path: Path) -> None:
+    """A release is compared with the types of its own catalogue, not with those of a shipped one."""
+    version = Version(36)
+    tree = SourceTree(release(tmp_path))
+    features = Features.of(FeatureGates(version, {"OpenAPIEnums": False})).documents
+    name = "io.k8s.api.core.v1.Taint"
+    key = Field(Schema(Kind.MAP, items=Schema(Kind.STRING, enum=("a", "b")), map_type="atomic"))
+    own = {name: Schema(Kind.OBJECT, name, fields={"key": key})}
+
+    known, unknown = (document_facts(tree, types, features) for types in (own, {}))
+
+    assert (known["extensions"], known["enums"]) == ({}, {})
+    assert unknown["extensions"] == {f"{name}.key": {"x-kubernetes-map-type": "atomic"}}
+    made = history({version: unknown})
+    assert made["origin"] == {"1.36": "1.36"}
+    assert made["order"] == {name: ["key", "effect"]}

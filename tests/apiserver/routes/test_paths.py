@@ -51,17 +51,17 @@ async def older():
     await close_server(server)
 
 
-async def test_the_checks_are_told_one_by_one(older):
+async def test_the_checks_are_reported_one_by_one(older):
     """`/readyz?verbose` of 1.31, as recorded."""
     assert (await older.get("/readyz?verbose")).raw.decode() == READY_31
 
 
 async def test_checks_can_be_left_out(api):
-    """Health checks may be excluded; names of checks that do not exist are told."""
-    told = (await api.get("/livez?verbose&exclude=etcd&exclude=nope")).raw.decode().splitlines()
+    """Health checks may be excluded; names of checks that do not exist are reported."""
+    lines = (await api.get("/livez?verbose&exclude=etcd&exclude=nope")).raw.decode().splitlines()
 
-    assert "[+]etcd excluded: ok" in told
-    assert told[-2] == 'warn: some health checks cannot be excluded: no matches for "nope"'
+    assert "[+]etcd excluded: ok" in lines
+    assert lines[-2] == 'warn: some health checks cannot be excluded: no matches for "nope"'
     assert (await api.get("/livez/ping")).raw == b"ok"
     assert (await api.get("/readyz/poststarthook/rbac/bootstrap-roles")).raw == b"ok"
 
@@ -84,7 +84,7 @@ async def test_the_index_lists_every_path(api):
 
 @pytest.mark.parametrize(("minor", "emulates"), [(30, False), (36, True)])
 async def test_the_version_is_for_people(minor, emulates):
-    """Indented; releases before 1.33 do not tell what they emulate."""
+    """Indented; releases before 1.33 do not show what they emulate."""
     server = await open_server(minor)
     answer = await Caller(server).get("/version")
     await close_server(server)
@@ -125,7 +125,7 @@ async def test_components_are_asked_for_each_time(api):
 
 
 async def test_text_is_only_text(api):
-    """Go's http.Error tells browsers not to guess; so do the probes."""
+    """Go's http.Error shows browsers not to guess; so do the probes."""
     for path in ("/livez", "/nope", "/apis/nope/v1"):
         assert (await api.get(path)).headers["X-Content-Type-Options"] == "nosniff"
 

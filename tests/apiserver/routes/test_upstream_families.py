@@ -124,7 +124,7 @@ def _service(name, spec):
 
 
 async def test_comparisons_before_updates_are_counted_by_how_they_went(api):
-    """Counts changes that managed fields tell apart, and those for which all has to be compared."""
+    """Counts changes that managed fields distinguish, and those for which all has to be compared."""
     a = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1"}}
     await api.post(MAPS, a)
     before = await scraped(api)

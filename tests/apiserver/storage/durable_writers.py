@@ -1,4 +1,4 @@
-"""A process of many concurrent writers, which tells of every write that was acknowledged. Made to be killed.
+"""A process of many concurrent writers, which reports every write that was acknowledged. Made to be killed.
 
     durable_writers.py URL NAME WRITERS
 

@@ -141,7 +141,7 @@ async def test_an_id_stays(tmp_path):
 
 
 async def test_a_damaged_log_is_not_branched(tmp_path):
-    """A branch whose objects are not those that its newest event tells of is refused and removed."""
+    """A branch whose objects are not those that its newest event reports is refused and removed."""
     await fill(tmp_path)
     sql(tmp_path, "UPDATE events SET value = ? WHERE revision = 5", value("other"))
     target = tmp_path / "branch.db"
@@ -151,7 +151,7 @@ async def test_a_damaged_log_is_not_branched(tmp_path):
     assert not mark_of(str(target)).exists()
 
 
-async def test_no_log_is_told(tmp_path):
+async def test_no_log_is_reported(tmp_path):
     """A log that is not there is a StorageError, and no file comes of it."""
     with pytest.raises(StorageError, match=r"one\.db"):
         branch(str(tmp_path / "one.db"), str(tmp_path / "two.db"), note(1))

@@ -46,7 +46,7 @@ class TestLog:
         assert await log.entries() == (5, [Entry(pod(), "u2", 5, 5, b"new")])
 
     async def test_what_exists_cannot_be_created(self, log: Log):
-        """The conflict tells what is there."""
+        """The conflict shows what is there."""
         await log.append(create(pod()))
         with pytest.raises(RevisionMismatchError) as caught:
             await log.append(create(pod()))
@@ -109,17 +109,17 @@ class TestLog:
         assert await every_event(log) == list(events)
         assert await log.entries() == (5, [Entry(pod(), "u2", 5, 5, b"again")])
 
-    async def test_the_listener_hears_every_commit_before_the_writer(self, log: Log):
+    async def test_the_listener_learns_of_every_commit_before_the_writer(self, log: Log):
         """Batches arrive in revision order, and an appender returns after the listener."""
-        heard: list[int] = []
-        log.subscribe(lambda events: heard.extend(event.revision for event in events))
+        notified: list[int] = []
+        log.subscribe(lambda events: notified.extend(event.revision for event in events))
 
         async def write(number: int) -> None:
             event = await log.append(create(pod(f"p{number}")))
-            assert event.revision in heard
+            assert event.revision in notified
 
         await asyncio.gather(*(write(i) for i in range(50)))
-        assert heard == list(range(2, 52))
+        assert notified == list(range(2, 52))
 
     async def test_reading_after_a_revision_is_bounded(self, log: Log):
         """`limit`, `until` and `resource` each narrow what is read."""
@@ -295,7 +295,7 @@ class TestStore:
         assert [entry.key.name for entry in rest.entries] == ["p2", "p3", "p4"]
 
     async def test_a_cache_begins_when_it_is_filled(self, store: CachedStore):
-        """A cache begins with the store, or when it is filled anew; the log knows the past all the same."""
+        """A cache begins with the store, or when it is filled again; the log knows the past all the same."""
         began = store.cached_since("pods")
         for i in range(3):
             await store.write(create(pod(f"p{i}")))
@@ -304,7 +304,7 @@ class TestStore:
         assert store.horizon("widgets.example.com") == 0
 
     async def test_fillings_of_a_cache_are_counted(self, store: CachedStore):
-        """A cache is filled with what is there: as the store begins, and whenever it is filled anew."""
+        """A cache is filled with what is there: as the store begins, and whenever it is filled again."""
         await store.write(create(pod("p0")))
         await store.write(create(pod("p1")))
         assert store.fillings("pods") == (1, 0)

@@ -33,13 +33,13 @@ async def kill_after(process: asyncio.subprocess.Process, acknowledged: int) -> 
     """Kills the process after `acknowledged` writes and returns its output; a torn last line does not
     count."""
     assert process.stdout is not None
-    told = b""
-    while told.count(b"\n") < acknowledged:
-        told += await process.stdout.read(4096)
+    output = b""
+    while output.count(b"\n") < acknowledged:
+        output += await process.stdout.read(4096)
     process.kill()
-    told += await process.stdout.read()
+    output += await process.stdout.read()
     await process.wait()
-    return told[: told.rindex(b"\n")].decode().splitlines()
+    return output[: output.rindex(b"\n")].decode().splitlines()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -47,7 +47,7 @@ async def kill_after(process: asyncio.subprocess.Process, acknowledged: int) -> 
 async def test_kill_loses_no_acknowledged_write(url: str, processes: int, acknowledged: int):
     """After SIGKILL every acknowledged write is in the log, and log and projection agree to the byte."""
     running = [await start_writers(url, "ab"[number]) for number in range(processes)]
-    told = [
+    lines = [
         line
         for lines in await asyncio.gather(*(kill_after(p, acknowledged) for p in running))
         for line in lines
@@ -55,8 +55,8 @@ async def test_kill_loses_no_acknowledged_write(url: str, processes: int, acknow
     log = await SQLLog.open(url, CLOCK)
     events = {event.revision: event for event in await every_event(log)}
     assert list(events) == list(range(2, len(events) + 2))
-    assert len(told) == len(set(told)) >= acknowledged
-    for line in told:
+    assert len(lines) == len(set(lines)) >= acknowledged
+    for line in lines:
         event = events[int(line.split()[0])]
         assert line == f"{event.revision} {event.verb.value} {event.key.name} {event.value.decode()}"
     mark = log._database.committed()
@@ -192,7 +192,7 @@ async def test_a_failing_listener_holds_up_nobody(tmp_path, caplog):
 
 
 async def test_a_mistake_in_one_transaction_does_not_end_the_writer(tmp_path, monkeypatch):
-    """Whatever goes wrong with a batch, its waiters hear of it and the next is written."""
+    """Whatever goes wrong with a batch, its waiters learn of it and the next is written."""
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
     with monkeypatch.context() as patch:
         patch.setattr(sql_log, "commit", None)

@@ -69,14 +69,14 @@ def contents(directory: Path) -> list[list[tuple[object, ...]]]:
 
 
 @pytest.mark.parametrize("damage", PROJECTION_DAMAGES)
-async def test_a_damaged_projection_is_told_and_rebuilt(tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_projection_is_reported_and_rebuilt(tmp_path: Path, damage: str) -> None:
     """The store does not open and says which object is wrong; rebuilt from the log it is what it was."""
-    statement, told, revision = PROJECTION_DAMAGES[damage]
+    statement, reported, revision = PROJECTION_DAMAGES[damage]
     await fill(tmp_path)
     whole = contents(tmp_path)
     sql(tmp_path, statement)
 
-    with pytest.raises(DamageError, match=f"{told}.*repair --from-log") as refused:
+    with pytest.raises(DamageError, match=f"{reported}.*repair --from-log") as refused:
         await opened(tmp_path)
     assert str(revision or "") in str(refused.value)
     assert (await replayed(tmp_path)).differences
@@ -91,13 +91,13 @@ async def test_a_damaged_projection_is_told_and_rebuilt(tmp_path: Path, damage: 
 
 
 @pytest.mark.parametrize("damage", LOG_DAMAGES)
-async def test_lost_events_are_told_and_not_made_up(tmp_path: Path, damage: str) -> None:
-    """The store does not open; after a repair it tells of the loss, and gives no revision a second time."""
-    statement, told, revision = LOG_DAMAGES[damage]
+async def test_lost_events_are_reported_and_not_made_up(tmp_path: Path, damage: str) -> None:
+    """The store does not open; after a repair it reports the loss, and gives no revision a second time."""
+    statement, reported, revision = LOG_DAMAGES[damage]
     await fill(tmp_path)
     sql(tmp_path, statement)
 
-    with pytest.raises(DamageError, match=told):
+    with pytest.raises(DamageError, match=reported):
         await opened(tmp_path)
     assert revision in {difference.revision for difference in (await replayed(tmp_path)).differences}
 
@@ -126,7 +126,7 @@ async def _until(store, since, count):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
-async def test_a_cut_write_ahead_log_is_told(tmp_path: Path, share: float) -> None:
+async def test_a_cut_write_ahead_log_is_reported(tmp_path: Path, share: float) -> None:
     """SQLite takes what is left of its log for everything; the high-water mark knows better."""
     running = tmp_path / "running"
     running.mkdir()
@@ -149,7 +149,7 @@ async def test_a_cut_write_ahead_log_is_told(tmp_path: Path, share: float) -> No
             assert (await store.write(create(pod("next")))).revision == 22
 
 
-async def test_a_lost_database_is_not_made_anew(tmp_path: Path) -> None:
+async def test_a_lost_database_is_not_made_again(tmp_path: Path) -> None:
     """Opening a store whose database is gone fails, and makes no empty one in its place."""
     await fill(tmp_path)
     (tmp_path / "events.db").unlink()
@@ -227,12 +227,12 @@ async def test_an_object_that_is_damaged_twice_cannot_be_read(tmp_path: Path) ->
         entry = store.get(pod("p3"))
         assert entry is not None
         assert entry.value == DAMAGED
-        await store.write(update(entry, value("p3 anew")))
+        await store.write(update(entry, value("p3 again")))
     assert (await replayed(tmp_path)).differences == []
     async with await opened(tmp_path) as store:
         entry = store.get(pod("p3"))
         assert entry is not None
-        assert entry.value == value("p3 anew")
+        assert entry.value == value("p3 again")
 
 
 async def test_a_damaged_event_reaches_nobody_as_what_it_is_not(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ async def test_a_repair_keeps_the_damaged_database(tmp_path: Path) -> None:
 
 
 async def test_broken_pages_are_rebuilt_from_the_log(tmp_path: Path) -> None:
-    """A table of objects that SQLite itself cannot read is made anew."""
+    """A table of objects that SQLite itself cannot read is made again."""
     async with await opened(tmp_path) as store:
         for number in range(60):
             await store.write(create(pod(f"p{number:02}"), value("x" * 3000)))
@@ -342,7 +342,7 @@ async def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, 
 
 
 async def test_a_healthy_store_is_left_as_it_is(tmp_path: Path) -> None:
-    """A healthy store is told to be healthy, and a needless repair changes nothing in it."""
+    """A healthy store is asked to be healthy, and a needless repair changes nothing in it."""
     await fill(tmp_path)
     whole, before = contents(tmp_path), await replayed(tmp_path)
     assert before.differences == []
@@ -352,7 +352,7 @@ async def test_a_healthy_store_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 async def test_the_newest_digest_alone_may_be_wrong(tmp_path: Path) -> None:
-    """Objects that are as in the log, with a sum that is not, are told as that; a repair counts them anew."""
+    """Objects that are as in the log, with a sum that is not, are called that; a repair counts them again."""
     await fill(tmp_path)
     sql(tmp_path, f"UPDATE events SET digest = digest + 1 WHERE revision = {NEWEST}")
     with pytest.raises(DamageError, match="its event at revision 16 is not what was written"):

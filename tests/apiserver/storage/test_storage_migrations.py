@@ -223,7 +223,7 @@ async def test_a_database_without_checksums_gets_them(tmp_path: Path, compacted:
         assert (await reader.replay()).differences == []
 
 
-async def test_an_old_database_that_is_damaged_is_told(tmp_path: Path):
+async def test_an_old_database_that_is_damaged_is_reported(tmp_path: Path):
     """The sums of an old database come from its log, with which its objects are then compared."""
     await fill(tmp_path)
     taken_back(tmp_path / "events.db")

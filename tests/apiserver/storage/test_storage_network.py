@@ -106,7 +106,7 @@ async def test_a_log_is_reached_over_tls(network: Network, query: str) -> None:
         ("?sslmode=nonsense", "`sslmode` parameter must be one of: disable, allow, prefer, require,"),
     ],
 )  # fmt: skip
-async def test_what_is_wrong_with_tls_is_told(network: Network, query: str, said: str) -> None:
+async def test_what_is_wrong_with_tls_is_reported(network: Network, query: str, said: str) -> None:
     """The line says what is wrong, and never that a certificate makes the URL a wrong one."""
     found = await refusal(network.url(query))
     assert said in found
@@ -123,7 +123,7 @@ async def test_a_certificate_is_for_its_host(network: Network) -> None:
     assert "the server's certificate is not trusted: IP address mismatch" in said
 
 
-async def test_a_wrong_password_is_told(network: Network) -> None:
+async def test_a_wrong_password_is_reported(network: Network) -> None:
     """The line has PostgreSQL's own words, and not the password."""
     said = await refusal(network.url(password="wr0ng"))
     assert said.endswith(': password authentication failed for user "kubeskew"')
@@ -158,8 +158,8 @@ async def test_a_log_goes_on_at_the_host_that_takes_over(network: Network) -> No
         await log.close()
 
 
-async def test_a_server_without_tls_is_told(network: Network) -> None:
-    """Whoever requires TLS is told that the server has none; who leaves it open is served in clear."""
+async def test_a_server_without_tls_is_reported(network: Network) -> None:
+    """Whoever requires TLS is informed that the server has none; who leaves it open is served in clear."""
     server = network.server
     server.stop()
     settings, server.settings = server.settings, {}

@@ -69,7 +69,7 @@ async def test_databases_and_users_that_are_not_there_are_named(postgresql: Post
     assert "make one with CREATE SCHEMA" in await refusal(missing)
 
 
-async def test_a_user_without_rights_is_told_which(postgresql: PostgreSQLServer, url: str) -> None:
+async def test_a_user_without_rights_learns_which(postgresql: PostgreSQLServer, url: str) -> None:
     """Neither the right to make tables nor that to write to them goes missing in silence."""
     schema = url.rpartition("%3D")[2].rpartition("=")[2]
     postgresql.sql(f"CREATE ROLE reader_{schema} LOGIN; GRANT USAGE ON SCHEMA {schema} TO reader_{schema}")
@@ -109,7 +109,7 @@ async def test_another_encoding_is_refused(postgresql: PostgreSQLServer) -> None
 async def test_a_schema_that_is_not_known_is_refused(
     postgresql: PostgreSQLServer, url: str, change: str, problem: str
 ) -> None:
-    """It is told what to do instead, and all that was there is there."""
+    """It is informed what to do instead, and all that was there is there."""
     log = await SQLLog.open(url, CLOCK)
     await log.append(create(pod()))
     await log.close()
@@ -146,7 +146,7 @@ async def test_the_migrations_lead_to_the_tables(url: str) -> None:
     await log.close()
 
 
-async def test_what_another_server_writes_is_heard(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_another_server_writes_is_received(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The event comes by notification: nobody asks the database for it again."""
     monkeypatch.setattr(connections, "LISTEN_SECONDS", 1e6)
     one, two = [await CachedStore.open(await SQLLog.open(url, CLOCK), CLOCK) for _ in range(2)]
@@ -174,7 +174,7 @@ async def test_a_lost_connection_costs_nothing(postgresql: PostgreSQLServer, log
 async def test_a_server_that_crashes_fails_writes_until_it_is_back(
     postgresql: PostgreSQLServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Writes fail in one line while it is away; then the same stores write on, and hear of each other."""
+    """Writes fail in one line while it is away; then the same stores write on, and learn of each other."""
     monkeypatch.setattr(connections, "RETRY_SECONDS", 0.01)
     one, two = [await CachedStore.open(await SQLLog.open(url, CLOCK), CLOCK) for _ in range(2)]
     await one.write(create(pod()))
@@ -187,27 +187,29 @@ async def test_a_server_that_crashes_fails_writes_until_it_is_back(
         assert caught.value.refused
     finally:
         postgresql.start()
-    watch = two.watch("pods", None, None, 1)  # it may not have heard of the first before the crash
+    watch = two.watch("pods", None, None, 1)  # it may not have learnt of the first before the crash
     await one.write(create(pod("b")))
-    heard: list[str] = []
-    while heard[-1:] != ["b"]:
-        heard += [event.key.name for event in await anext(watch)]
-    assert heard == ["a", "b"]
+    names: list[str] = []
+    while names[-1:] != ["b"]:
+        names += [event.key.name for event in await anext(watch)]
+    assert names == ["a", "b"]
     watch.close()
     assert [event.key.name for event in await every_event(one._log)] == ["a", "b"]
     await one.close()
     await two.close()
 
 
-async def test_a_log_is_branched_into_a_file_and_beside_itself(url: str, log: SQLLog, tmp_path: Path) -> None:
+async def test_a_log_is_branched_into_a_file_and_next_to_itself(
+    url: str, log: SQLLog, tmp_path: Path
+) -> None:
     """Both branches have the objects of then, and write on from there; the log has what it had."""
     first = await log.append(create(pod()))
     await log.append(update(first))
     note = ComponentEvent(2, "store", "forked", "", "", START)
     storage = SQLStorage()
     assert (await storage.branch(url, url_in(tmp_path), note)).objects == 1
-    beside = await storage.succeed(url, "sqlite:///unused", note)
-    for branch in (url_in(tmp_path), beside):
+    successor = await storage.succeed(url, "sqlite:///unused", note)
+    for branch in (url_in(tmp_path), successor):
         async with await LogReader.open(branch) as reader:
             assert [entry.value for entry in await reader.entries()] == [b"1"]
             assert (await reader.replay()).differences == []
@@ -216,8 +218,8 @@ async def test_a_log_is_branched_into_a_file_and_beside_itself(url: str, log: SQ
         assert (await other.append(create(pod("b")))).revision == 3
         await other.close()
     assert [event.revision for event in await every_event(log)] == [2, 3]
-    await remove(beside)
-    assert "make one with CREATE SCHEMA" in await refusal(beside)
+    await remove(successor)
+    assert "make one with CREATE SCHEMA" in await refusal(successor)
 
 
 async def test_only_an_empty_database_is_claimed(url: str, log: SQLLog) -> None:
@@ -244,8 +246,8 @@ async def test_removal_leaves_what_is_not_the_logs(
     assert postgresql.sql("SELECT count(*) FROM kubeskew_mine.t") == ["0"]
 
 
-async def test_a_damaged_object_is_repaired_beside_it(postgresql: PostgreSQLServer, url: str) -> None:
-    """The damage is told when the log is opened; the repaired log has what was written, the old one stays."""
+async def test_a_damaged_object_is_repaired_next_to_it(postgresql: PostgreSQLServer, url: str) -> None:
+    """The damage shows when the log is opened; the repaired log has what was written, the old one stays."""
     log = await SQLLog.open(url, CLOCK)
     store = await CachedStore.open(log, CLOCK)
     for name in "abc":
@@ -277,7 +279,8 @@ async def test_writers_of_many_servers_leave_no_gap(url: str) -> None:
 
 
 async def test_a_branch_never_is_in_the_schema_that_it_is_of(url: str, postgresql: PostgreSQLServer) -> None:
-    """A search_path beside the options goes; where sessions begin elsewhere all the same, nothing is lost."""
+    """A search_path next to the options goes; where sessions begin elsewhere all the same, nothing is
+    lost."""
     made = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'kubeskew_%'"
     before = postgresql.sql(made)
     schema = url.rpartition("%3D")[2]
@@ -285,10 +288,10 @@ async def test_a_branch_never_is_in_the_schema_that_it_is_of(url: str, postgresq
     log = await SQLLog.open(named, CLOCK)
     await log.append(create(pod()))
     note = ComponentEvent(2, "store", "rewound", "", "", START)
-    beside = await SQLStorage().succeed(named, "sqlite:///unused", note)
-    async with await LogReader.open(beside) as reader:
+    successor = await SQLStorage().succeed(named, "sqlite:///unused", note)
+    async with await LogReader.open(successor) as reader:
         assert [event.what for event in await reader.timeline()] == ["rewound"]
-    await remove(beside)
+    await remove(successor)
     assert [event.revision for event in await every_event(log)] == [2]
 
     def unheard(url: str, _schema: str) -> str:
@@ -304,7 +307,7 @@ async def test_a_branch_never_is_in_the_schema_that_it_is_of(url: str, postgresq
 
 
 async def test_every_connection_that_writes_waits_for_the_disk(url: str) -> None:
-    """The one that takes the place of one that was ended does so, too, whatever the server's default is."""
+    """The one that takes the place of one that was ended does so, too, regardless of the server's default."""
     opened = await database.PostgreSQLDatabase.open(f"{url}%20-csynchronous_commit%3Doff")
     for _ in range(2):
         connection = await opened._connected()

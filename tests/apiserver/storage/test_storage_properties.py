@@ -1,4 +1,4 @@
-"""Whatever is done: log, fold, projection, memory, history and watches tell the same story."""
+"""Whatever is done: log, fold, projection, memory, history and watches agree."""
 
 import asyncio
 from typing import Any
@@ -135,7 +135,7 @@ async def _run(log: Any, steps: list[list[tuple[str, int, bytes]]]) -> tuple[lis
 
 @settings(max_examples=examples(60))
 @given(steps=STEPS)
-def test_everything_tells_the_same_story(steps: list[list[tuple[str, int, bytes]]]):
+def test_everything_agrees(steps: list[list[tuple[str, int, bytes]]]):
     """The SQL log and the model, under the same operations, end with the same events and the same bytes."""
 
     async def both() -> None:

@@ -25,7 +25,7 @@ async def write_some(log: Log) -> None:
     await log.append(create(pod("b")))
 
 
-def told(moments: list[Moment]) -> list[str]:
+def summary(moments: list[Moment]) -> list[str]:
     return [
         f"{moment.component} {moment.what}" if isinstance(moment, ComponentEvent) else str(moment.revision)
         for moment in moments
@@ -42,13 +42,13 @@ async def test_events_and_components_are_one_story(url, monkeypatch, running: bo
     if not running:
         await log.close()
     async with await LogReader.open(url) as reader:
-        assert told([moment async for moment in reader.events()]) == [
+        assert summary([moment async for moment in reader.events()]) == [
             "apiserver started", "2", "3", "apiserver stopped", "apiserver started", "4", "5", "6",
         ]  # fmt: skip
-        assert told([moment async for moment in reader.events(3, "pods")]) == [
+        assert summary([moment async for moment in reader.events(3, "pods")]) == [
             "apiserver stopped", "apiserver started", "4", "5", "6",
         ]  # fmt: skip
-        assert told([moment async for moment in reader.events(6)]) == []
+        assert summary([moment async for moment in reader.events(6)]) == []
     await log.close()
 
 
@@ -62,7 +62,7 @@ async def test_following_goes_on(url):
         await log.record(ComponentEvent(0, "scheduler", "killed", "1.36", "", START))
         await log.append(create(pod("c")))
         seen += [await anext(following) for _ in range(2)]
-        assert told(seen) == ["5", "6", "scheduler killed", "7"]
+        assert summary(seen) == ["5", "6", "scheduler killed", "7"]
         await following.aclose()
     await log.close()
 
@@ -80,7 +80,7 @@ async def test_the_history_of_one_object(url):
 
 
 async def test_what_compaction_left_replays_to_the_projection(url):
-    """Folding the rest gives the same hash as the table, and the horizon is told."""
+    """Folding the rest gives the same hash as the table, and the horizon is reported."""
     log = await SQLLog.open(url, CLOCK)
     await write_some(log)
     await log.compact(5)
@@ -88,7 +88,7 @@ async def test_what_compaction_left_replays_to_the_projection(url):
         left = [event async for event in reader.remaining()]
         assert digest(fold(left).values()) == digest(await reader.entries())
         assert (await reader.horizon(), await reader.revision()) == (5, 6)
-        assert told([moment async for moment in reader.events()])[-1] == "6"
+        assert summary([moment async for moment in reader.events()])[-1] == "6"
         with pytest.raises(CompactedError):
             await anext(reader.events(3))
     await log.close()
@@ -113,10 +113,10 @@ async def test_there_must_be_something_to_read(tmp_path):
     assert not (tmp_path / "events.db").exists()
 
 
-async def test_records_in_memory_tell_the_same_story(tmp_path):
+async def test_records_in_memory_agree(tmp_path):
     """A reader of records in memory yields what a reader of the database yields, from any revision on."""
     storage = MemoryStorage()
-    told_by: list[list[str]] = []
+    rounds: list[list[str]] = []
     in_memory, in_sql = await storage.log("memory", CLOCK), await SQLLog.open(url_in(tmp_path), CLOCK)
     for log, reader in (
         (in_memory, await storage.reader("memory")),
@@ -124,15 +124,15 @@ async def test_records_in_memory_tell_the_same_story(tmp_path):
     ):
         await write_some(log)
         stories = [reader.events(since, of) for since in (0, 2, 3, 6) for of in (None, "pods")]
-        told_by.append([entry for story in stories for entry in told([moment async for moment in story])])
+        rounds.append([entry for story in stories for entry in summary([moment async for moment in story])])
         assert await reader.revision() == 6
         await reader.close()
         await log.close()
-    assert told_by[0] == told_by[1] != []
+    assert rounds[0] == rounds[1] != []
 
 
-async def test_a_follower_is_told_that_the_log_is_another(tmp_path):
-    """A follower hears that the file was replaced, as a rewind does, in place of waiting for ever."""
+async def test_a_follower_learns_that_the_log_is_another(tmp_path):
+    """A follower learns that the file was replaced, as a rewind does, in place of waiting for ever."""
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
     await log.append(create(pod()))
     await log.close()

@@ -32,7 +32,7 @@ async def test_two_servers_may_create_the_database_together(url):
 
 
 async def test_a_consistent_read_sees_the_other_servers_writes(pair):
-    """After `refresh`, whatever was acknowledged anywhere before is there."""
+    """After `refresh`, everything that was acknowledged anywhere before is there."""
     one, two = pair
     for i in range(20):
         event = await one.write(create(pod(f"p{i}")))
@@ -41,7 +41,7 @@ async def test_a_consistent_read_sees_the_other_servers_writes(pair):
 
 
 async def test_concurrent_writers_on_two_servers_leave_no_gap(pair):
-    """Revisions are in a row, both memories equal the log, and watches of both tell one story."""
+    """Revisions are in a row, both memories equal the log, and watches of both agree."""
     one, two = pair
     watches = [store.watch("pods", None, None, 1) for store in pair]
 

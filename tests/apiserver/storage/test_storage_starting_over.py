@@ -11,7 +11,7 @@ from kubeskew.apiserver.storage.store import CachedStore
 
 
 async def test_a_watch_begun_while_starting_over_has_no_gap(url):
-    """A watch that is begun while the store starts over ends with CompactedError or tells everything."""
+    """A watch that is begun while the store starts over ends with CompactedError or shows everything."""
     one, two = [await CachedStore.open(await SQLLog.open(url, CLOCK), CLOCK) for _ in range(2)]
     for task in two._tasks:
         task.cancel()

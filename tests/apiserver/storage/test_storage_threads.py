@@ -28,7 +28,7 @@ def hasty():
 def read_on(
     indexes: ResourceIndex, stays: set[str], ended: threading.Event, failures: list[BaseException]
 ) -> int:
-    """List until told to end: in order, nothing twice, and all that nobody removes."""
+    """List until asked to end: in order, nothing twice, and all that nobody removes."""
     rounds = 0
     try:
         while not ended.is_set() or not rounds:
@@ -46,7 +46,8 @@ def read_on(
 
 @pytest.mark.random
 def test_lists_while_objects_come_and_go(hasty):
-    """No list fails, loses what stays or tells anything twice, whatever is put and removed meanwhile."""
+    """No list fails, loses what stays or shows anything twice, regardless of what is put and removed
+    meanwhile."""
     indexes = ResourceIndex()
     stays = {f"stays-{number:04}" for number in range(200)}
     for name in stays:

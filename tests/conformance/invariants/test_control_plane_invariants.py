@@ -9,14 +9,14 @@ from kubeskew.conformance.invariants.invariant import ComponentFailure
 
 
 def test_every_stored_object_can_be_read_by_the_servers_that_run():
-    """I10 tells of an object in a version that the running API server does not know."""
+    """I10 reports an object in a version that the running API server does not know."""
     log = History(*ALL, version="1.33").write(CLAIMS, "a", api_version="resource.k8s.io/v1", spec={})
     message = 'no kind "ResourceClaim" is registered for version "resource.k8s.io/v1"'
     assert log.broken() == [f"I10: an API server 1.33 cannot read ResourceClaim default/a: {message}"]
 
 
 def test_components_start_and_stay():
-    """I11 tells of a component that does not start, I14 of one that ended by itself."""
+    """I11 reports a component that does not start, I14 one that ended by itself."""
     failures = [
         ComponentFailure("kubelet/n1", "checkpoint is corrupted", at_start=True),
         ComponentFailure("scheduler", "exit status 1", at_start=False),
@@ -28,7 +28,7 @@ def test_components_start_and_stay():
 
 
 def test_an_older_server_loses_no_field():
-    """I12 tells of a field that the server that stored an update does not know, and that is gone."""
+    """I12 reports a field that the server that stored an update does not know, and that is gone."""
     log = History().write("pods", "p", spec={"schedulingGates": [{"name": "g"}]})
     log.write("pods", "p", spec={}, server="1.25+kep3063")
     assert [text.partition(") ")[2] for text in log.broken()] == [
@@ -39,7 +39,7 @@ def test_an_older_server_loses_no_field():
 
 
 def test_what_was_seen_is_not_unseen():
-    """I13 tells of an observed generation that goes back."""
+    """I13 reports an observed generation that goes back."""
     log = History()
     for generation in (2, 1):
         log.write("replicasets.apps", "r", spec={"replicas": 0}, status={"observedGeneration": generation})
@@ -49,7 +49,7 @@ def test_what_was_seen_is_not_unseen():
 
 
 def test_controllers_come_to_rest():
-    """I15 tells of an object that controllers write to and fro, and not of one that somebody changes."""
+    """I15 reports an object that controllers write to and fro, and not one that somebody changes."""
     for by, broken in ((MANAGER, 1), ("kubectl 1.36", 0)):
         log = History()
         for number in range(12):
@@ -59,7 +59,7 @@ def test_controllers_come_to_rest():
 
 
 def test_what_tallies_others_may_return_as_they_come_and_go():
-    """I15 tells nothing of a quota that goes up and down with the pods that it counts."""
+    """I15 reports nothing of a quota that goes up and down with the pods that it counts."""
     log = History()
     for number in range(12):
         log.write("pods", f"p{number}", by=MANAGER)
@@ -70,7 +70,7 @@ def test_what_tallies_others_may_return_as_they_come_and_go():
 
 
 def test_the_collector_spares_what_has_an_owner():
-    """I16 tells of an object that the garbage collector deletes although its owner is there."""
+    """I16 reports an object that the garbage collector deletes although its owner is there."""
     log = History().write("replicasets.apps", "r", spec={"replicas": 1})
     log.write("pods", "p", metadata=owned_by("ReplicaSet", "r"))
     log.delete("pods", "p", user=COLLECTOR, metadata=owned_by("ReplicaSet", "r"))
@@ -85,14 +85,14 @@ SETS = "system:serviceaccount:kube-system:statefulset-controller"
 
 
 def history_of_a_far_pod(owner="web", namespace="elsewhere"):
-    """Returns the log of a stateful set and of a pod, in whatever namespace, that names it."""
+    """Returns the log of a stateful set and of a pod, in any namespace, that names it."""
     log = History().write("statefulsets.apps", "web", spec={"replicas": 1})
     metadata = owned_by("StatefulSet", owner) if owner else {}
     return log.write("pods", "web-0", namespace=namespace, metadata=metadata)
 
 
 def judged(log, metadata=None):
-    """Returns what I24 tells of the pod's change, or deletion without `metadata`, by the sets' controller."""
+    """Returns what I24 says of the pod's change, or deletion without `metadata`, by the sets' controller."""
     if metadata is None:
         log.delete("pods", "web-0", user=SETS, **pod_of(log))
     else:
@@ -106,7 +106,7 @@ def pod_of(log):
 
 
 def test_controllers_keep_to_their_namespace():
-    """I24 tells of a controller that adopts, disowns or deletes a pod for an owner in another namespace, and
+    """I24 reports a controller that adopts, disowns or deletes a pod for an owner in another namespace, and
     of one that deletes what nobody controls; it may be behind what was disowned meanwhile."""
     far = "StatefulSet default/web, which is in another namespace"
     owned = owned_by("StatefulSet", "web")
@@ -129,7 +129,7 @@ def test_controllers_keep_to_their_namespace():
 
 
 def test_no_component_is_refused():
-    """I17 tells of each thing that a component was refused."""
+    """I17 reports each thing that a component was refused."""
     refused = ['User "a" cannot list resource "pods"', 'User "a" cannot get path "/x"']
     assert History().broken(refusals={"scheduler": refused, "kubelet/n1": []}) == [
         f"I17: scheduler was refused: {each}" for each in refused
@@ -137,7 +137,7 @@ def test_no_component_is_refused():
 
 
 def test_a_former_pods_claim_is_not_used_for_the_next_one():
-    """I18 tells of a pod that takes a claim made for a pod of the same name before it."""
+    """I18 reports a pod that takes a claim made for a pod of the same name before it."""
     owner = {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "former", "controller": True}]}
     log = History().write(CLAIMS, "p-gpu", metadata=owner)
     log.write("pods", "p", status={"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu"}]})
@@ -160,7 +160,7 @@ def lease(holder, second):
     ],
 )
 def test_a_lease_passes_on_when_it_has_ended(held, by, broken):
-    """I19 tells of a lease that another component takes before it ended, unless it was given back."""
+    """I19 reports a lease that another component takes before it ended, unless it was given back."""
     log = History().write(LEASES, "kube-scheduler", namespace="kube-system", spec=held)
     log.write(LEASES, "kube-scheduler", by=by, namespace="kube-system", spec=lease("b", 2))
     assert len(log.broken()) == broken
@@ -191,13 +191,13 @@ def test_a_lease_passes_on_when_it_has_ended(held, by, broken):
     ],
 )
 def test_no_address_is_held_twice(resource, one, other, message):
-    """I20 tells of addresses, node ports and CIDRs that two objects hold."""
+    """I20 reports addresses, node ports and CIDRs that two objects hold."""
     found = History().write(resource, "a", **one).write(resource, "b", **other).broken()
     assert [message in text for text in found] == ([True] if message else [])
 
 
 def test_preemption_is_for_a_pod_of_higher_priority():
-    """I21 tells of a victim for which no pod of a higher priority waits."""
+    """I21 reports a victim for which no pod of a higher priority waits."""
     victim = {
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
     }
@@ -208,7 +208,7 @@ def test_preemption_is_for_a_pod_of_higher_priority():
         assert len(log.broken()) == broken
 
 
-def test_a_pod_that_waited_and_went_is_told():
+def test_a_pod_that_waited_and_went_is_reported():
     """I21 says how long ago the pod of higher priority went that was on no node."""
     victim = {
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
@@ -225,7 +225,7 @@ def test_a_pod_that_waited_and_went_is_told():
 
 
 def test_the_preemptor_gets_the_room():
-    """I21 tells of a nominated pod that is not bound although its victims are gone."""
+    """I21 reports a nominated pod that is not bound although its victims are gone."""
     victim = {
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
     }
@@ -236,7 +236,7 @@ def test_the_preemptor_gets_the_room():
 
 
 def test_the_scheduler_respects_taints():
-    """I22 tells of a pod that is bound to a node whose taint it does not tolerate; caches may lag."""
+    """I22 reports a pod that is bound to a node whose taint it does not tolerate; caches may lag."""
     taint = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
     log = bind(History(), spec=taint)
     assert [text.partition(", which ")[2] for text in log.broken()] == [
@@ -247,7 +247,7 @@ def test_the_scheduler_respects_taints():
 
 
 def test_a_taint_evicts():
-    """I22 tells at rest of a pod on a node with a NoExecute taint that it does not tolerate."""
+    """I22 reports at rest a pod on a node with a NoExecute taint that it does not tolerate."""
     log = History(*ALL).write("pods", "p", spec={"nodeName": "n1"})
     log.write("nodes", "n1", spec={"taints": [{"key": "out", "effect": "NoExecute"}]})
     assert log.broken() == [

@@ -53,7 +53,7 @@ def test_a_container_has_the_devices_of_its_claims_inside():
 
 
 def test_what_a_driver_puts_into_its_cdi_device_is_what_was_allocated():
-    """I23 tells of a CDI device that holds another device, and which driver prepared it, at which version."""
+    """I23 reports a CDI device that holds another device, and which driver prepared it, at which version."""
     assert broken(claimed("gpu-1"), prepared("gpu-1"), inside("gpu-0")) == [
         (
             f"I23: container c of Pod default/p had gpu-0 inside by CDI device {CDI}, and gpu-1 is "
@@ -64,7 +64,7 @@ def test_what_a_driver_puts_into_its_cdi_device_is_what_was_allocated():
 
 
 def test_what_a_driver_prepares_is_what_was_allocated():
-    """I23 tells of a driver's answer with another device, another pool or too few."""
+    """I23 reports a driver's answer with another device, another pool or too few."""
     text = "I23: node n1 has r/p/gpu-0 prepared for ResourceClaim default/a, which is allocated r/p/gpu-1"
     found = broken(claimed("gpu-1"), prepared("gpu-0"), inside("gpu-1"))
     assert found == [f"{text} (prepared by d 1.36), at {at(3)}"]
@@ -75,7 +75,7 @@ def test_what_a_driver_prepares_is_what_was_allocated():
 
 
 def test_a_driver_answers_with_cdi_devices_of_the_claim():
-    """I23 tells of a driver whose answer names the CDI device of another claim, or none."""
+    """I23 reports a driver whose answer names the CDI device of another claim, or none."""
     log = claimed("gpu-0").write(CLAIMS, "b", status=allocation("gpu-1"))
     others = "d/claim=ResourceClaim-b-r"
     calls = [prepared("gpu-0", cdi=others), prepared("gpu-1", cdi=others, name="b", second=5)]
@@ -93,7 +93,7 @@ def test_a_driver_answers_with_cdi_devices_of_the_claim():
     ("cdi", "had"), [((), "no CDI device"), (("d/claim=ResourceClaim-b-r",), "d/claim=ResourceClaim-b-r")]
 )
 def test_a_kubelet_gives_a_container_the_cdi_devices_of_its_requests(cdi, had):
-    """I23 tells of a container without a CDI device of its claim, or with one of another claim."""
+    """I23 reports a container without a CDI device of its claim, or with one of another claim."""
     log = claimed("gpu-0").write(CLAIMS, "b", status=allocation("gpu-1"))
     other = prepared("gpu-1", cdi="d/claim=ResourceClaim-b-r", name="b", second=5)
     event = inside("gpu-1", cdi=cdi, second=6)
@@ -106,7 +106,7 @@ def test_a_kubelet_gives_a_container_the_cdi_devices_of_its_requests(cdi, had):
 
 
 def test_a_container_without_claims_has_no_devices():
-    """I23 tells of a bystander into which a kubelet puts another pod's CDI device or its variable; what the
+    """I23 reports a bystander into which a kubelet puts another pod's CDI device or its variable; what the
     pod's own spec sets may be named as it likes."""
     log, call = claimed("gpu-0"), prepared("gpu-0")
     own = {"env": [{"name": "d_r", "value": "gpu-0"}]}
@@ -125,7 +125,7 @@ def test_a_container_without_claims_has_no_devices():
 
 
 def test_a_runtime_sets_the_variables_of_its_cdi_devices():
-    """I23 tells of a container whose program has another value than its CDI device sets, or none."""
+    """I23 reports a container whose program has another value than its CDI device sets, or none."""
     texts = broken(claimed("gpu-0"), prepared("gpu-0"), inside("gpu-0", d_r="gpu-7"))
     assert [text.partition(" (")[0] for text in texts] == [
         "I23: container c of Pod default/p had d_r=gpu-7 inside, which none of its CDI devices sets"
@@ -137,7 +137,7 @@ def test_a_runtime_sets_the_variables_of_its_cdi_devices():
 
 
 def test_a_container_waits_until_its_claims_are_prepared():
-    """I23 tells of a container that begins without a call of the driver, unless the allocation skips it."""
+    """I23 reports a container that begins without a call of the driver, unless the allocation skips it."""
     text = "I23: container c of Pod default/p began before d had prepared ResourceClaim default/a"
     found = broken(claimed("gpu-0"), [], inside(cdi=()))
     assert found == [f"{text} (injected by kubelet/n1 1.36), at {at(4)}"]
@@ -163,8 +163,8 @@ def test_an_extended_resource_shows_in_the_containers_that_are_mapped_to_it():
     assert broken(log, prepared("gpu-0"), inside(cdi=(), second=12)) == []
 
 
-def test_a_claim_that_is_allocated_anew_is_prepared_anew():
-    """I23 tells of a driver that answers with what the claim had before."""
+def test_a_claim_that_is_allocated_again_is_prepared_again():
+    """I23 reports a driver that answers with what the claim had before."""
     log = claimed("gpu-0").write(CLAIMS, "a", status={})
     log.write(CLAIMS, "a", status=allocation("gpu-1"))
     assert broken(log, prepared("gpu-0", second=20), inside("gpu-1", second=21)) != []
@@ -182,11 +182,11 @@ def test_devices_are_judged_by_clocks_that_differ():
     log.write(CLAIMS, "a", status={})
     assert broken(log, prepared("gpu-0"), inside("gpu-0"), tolerance=tolerance) == []
     assert broken(log, prepared("gpu-0"), inside(cdi=()), tolerance=tolerance) != []
-    anew = [prepared("gpu-0"), prepared("gpu-0", second=5, cdi="d/claim=anew")]
-    assert broken(claimed("gpu-0"), anew, inside("gpu-0"), tolerance=tolerance) == []
-    assert broken(claimed("gpu-0"), anew, inside("gpu-0", cdi=["d/claim=anew"]), tolerance=tolerance) == []
-    assert broken(claimed("gpu-0"), anew, inside(cdi=()), tolerance=tolerance) != []
-    assert broken(claimed("gpu-0"), anew, inside("gpu-0", second=9), tolerance=tolerance) != []
+    twice = [prepared("gpu-0"), prepared("gpu-0", second=5, cdi="d/claim=again")]
+    assert broken(claimed("gpu-0"), twice, inside("gpu-0"), tolerance=tolerance) == []
+    assert broken(claimed("gpu-0"), twice, inside("gpu-0", cdi=["d/claim=again"]), tolerance=tolerance) == []
+    assert broken(claimed("gpu-0"), twice, inside(cdi=()), tolerance=tolerance) != []
+    assert broken(claimed("gpu-0"), twice, inside("gpu-0", second=9), tolerance=tolerance) != []
 
 
 def test_claims_as_kep_3063_drafted_them_are_judged_by_their_cdi_devices():

@@ -14,7 +14,7 @@ def partitions(*names, limit="8Gi", each="5Gi"):
 
 
 def test_a_device_is_allocated_to_one_claim_at_a_time():
-    """I01 tells of a device that a second claim gets, and not of one that the first gave back before."""
+    """I01 reports a device that a second claim gets, and not one that the first gave back before."""
     log = (
         History()
         .write(CLAIMS, "a", status=allocation("gpu-0"))
@@ -78,7 +78,7 @@ def test_counters_of_semantic_resources_are_not_overdrawn():
 
 
 def test_a_device_is_prepared_for_one_claim_at_a_time():
-    """I01 tells of a device that a node prepares for a claim while another one's is still prepared."""
+    """I01 reports a device that a node prepares for a claim while another one's is still prepared."""
     log = (
         History()
         .write(CLAIMS, "a", status=allocation("gpu-0"))
@@ -93,7 +93,7 @@ def test_a_device_is_prepared_for_one_claim_at_a_time():
 
 
 def test_claims_of_pods_that_are_gone_are_released():
-    """I02 tells of reservations for pods that are gone or finished, where the controller manager runs."""
+    """I02 reports reservations for pods that are gone or finished, where the controller manager runs."""
     log = History(*ALL).write("pods", "p", status={"phase": "Succeeded"})
     log.write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p", "q"]))
     assert log.broken() == [
@@ -105,7 +105,7 @@ def test_claims_of_pods_that_are_gone_are_released():
     assert log.broken() == []
 
 
-def test_of_a_pod_that_is_gone_its_life_is_told():
+def test_of_a_pod_that_is_gone_its_life_is_reported():
     """I02 says of a pod that the log has seen come and go how long it was there."""
     log = History(*ALL).write("pods", "p").write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
     log.delete("pods", "p")
@@ -115,14 +115,14 @@ def test_of_a_pod_that_is_gone_its_life_is_told():
 
 
 def test_an_unused_claim_is_deallocated():
-    """I02 tells of a claim that was used, is used by nobody, and has its devices still."""
+    """I02 reports a claim that was used, is used by nobody, and has its devices still."""
     log = History(*ALL).write("pods", "p").write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
     log.write(CLAIMS, "a", status=allocation("gpu-0"))
     assert log.broken() == ["I02: ResourceClaim default/a is still allocated although nobody uses it"]
 
 
 def test_devices_that_no_pod_uses_are_not_prepared():
-    """I02 tells of a claim that a node holds prepared although no pod there uses it."""
+    """I02 reports a claim that a node holds prepared although no pod there uses it."""
     log = History(*ALL).write("nodes", "n1").write(CLAIMS, "a", status=allocation("gpu-0"))
     found = log.broken(calls=[call("a")])
     assert [text[:60] for text in found] == ["I02: node n1 holds the devices of ResourceClaim default/a pr"]
@@ -130,7 +130,7 @@ def test_devices_that_no_pod_uses_are_not_prepared():
 
 
 def test_slices_of_nodes_that_are_gone_go():
-    """I02 tells of a slice of a node that does not exist."""
+    """I02 reports a slice of a node that does not exist."""
     log = History(*ALL).write(SLICES, "s", spec=partitions())
     assert log.broken() == ["I02: ResourceSlice s is of node n1, which is gone"]
 
@@ -162,7 +162,7 @@ def test_slices_of_nodes_that_are_gone_go():
     ],
 )
 def test_what_is_deleted_goes_once_nothing_holds_it(resource, metadata, spec, message):
-    """I03 tells of objects whose deletion nothing holds up, and leaves out others' finalizers."""
+    """I03 reports objects whose deletion nothing holds up, and leaves out others' finalizers."""
     log = (
         History(*ALL).write("nodes", "n1").write(resource, "x", metadata={**DELETING, **metadata}, spec=spec)
     )

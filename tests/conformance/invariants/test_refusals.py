@@ -32,7 +32,7 @@ PATH = 'User "system:node:n" cannot get path "/metrics"'
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("texts", "found"),
     [
         (
             [f'pods "a-x7k2p" is forbidden: {PODS}', f'pods "a-9zzqd" is forbidden: {PODS}: no relation'],
@@ -43,9 +43,9 @@ PATH = 'User "system:node:n" cannot get path "/metrics"'
         (["all is well"], []),
     ],
 )
-def test_each_thing_that_is_forbidden_is_told_once(told: list[str], found: list[str]) -> None:
+def test_each_thing_that_is_forbidden_is_reported_once(texts: list[str], found: list[str]) -> None:
     """An object's name, or how often it was asked for, makes no other refusal; admission's are none."""
-    assert refused("".join(f"{at(99)} E reflector: {text}\n" for text in told), [], {}) == found
+    assert refused("".join(f"{at(99)} E reflector: {text}\n" for text in texts), [], {}) == found
 
 
 @pytest.mark.parametrize(

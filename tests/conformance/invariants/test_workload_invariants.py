@@ -24,7 +24,7 @@ from kubeskew.conformance.invariants.invariant import Tolerance
 
 
 def test_a_pod_that_fits_a_node_is_bound():
-    """I04 tells of a pending pod for which the scheduler's filters find a node."""
+    """I04 reports a pending pod for which the scheduler's filters find a node."""
     message = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}
     log = History(*ALL).write("pods", "p", spec={}, status={"conditions": [message]})
     assert log.broken(feasible={"Pod-p": "n1"}) == [
@@ -37,7 +37,7 @@ def test_a_pod_that_fits_a_node_is_bound():
 
 
 def test_what_was_bound_is_admitted():
-    """I05 tells of a bound pod that its kubelet refuses, unless the node changed in between."""
+    """I05 reports a bound pod that its kubelet refuses, unless the node changed in between."""
     refused = {"phase": "Failed", "reason": "OutOfcpu", "message": "no cpu"}
     log = bind(History())
     log.write("pods", "p", spec={"nodeName": "n1"}, status=refused, by="kubelet/n1 1.36")
@@ -47,8 +47,8 @@ def test_what_was_bound_is_admitted():
     assert log.broken() == []
 
 
-def test_a_pod_that_loses_its_claim_is_told_with_the_former_one_of_its_name():
-    """I06 tells of a reservation that is taken from a pod, and when the former pod of its name went."""
+def test_a_pod_that_loses_its_claim_is_reported_with_the_former_one_of_its_name():
+    """I06 reports a reservation that is taken from a pod, and when the former pod of its name went."""
     log = History(*ALL).write("pods", "p", metadata={"uid": "former"})
     log.delete("pods", "p", metadata={"uid": "former"})
     log.write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
@@ -61,7 +61,7 @@ def test_a_pod_that_loses_its_claim_is_told_with_the_former_one_of_its_name():
 
 
 def test_a_pod_that_ran_is_refused_once():
-    """I06 alone tells of a pod that had run and is refused; how its containers ended belongs to it."""
+    """I06 alone reports a pod that had run and is refused; how its containers ended belongs to it."""
     refused = {"phase": "Failed", "reason": "OutOfcpu", "message": "no cpu"}
     spec = {"nodeName": "n1", "containers": [{"name": "c"}]}
     log = bind(History()).write("pods", "p", spec=spec, status=RUNNING)
@@ -78,7 +78,7 @@ def test_a_pod_that_ran_is_refused_once():
 
 
 def test_a_running_container_is_not_stopped_by_itself():
-    """I06 tells of a container that a kubelet stopped, unless its pod is deleted."""
+    """I06 reports a container that a kubelet stopped, unless its pod is deleted."""
     stopped = ContainerEvent(at(5), "n1", "Pod-p", "c", "id", "stopped")
     log = History().write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING)
     assert [text[:50] for text in log.broken(containers=[stopped])] == [
@@ -90,13 +90,13 @@ def test_a_running_container_is_not_stopped_by_itself():
 
 @pytest.mark.parametrize(("deadline", "wrong"), [(None, True), (4, False), (9, True)])
 def test_a_pod_is_stopped_at_its_deadline(deadline, wrong):
-    """I06 tells of containers that stop before the pod's own deadline, and of none that stop at it."""
+    """I06 reports containers that stop before the pod's own deadline, and none that stop at it."""
     stopped = ContainerEvent(at(5), "n1", "Pod-p", "c", "id", "stopped")
     spec = {"containers": [{"name": "c"}]}
     began = {**RUNNING, "startTime": at(0)}
     log = History().write("pods", "p", spec=spec, status=began)
     log.write("pods", "p", spec={**spec, "activeDeadlineSeconds": deadline}, status=began)
-    for _ in range(8):  # the kubelet tells of it only when all have ended
+    for _ in range(8):  # the kubelet reports it only when all have ended
         log.write("configmaps", "time-passes")
     log.write("pods", "p", spec=spec, status={"phase": "Failed", "reason": "DeadlineExceeded"})
     assert any(text.startswith("I06") for text in log.broken(containers=[stopped])) == wrong
@@ -116,7 +116,7 @@ def run(second, what="started"):
     ],
 )
 def test_clocks_that_differ_say_nothing_of_when_a_claim_was_prepared(calls, skew, wrong):
-    """I06 tells of a claim that was not prepared only if that is more than clocks may differ away."""
+    """I06 reports a claim that was not prepared only if that is more than clocks may differ away."""
     log = History().write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING)
     log.write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
     found = log.broken(
@@ -143,27 +143,27 @@ def test_clocks_that_differ_say_nothing_of_when_a_claim_was_prepared(calls, skew
     ],
 )
 def test_a_container_has_its_claims_prepared_while_it_runs(calls, wrong):
-    """I06 tells of a container that began, or went on, while a claim of its pod was not prepared."""
+    """I06 reports a container that began, or went on, while a claim of its pod was not prepared."""
     log = History().write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING)
     log.write(CLAIMS, "a", status=allocation("gpu-0", reserved=["p"]))
     log.write("pods", "p", spec={"containers": [{"name": "c"}]}, status=RUNNING, metadata=DELETING)
     found = log.broken(at_rest=False, calls=calls, containers=[run(5), run(8, "stopped")])
-    told = [text for text in found if text.startswith("I06")]
+    breaches = [text for text in found if text.startswith("I06")]
     begin = f"I06: container c of Pod default/p, on node n1 since {at(5)}, "
-    assert [text.removeprefix(begin).partition(" ResourceClaim")[0] for text in told] == [wrong][
+    assert [text.removeprefix(begin).partition(" ResourceClaim")[0] for text in breaches] == [wrong][
         : bool(wrong)
     ]
 
 
 def test_a_pod_that_has_ended_stays_so():
-    """I06 tells of a pod that had succeeded and is failed later."""
+    """I06 reports a pod that had succeeded and is failed later."""
     log = History().write("pods", "p", status={"phase": "Succeeded"})
     log.write("pods", "p", status={"phase": "Failed"}, by="kubelet/n1 1.36")
     assert [text[:3] for text in log.broken()] == ["I06"]
 
 
 def test_nobody_takes_a_claim_from_a_pod_that_uses_it():
-    """I06 tells of a component that ends a reservation of a pod with a node, unless the pod has ended."""
+    """I06 reports a component that ends a reservation of a pod with a node, unless the pod has ended."""
     for phase, broken in (("Running", ["I06"]), ("Succeeded", [])):
         log = History().write("pods", "p", spec={"nodeName": "n1"}, status={"phase": phase})
         log.write(CLAIMS, "c", status=allocation("d", reserved=["p"]))
@@ -172,7 +172,7 @@ def test_nobody_takes_a_claim_from_a_pod_that_uses_it():
 
 
 def test_one_claim_is_made_for_each_that_a_pod_names():
-    """I08 tells of a second claim of the same name in the pod's spec."""
+    """I08 reports a second claim of the same name in the pod's spec."""
     for entry, broken in (("a", ["I08"]), ("b", [])):
         log = History().write("pods", "p")
         for name, each in (("c1", "a"), ("c2", entry)):
@@ -182,14 +182,14 @@ def test_one_claim_is_made_for_each_that_a_pod_names():
 
 
 def test_a_cron_job_knows_its_jobs():
-    """I08 tells of an active job that its cron job does not count."""
+    """I08 reports an active job that its cron job does not count."""
     for active, broken in (([], ["I08"]), ([{"name": "j", "uid": "Job-j"}], [])):
         log = History("controller-manager").write("cronjobs.batch", "t", status={"active": active})
         log.write("jobs.batch", "j", metadata=owned_by("CronJob", "t"), by=MANAGER)
         assert [text[:3] for text in log.broken()] == broken
 
 
-def test_times_of_machines_whose_clocks_differ_tell_no_order():
+def test_times_of_machines_whose_clocks_differ_show_no_order():
     """I06 and I19 take no order from times that are closer than the clocks of a run differ."""
     tolerance = Tolerance(clock_skew=timedelta(seconds=3))
     early = ContainerEvent(at(0), "n1", "Pod-p", "c", "id", "stopped")
@@ -207,7 +207,7 @@ def test_times_of_machines_whose_clocks_differ_tell_no_order():
 
 
 def test_a_workload_replaces_no_running_pod_unless_it_changes():
-    """I06 tells of a pod that the controller of an unchanged stateful set deletes."""
+    """I06 reports a pod that the controller of an unchanged stateful set deletes."""
     for generation, broken in ((1, 1), (2, 0)):
         log = History().write("nodes", "n1")
         log.write("statefulsets.apps", "s", metadata={"generation": 1}, spec={"replicas": 1})
@@ -221,7 +221,7 @@ def test_a_workload_replaces_no_running_pod_unless_it_changes():
 
 
 def test_a_replica_set_has_not_more_pods_than_asked_for():
-    """I07 tells of a pod beyond the replicas, and waits for a controller that has not seen fewer yet."""
+    """I07 reports a pod beyond the replicas, and waits for a controller that has not seen fewer yet."""
     for seen, broken in ((2, 1), (1, 0)):
         log = History().write("replicasets.apps", "r", metadata={"generation": 1}, spec={"replicas": 2})
         status = {"observedGeneration": seen}
@@ -231,18 +231,18 @@ def test_a_replica_set_has_not_more_pods_than_asked_for():
         assert len(log.broken()) == broken
 
 
-def test_it_is_told_for_how_long_a_pod_was_there_that_another_one_repeats():
-    """I07 tells when the last pod was made that was wanted: expectations may have run out meanwhile."""
-    for second, told in ((3, "0 s before"), (400, "397 s before")):
+def test_it_is_reported_for_how_long_a_pod_was_there_that_another_one_repeats():
+    """I07 says when the last pod was made that was wanted: expectations may have run out meanwhile."""
+    for second, age in ((3, "0 s before"), (400, "397 s before")):
         log = History().write("replicasets.apps", "r", spec={"replicas": 1})
         for name, made in (("a", 3), ("b", second)):
             log.now = made - 1
             log.write("pods", name, metadata={**owned_by("ReplicaSet", "r"), "creationTimestamp": at(made)})
-        assert [text.rpartition(" was made ")[2] for text in log.broken(at_rest=False)] == [told]
+        assert [text.rpartition(" was made ")[2] for text in log.broken(at_rest=False)] == [age]
 
 
 def test_a_job_releases_a_pod_when_its_status_has_it():
-    """I08 tells of a pod that succeeded and loses its Job's finalizer before the status has it as uncounted,
+    """I08 reports a pod that succeeded and loses its Job's finalizer before the status has it as uncounted,
     unless the Job has ended."""
     held = {**owned_by("Job", "j"), "finalizers": ["batch.kubernetes.io/job-tracking"]}
     done = {"conditions": [{"type": "Complete", "status": "True"}]}
@@ -257,7 +257,7 @@ def test_a_job_releases_a_pod_when_its_status_has_it():
 
 
 def test_a_finished_job_gets_no_pod():
-    """I07 tells of a pod that is made for a job that is complete."""
+    """I07 reports a pod that is made for a job that is complete."""
     done = {"conditions": [{"type": "Complete", "status": "True"}]}
     log = History().write("jobs.batch", "j", spec={"parallelism": 1}, status=done)
     log.write("pods", "p", metadata=owned_by("Job", "j"), by=MANAGER)
@@ -265,7 +265,7 @@ def test_a_finished_job_gets_no_pod():
 
 
 def test_a_daemon_has_one_pod_on_a_node():
-    """I07 tells of a second pod of a daemon set for a node."""
+    """I07 reports a second pod of a daemon set for a node."""
     log = History().write("daemonsets.apps", "d", spec={})
     for name in "ab":
         log.write("pods", name, metadata=owned_by("DaemonSet", "d"), spec={"nodeName": "n1"})
@@ -275,7 +275,7 @@ def test_a_daemon_has_one_pod_on_a_node():
 
 
 def test_workloads_have_the_pods_that_they_ask_for():
-    """I07 and I08 tell at rest of a replica set with too few pods and a wrong count."""
+    """I07 and I08 report at rest a replica set with too few pods and a wrong count."""
     log = History(*ALL).write("replicasets.apps", "r", spec={"replicas": 2}, status={"replicas": 2})
     log.write("pods", "a", metadata=owned_by("ReplicaSet", "r"), spec={"nodeName": "n1"})
     assert log.broken() == [
@@ -285,7 +285,7 @@ def test_workloads_have_the_pods_that_they_ask_for():
 
 
 def test_a_job_counts_each_pod_once():
-    """I08 tells of a job that counts more pods than succeeded."""
+    """I08 reports a job that counts more pods than succeeded."""
     log = History().write("pods", "p", metadata=owned_by("Job", "j"), status={"phase": "Succeeded"})
     log.write("jobs.batch", "j", status={"succeeded": 1})
     assert log.broken() == []
@@ -304,7 +304,7 @@ def test_a_quota_says_what_is_used():
     assert log.broken() == ["I09: ResourceQuota default/q says that 2 of pods is used; it is 1"]
 
 
-def test_the_last_charge_of_a_wrong_quota_is_told():
+def test_the_last_charge_of_a_wrong_quota_is_reported():
     """I09 names the last charge, and what was created behind it, until the controller counts again."""
     limits = {"spec": {"hard": {"pods": "5"}}}
 
@@ -355,7 +355,7 @@ def test_a_quota_counts_devices_by_class_and_by_extended_resource():
 
 
 def test_admission_charges_no_more_than_a_quota_allows():
-    """I09 tells of a charge of the API server beyond the quota's limit."""
+    """I09 reports a charge of the API server beyond the quota's limit."""
     log = History().write("resourcequotas", "q", spec={"hard": {"pods": "1"}}, status={"used": {"pods": "1"}})
     status = {"used": {"pods": "2"}}
     log.write("resourcequotas", "q", spec={"hard": {"pods": "1"}}, status=status, by="kube-apiserver")

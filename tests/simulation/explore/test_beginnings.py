@@ -36,7 +36,7 @@ def faulty(seed: int, *faults: dict[str, Any], steps: int | None = None) -> Faul
     return FaultyRun(plan_of({"seed": seed, "faults": [*faults]}), seed, steps)
 
 
-def told(ran: Simulated) -> tuple[object, ...]:
+def evidence(ran: Simulated) -> tuple[object, ...]:
     """Returns what a run comes to."""
     assert ran.played is not None
     fired = dict(ran.played.fired)
@@ -55,9 +55,9 @@ def test_runs_are_the_same_as_alone(cell: Cell):
     """Other faults, other seeds, fewer steps, and the first run again: each as in a cluster of its own."""
     runs = [faulty(0, CRASH), faulty(2, CRASH, ORDER), faulty(3, steps=1), faulty(0, CRASH)]
     beginnings = Beginnings()
-    shared = [beginnings.run(cell, run, told) for run in runs]
+    shared = [beginnings.run(cell, run, evidence) for run in runs]
     beginnings.end()
-    assert shared == [told(simulate_with_faults(cell, run, lambda _: None)) for run in runs]
+    assert shared == [evidence(simulate_with_faults(cell, run, lambda _: None)) for run in runs]
     assert len({found[0] for found in shared}) == 3
 
 
@@ -73,24 +73,24 @@ def test_the_first_run_of_a_cell_is_done_here(cell: Cell):
 def test_a_run_that_ends_its_process_takes_no_other_with_it(cell: Cell):
     """It is an error that says how it ended; the cluster is still there for the next run."""
     beginnings = Beginnings()
-    first = beginnings.run(cell, faulty(1), told)
+    first = beginnings.run(cell, faulty(1), evidence)
     with pytest.raises(BranchError, match="its process ended by itself with status 7"):
         beginnings.run(cell, faulty(1), end_process)
-    assert beginnings.run(cell, faulty(1), told) == first
+    assert beginnings.run(cell, faulty(1), evidence) == first
     beginnings.end()
 
 
 def test_a_run_is_broken_off_when_its_time_is_over(cell: Cell):
-    """Here and in a process of its own, whoever asked for it hears the same."""
+    """Here and in a process of its own, whoever asked for it learns the same."""
     beginnings = Beginnings()
     over = replace(faulty(1), over=deadline(0))
     for _ in range(2):
         with pytest.raises(BrokenOffError):
-            beginnings.run(cell, over, told)
+            beginnings.run(cell, over, evidence)
     beginnings.end()
 
 
-def test_a_cluster_that_does_not_start_is_told_every_time(cell: Cell, monkeypatch: pytest.MonkeyPatch):
+def test_a_cluster_that_does_not_start_is_reported_every_time(cell: Cell, monkeypatch: pytest.MonkeyPatch):
     """Its runs all have the error with which the start has failed."""
     monkeypatch.setattr("kubeskew.simulation.runs.LocalControl.start", _refuse)
     beginnings = Beginnings()
@@ -127,10 +127,10 @@ def test_started_clusters_end_with_whoever_started_them(cell: Cell, tmp_path: Pa
         reading.recv()
 
 
-def _run_and_exit(cell: Cell, tell: Callable[[Simulated], None]) -> None:
+def _run_and_exit(cell: Cell, report: Callable[[Simulated], None]) -> None:
     try:
         beginnings = Beginnings()
         beginnings.run(cell, faulty(0), process)
-        beginnings.run(cell, faulty(0), tell)
+        beginnings.run(cell, faulty(0), report)
     finally:
         os._exit(1)

@@ -71,7 +71,7 @@ def test_a_bug_that_a_release_does_not_have_is_not_what_was_found(tmp_path: Path
 
 
 def test_what_follows_from_another_finding_needs_that_in_its_run(tmp_path: Path):
-    """An entry with `with` tells only of a finding in whose run another entry has told of something."""
+    """An entry with `with` matches only a finding in whose run another entry has reported something."""
     known = read_entries(
         entries(tmp_path, {"id": "cause", "message": "cause"}, {"id": "effect", "with": ["cause"]})
     )
@@ -110,7 +110,7 @@ def test_who_has_to_look():
     ],
 )
 def test_a_bad_entry_is_one_line(tmp_path: Path, change: dict[str, object], said: str):
-    """A mistake in the file is told in one line that names the entry and the key."""
+    """A mistake in the file is reported in one line that names the entry and the key."""
     with pytest.raises(ScenarioError, match=said) as raised:
         read_entries(entries(tmp_path, change))
     assert "\n" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Explorations: seeds are spread over cells, findings are told once, and nothing that was found is lost."""
+"""Explorations: seeds are spread over cells, findings are listed once, and nothing that was found is lost."""
 
 import json
 import time
@@ -58,7 +58,7 @@ class Silent:
         """Does nothing."""
 
     def pace(self, pace: Pace) -> None:
-        """Keeps what it hears."""
+        """Keeps what it learns."""
         self.paces.append(pace)
 
 
@@ -106,7 +106,7 @@ def test_scenarios_take_turns():
 
 
 def test_findings_of_one_signature_are_one():
-    """The first run that has it is told and made smaller; the others are counted."""
+    """The first run that has it is reported and made smaller; the others are counted."""
     found = exploration(fails_late)
 
     found.explore(ForkedPool(1), Budget(seeds=20))
@@ -118,16 +118,16 @@ def test_findings_of_one_signature_are_one():
     assert found.failed
 
 
-def test_a_run_that_did_not_end_is_told_as_it_is():
-    """There is no plan of it that could be made smaller: nothing is told but the finding."""
+def test_a_run_that_did_not_end_is_reported_as_it_is():
+    """There is no plan of it that could be made smaller: nothing is reported but the finding."""
 
     class Listening(Silent):
         def __init__(self) -> None:
             super().__init__()
-            self.told: list[str] = []
+            self.lines: list[str] = []
 
         def say(self, text: str) -> None:
-            self.told.append(text)
+            self.lines.append(text)
 
     def break_off(job: RunJob) -> str:
         if job.seed == 2:
@@ -141,7 +141,7 @@ def test_a_run_that_did_not_end_is_told_as_it_is():
 
     (finding,) = found.as_json()["findings"]
     assert (finding["invariant"], finding["seed"], finding["minimized"]) == ("exception", 2, False)
-    assert [text for text in listener.told if "telling" in text or "not told" in text] == []
+    assert [text for text in listener.lines if "telling" in text or "not told" in text] == []
 
 
 def test_findings_can_be_left_as_they_are():
@@ -155,7 +155,7 @@ def test_findings_can_be_left_as_they_are():
 
 
 def test_known_findings_are_no_failure(tmp_path: Path):
-    """Findings that upstream has, too, are told, and the exploration does not fail."""
+    """Findings that upstream has, too, are reported, and the exploration does not fail."""
     entry = {"id": "stale", "invariant": "I09", "message": "says", "class": "known:123"}
     path = tmp_path / "known.yaml"
     path.write_text(json.dumps({"findings": [{**entry, "reason": "r", "source": "https://example.com"}]}))
@@ -227,7 +227,7 @@ def test_another_exploration_is_not_gone_on_with(tmp_path: Path, header: Header,
 
 
 def test_a_damaged_finding_is_one_line(tmp_path: Path):
-    """A file that is no finding, or of another format, is told in one line."""
+    """A file that is no finding, or of another format, is reported in one line."""
     path = tmp_path / "x.json"
     for text, said in (("{", "no finding"), ("{}", "no finding"), ('{"formatVersion": 9}', "reads 1")):
         path.write_text(text)
@@ -253,8 +253,8 @@ def test_what_ends_a_simulation_is_a_finding():
     ]
 
 
-def test_the_pace_is_told():
-    """Whoever shows an exploration hears how many of its runs are done, the last time of all of them."""
+def test_the_pace_is_reported():
+    """Whoever shows an exploration learns how many of its runs are done, the last time of all of them."""
     silent = Silent()
     exploration(watcher=silent).explore(ForkedPool(1), Budget(seeds=6))
 
@@ -262,7 +262,7 @@ def test_the_pace_is_told():
 
 
 def test_the_pace_of_one_that_goes_on(tmp_path: Path):
-    """An exploration that goes on with an earlier one tells of the runs that are left for it."""
+    """An exploration that goes on with an earlier one reports the runs that are left for it."""
     for seeds in (4, 6):
         kept = Kept(tmp_path, HEADER)
         silent = Silent()

@@ -78,6 +78,6 @@ def test_whole_lines_of_faults_are_taken(body: dict[str, object]):
     ],
 )
 def test_what_is_misspelt_is_refused(text: str, said: str):
-    """Words that no line of a fault has are told, with those that were probably meant."""
+    """Words that no line of a fault has are reported, with those that were probably meant."""
     with pytest.raises(ScenarioError, match=said):
         check_fault(text, "faults")

@@ -1,4 +1,4 @@
-"""Entries of conformance/findings.yaml: each tells of what was found, and not of what looks like it."""
+"""Entries of conformance/findings.yaml: each reports what was found, and not of what looks like it."""
 
 import pytest
 
@@ -351,7 +351,7 @@ def fired(fault: str) -> dict[str, list[str]]:
         ),
     ],
 )
-def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str, neighbour: str) -> None:
+def test_an_entry_reports_what_was_found(entry: str, invariant: str, found: str, neighbour: str) -> None:
     """A message as a run had it is of the entry; one with another pod, writer or number is of none."""
     (own,) = [each for each in KNOWN if each.id == entry]
     versions = [_version(own)]
@@ -422,10 +422,10 @@ def test_an_entry_tells_of_what_was_found(entry: str, invariant: str, found: str
         ),
     ],
 )
-def test_an_entry_tells_of_what_follows(
+def test_an_entry_reports_what_follows(
     cause: tuple[str, str, str], entry: str, found: str, neighbour: str
 ) -> None:
-    """A message that follows from another finding is of the entry only beside that."""
+    """A message that follows from another finding is of the entry only next to that."""
     first, invariant, message = cause
     (own,) = [each for each in KNOWN if each.id == first]
     run = Circumstances(fired(own.faults[0] if own.faults else "none"), [_version(own)], {})

@@ -1,4 +1,4 @@
-"""Runs of a laboratory: what the one without faults tells the others."""
+"""Runs of a laboratory: what the one without faults shows the others."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_a_run_without_faults_counts_writes_and_deliveries():
     ("cell", "broken"),
     [("classic/gate-off/1.26", {"I23"}), ("known-bugs/k8s-139772/1.36", {"I02", "I03"})],
 )
-def test_what_a_scenario_expects_is_told_as_its_mark_says(cell: str, broken: set[str]):
+def test_what_a_scenario_expects_is_reported_as_its_mark_says(cell: str, broken: set[str]):
     """Invariants that a cell is marked to break, at once or at rest, are known by the mark's reason."""
     cells = cells_named([cell], {})
     failures = Simulations(cells, tuple(Kind)).run(RunJob(0, 0)).failures
@@ -47,7 +47,7 @@ def test_what_a_scenario_expects_is_told_as_its_mark_says(cell: str, broken: set
 
 @pytest.mark.parametrize("fires", [True, False])
 def test_an_expected_failure_need_not_come_where_a_fault_fired(fires: bool):
-    """A pod that is bound late finds that its kubelet has heard of the label: a known bug shows nothing."""
+    """A pod that is bound late finds that its kubelet has learnt of the label: a known bug shows nothing."""
     cells = cells_named(["known-bugs/k8s-134445/1.34"], {})
     fault = {"id": "slow", "component": "scheduler", "verb": "create", "resource": "pods/binding"}
     fault |= {"nth": 1 if fires else 99, "delay": "4s"}

@@ -32,7 +32,7 @@ def test_every_write_and_delivery_is_a_site():
 
 
 def test_the_patterns_come_at_each_site():
-    """At each write a component dies, gets no answer or an error, or is not heard; at each call of a driver
+    """At each write a component dies, gets no answer or an error, or is not sent; at each call of a driver
     the driver takes its time instead of an error; at each delivery it sees too old a state, for short or for
     long, or none."""
     made = plans(CALLS, tuple(Kind))

@@ -29,13 +29,13 @@ def test_runs_part_at_the_first_difference():
     assert [(one and one.what, two and two.what) for one, two in pairs[:4]] == [
         (f"create pods default/pod-{number}",) * 2 for number in range(7, 11)
     ]
-    told = [row for pair in pairs[4:] for row in pair if row is not None]
-    assert ("fault-fired lost-binding", "fault") in [(row.what, row.mark) for row in told]
-    assert "update pods default/pod-1: spec.nodeName:  → node-1" in [row.what for row in told]
+    rest = [row for pair in pairs[4:] for row in pair if row is not None]
+    assert ("fault-fired lost-binding", "fault") in [(row.what, row.mark) for row in rest]
+    assert "update pods default/pod-1: spec.nodeName:  → node-1" in [row.what for row in rest]
 
 
 def test_what_comes_later_in_both_is_paired():
-    """Behind the parting, rows that both have stand beside each other again."""
+    """Behind the parting, rows that both have stand next to each other again."""
     pairs = side_by_side(
         [*common(3), write(4, "extra"), write(5, "same")], [*common(3), write(4, "same"), write(5, "other")]
     )

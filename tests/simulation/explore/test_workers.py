@@ -38,8 +38,8 @@ def test_jobs_do_not_share_a_process_for_ever():
     assert len(set(map(str, found.values()))) == 3
 
 
-def test_what_goes_wrong_is_told():
-    """An exception, an end of the process and a job that never ends are told; other jobs are done."""
+def test_what_goes_wrong_is_reported():
+    """An exception, an end of the process and a job that never ends are reported; other jobs are done."""
 
     def work(job: int) -> int:
         if job == 1:

@@ -118,7 +118,7 @@ def test_a_plan_that_cannot_be_played_is_refused(faults, why):
     "content", [b"", b"{", b"[]", b'{"seed": 1}', b"\xff\xfe", b'{"faults": [], "sede": 1}']
 )
 def test_a_file_that_holds_no_plan_is_named(tmp_path, content):
-    """The error is one of plans and begins with the path, whatever the file holds."""
+    """The error is one of plans and begins with the path, regardless of what the file holds."""
     path = tmp_path / "plan.json"
     path.write_bytes(content)
     with pytest.raises(PlanError, match=str(path)):

@@ -40,7 +40,7 @@ def test_what_comes_and_passes_while_the_cluster_comes_to_rest_is_seen(
     assert ("expected 'Failed', found 'Succeeded'" in ran.result.failure) != comes
 
 
-def test_a_failure_that_a_mark_tells_of_ends_no_faults():
+def test_a_failure_that_a_mark_reports_ends_no_faults():
     """An operation that is expected to fail is not done again: the node would follow then."""
     (found,) = cells_named(["classic/checkpoint/1.30-1.31"], {})
     ran = play(found, Plan())
@@ -48,8 +48,8 @@ def test_a_failure_that_a_mark_tells_of_ends_no_faults():
     assert [step.failed for step in ran.result.steps] == [False, True, False, False]
 
 
-def test_a_scheduler_that_has_not_begun_is_told(tmp_path: Path):
-    """Of a pod that waits I04 says that the scheduler, which was started anew, waits for what the API server
+def test_a_scheduler_that_has_not_begun_is_reported(tmp_path: Path):
+    """Of a pod that waits I04 says that the scheduler, which was started again, waits for what the API server
     no longer serves."""
     path = tmp_path / "unserved.yaml"
     path.write_text(
@@ -68,8 +68,8 @@ def test_a_scheduler_that_has_not_begun_is_told(tmp_path: Path):
     ran = play(unserved, plan_of({"seed": 0, "faults": [killed]}))
 
     lists = "resourceclaims.v1alpha1.cdi.k8s.io, resourceclasses.v1alpha1.cdi.k8s.io"
-    (told,) = [violation.message for violation in played(ran).violations if violation.code == "I04"]
-    assert told.partition("; ")[2] == (
+    (message,) = [violation.message for violation in played(ran).violations if violation.code == "I04"]
+    assert message.partition("; ")[2] == (
         f"the scheduler is not ready: informers: the API server cannot list {lists}, leading: not leading"
     )
 
@@ -90,7 +90,7 @@ def test_controllers_that_go_round_are_not_awaited_for_long(monkeypatch: pytest.
 
 @pytest.mark.parametrize("fires", [True, False])
 def test_what_a_process_counted_is_not_judged_where_faults_fired(tmp_path: Path, fires: bool):
-    """A counter, which begins anew with a process, tells of the way there, that faults change."""
+    """A counter, which begins again with a process, shows the way there, which faults change."""
     path = tmp_path / "counting.yaml"
     counter = (
         "metric: {component: scheduler, name: scheduler_schedule_attempts_total, atLeast: 99, timeout: 2s}"
@@ -202,7 +202,7 @@ def test_a_process_that_dies_while_it_is_stopped_is_not_started_again(tmp_path: 
 def test_what_does_not_start_keeps_nothing_else_from_being_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Of what a scenario's faults have killed, one that does not start is told, and the next one starts."""
+    """Of what a scenario's faults have killed, one that does not start is named, and the next one starts."""
     again = SimulatedProcesses.start_again
 
     def start_again(processes: SimulatedProcesses, former: Process) -> None:

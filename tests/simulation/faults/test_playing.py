@@ -69,7 +69,7 @@ def test_a_fault_of_a_component_fires_where_it_is_meant(fault: dict[str, Any], p
     ],
 )
 def test_a_fault_meets_a_call_of_a_driver(fault: dict[str, Any], point: str):
-    """A kubelet's call of a driver that is lost, late or its last is told as others are, and done again."""
+    """A kubelet's call of a driver that is lost, late or its last is shown as others are, and done again."""
     ran = run({"component": KUBELET, "verb": "NodePrepareResources", "nth": 1, **fault})
     met = [each for each in played(ran).points if each.startswith(point)]
     assert len(met) == 1
@@ -155,7 +155,7 @@ def test_a_clock_jumps():
 
 
 def test_a_driver_misbehaves_for_a_time():
-    """A driver that hangs prepares nothing until it is told to go on; then the pod runs."""
+    """A driver that hangs prepares nothing until it is asked to go on; then the pod runs."""
     ran = run({"component": DRIVER, "switches": {"hang": True}, "at": "0s", "for": "20s"})
     assert played(ran).fired == {"f1": 1}
     assert running_after(ran) > 20.0
@@ -218,7 +218,7 @@ def test_a_scheduler_that_lost_its_lease_begins_with_nothing(tmp_path: Path):
     assert (tries(), tries(lost)) == (1, 2)
 
 
-def test_a_fault_that_never_fires_is_told():
+def test_a_fault_that_never_fires_is_reported():
     """A fault that waits for a call that never comes is named: it has shown nothing."""
     found = played(run({"component": SCHEDULER, "verb": "create", "resource": "secrets", "answer": 500}))
     assert [fault.name for fault in found.unfired] == ["f1"]

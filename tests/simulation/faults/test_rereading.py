@@ -37,12 +37,12 @@ def _object(version, **spec):
     return {"metadata": {"uid": "u", "resourceVersion": version}, "spec": spec}
 
 
-async def test_an_object_that_reads_otherwise_is_told():
+async def test_an_object_that_reads_otherwise_is_reported():
     """An object at the same revision with another field is a difference, one that was written is none."""
     server = _Server([_object("7", port=1)], [_object("7", port=1, access="deny")])
-    (told,) = await read_differences(server, server.restart)
-    assert told.startswith("/apis/example.com/v1/servers: object u at resourceVersion 7 read {")
-    assert '"spec":{"port":1,"access":"deny"}} from a server' in told
+    (difference,) = await read_differences(server, server.restart)
+    assert difference.startswith("/apis/example.com/v1/servers: object u at resourceVersion 7 read {")
+    assert '"spec":{"port":1,"access":"deny"}} from a server' in difference
     for after in ([_object("7", port=1)], [_object("8", port=2)], []):
         server = _Server([_object("7", port=1)], after)
         assert await read_differences(server, server.restart) == []

@@ -12,11 +12,8 @@ from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.commit import commit, guaranteed_update
-from kubeskew.apiserver.registry.generic.writes import WriteResult
-from kubeskew.apiserver.registry.requests import bodies
-from kubeskew.apiserver.registry.requests.admission import admit_posted
-from kubeskew.apiserver.registry.requests.scope import Scope, write_of
+from kubeskew.apiserver.registry.generic.registry import WriteResult, commit, guaranteed_update
+from kubeskew.apiserver.registry.requests.scope import Scope, admit_posted, read_other, write_of
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.records import Entry
 
@@ -31,7 +28,7 @@ async def bind(request: Request, scope: Scope) -> Response:
     target = table.by_kind("", "v1", "Binding")
     if not isinstance(target, Resource):
         raise errors.unknown_path()
-    binding = await bodies.read_other(request, scope, target, target.schema, options.field_validation)
+    binding = await read_other(request, scope, target, target.schema, options.field_validation)
     binding.setdefault("metadata", {})
     name = binding["metadata"].get("name") or ""
     _check(binding, request.info.name or name, scope.services.features.pods)

@@ -14,8 +14,7 @@ from kubeskew.apiserver.http.parameters import parse_int32s
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.nodes.connections import container_of, pod_of
 from kubeskew.apiserver.nodes.proxy import is_upgrade, is_websocket, offered_protocols, pass_upgrade
-from kubeskew.apiserver.registry.requests.admission import admit_connection
-from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope
+from kubeskew.apiserver.registry.requests.scope import RequestServices, Scope, admit_connection
 
 _FLAGS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 # WebSocket protocols that the server understands by itself, once the gate is on.

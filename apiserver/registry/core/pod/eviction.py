@@ -25,11 +25,14 @@ from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.core.pod.binding import SUCCESS
 from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic import update as generic_update
-from kubeskew.apiserver.registry.generic.commit import commit, guaranteed_update
-from kubeskew.apiserver.registry.generic.writes import WriteRequest, WriteResult
-from kubeskew.apiserver.registry.requests import bodies
-from kubeskew.apiserver.registry.requests.admission import attributes_of
-from kubeskew.apiserver.registry.requests.scope import Scope, write_of
+from kubeskew.apiserver.registry.generic.registry import WriteRequest, WriteResult, commit, guaranteed_update
+from kubeskew.apiserver.registry.requests.scope import (
+    Scope,
+    attributes_of,
+    delete_options_schema,
+    read_other,
+    write_of,
+)
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UNSAFE
@@ -163,9 +166,9 @@ def _schema(metadata: Schema, options: Schema) -> Schema:
 async def evict(request: Request, scope: Scope) -> Response:
     """POST of an Eviction answers a Status. Raises 429 while a budget forbids it."""
     options = parameters.write_options(request, "CreateOptions")
-    schema = _schema(scope.resource.schema.fields["metadata"].schema, bodies.delete_options_schema(scope))
+    schema = _schema(scope.resource.schema.fields["metadata"].schema, delete_options_schema(scope))
     target = scope.resource.subresources["eviction"]
-    eviction = await bodies.read_other(request, scope, target, schema, options.field_validation)
+    eviction = await read_other(request, scope, target, schema, options.field_validation)
     attributes = attributes_of(request, scope, CREATE, eviction, dry_run=options.dry_run)
     await scope.services.admission.admit(attributes)
     if (eviction.get("metadata") or {}).get("name", "") != request.info.name:

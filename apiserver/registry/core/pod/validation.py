@@ -17,13 +17,13 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.features import PodFeatures
 from kubeskew.apiserver.registry.shared.internal_values import node_term
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
-from kubeskew.apiserver.registry.shared.podtemplate import scheduling
 from kubeskew.apiserver.registry.shared.podtemplate.security import (
     APP_ARMOR,
     MIRROR,
     all_containers,
     app_armor_profile,
 )
+from kubeskew.apiserver.registry.shared.podtemplate.validation import toleration_errors
 
 _TERMS = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -238,7 +238,7 @@ def _toleration_errors(new: Object, old: Object, options: PodOptions) -> Iterato
         yield forbidden("spec.tolerations", text)
     else:
         compare = options.comparisons
-        yield from scheduling.toleration_errors(found, "spec.tolerations", comparisons=compare)
+        yield from toleration_errors(found, "spec.tolerations", comparisons=compare)
 
 
 def _gate_errors(new: Object, old: Object) -> Iterator[FieldError]:

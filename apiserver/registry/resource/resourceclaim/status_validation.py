@@ -29,7 +29,7 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.dra_features import DRAFeatures
-from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.request import RequestInfo
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource import devices

@@ -26,11 +26,16 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_sidecar
 from kubeskew.apiserver.internal_types import InternalTypes
-from kubeskew.apiserver.registry.shared import amounts, downward
+from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate import probes
 from kubeskew.apiserver.registry.shared.podtemplate.security import all_containers, container_security_errors
 from kubeskew.apiserver.registry.shared.volumes import sources
+from kubeskew.apiserver.registry.shared.volumes.sources import (
+    ENV_FIELDS,
+    field_reference_errors,
+    resource_reference_errors,
+)
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _ONE_OF = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`"
@@ -83,9 +88,9 @@ def _value_errors(variable: Object, path: str, options: PodOptions) -> Iterator[
     for name in used:
         at, value = child(path, name), source[name]
         if name == "fieldRef":
-            yield from downward.field_errors(value, at, downward.ENV_FIELDS)
+            yield from field_reference_errors(value, at, ENV_FIELDS)
         elif name == "resourceFieldRef":
-            yield from downward.resource_errors(value, at, volume=False)
+            yield from resource_reference_errors(value, at, volume=False)
         elif name == "fileKeyRef":
             yield from _file_errors(value, at)
         else:

@@ -1,7 +1,6 @@
 """Declared rules on a server: kinds that have no others, kinds whose rules they replace, and added ones."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ from server_in_process import Caller, close_server, open_server
 
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.catalogue.table import Catalogue
-from kubeskew.apimachinery.catalogue.types import types_of
-from kubeskew.apimachinery.field import ErrorType, FieldError, required, too_many
+from kubeskew.apimachinery.field import FieldError, required, too_many
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.declarative_features import DeclarativeFeatures
@@ -94,65 +92,64 @@ def test_takeover(minor: int, gates: dict[str, bool], expected: list[str]) -> No
     assert errors_at(minor, by_hand, claim, **gates) == expected
 
 
-def imported(monkeypatch: pytest.MonkeyPatch, changes: dict[str, dict[str, list[Any]]]) -> Version:
-    """A release made of 1.36 with rules of its own, also for fields that 1.36 does not have."""
+LEASE_SPEC = "io.k8s.api.coordination.v1.LeaseSpec"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+TOO_LONG = "Too long: may not be more than 3 bytes"
+
+
+def write_release(directory: Path, name: str, changes: dict[str, list[Any]]) -> None:
+    """A release made of 1.36 with rules of its own for Leases, also for fields that 1.36 does not have."""
     document = json.loads(json.dumps(data.load()))
-    for name, fields in changes.items():
-        entry = document["definitions"][name]
-        for field, rules in fields.items():
-            if field not in entry["f"]:
-                document["specs"].append({"t": "string", "o": 1})
-                entry["f"][field] = len(document["specs"]) - 1
-            document["rules"].append(rules)
-            entry.setdefault("v", {})[field] = len(document["rules"]) - 1
-    document["base"] = "1.36"
-    mine, known = Version(36, preview="mine"), data.release
-    made = data.Release(document, 36, frozenset())
-    monkeypatch.setattr(data, "release", lambda version: made if version == mine else known(version))
-    return mine
+    entry = document["definitions"][LEASE_SPEC]
+    for field, rules in changes.items():
+        if field not in entry["f"]:
+            document["specs"].append({"t": "string", "o": 1})
+            entry["f"][field] = len(document["specs"]) - 1
+        document["rules"].append(rules)
+        entry.setdefault("v", {})[field] = len(document["rules"]) - 1
+    files = {
+        "release.json": {"format": 1, "base": "1.36"},
+        "gates.json": {"gates": {}, "dependencies": {}},
+        "catalogue.json": document,
+    }
+    (directory / name).mkdir()
+    for file, content in files.items():
+        (directory / name / file).write_text(json.dumps(content), "utf-8")
 
 
-@pytest.mark.parametrize(
-    ("spec", "old", "expected"),
-    [
-        ({"mine": "abcd"}, None, ["spec.mine: Too long: may not be more than 3 bytes"]),
-        ({"mine": "abcd"}, {"mine": "abcd"}, []),
-        ({"mine": "abc"}, {"mine": "ab"}, ["spec.mine: Invalid value: null: field is immutable"]),
-        ({"holderIdentity": "abcd"}, None, ["spec.holderIdentity: Too long: by hand"]),
-        ({"holderIdentity": "abcd", "strategy": "abcd"}, None,
-         ["spec.holderIdentity: Too long: by hand", "spec.strategy: Too long: may not be more than 3 bytes"]),
-        ({}, None, []),
-    ],
-)  # fmt: skip
-def test_imported_releases(monkeypatch: pytest.MonkeyPatch, spec: Any, old: Any, expected: list[str]) -> None:
-    """The rules that an imported release adds to its base count for any kind, at any level, and are not
-    repeated where the base has them in code."""
-    mine = imported(
-        monkeypatch,
-        {
-            "io.k8s.api.coordination.v1.LeaseSpec": {
-                "mine": [["immutable"], ["alpha", ["maxBytes", 3]]],
-                "holderIdentity": [["maxBytes", 3]],
-                "strategy": [["maxBytes", 3]],
-            }
-        },
-    )
-    gates = FeatureGates(Version(36))
-    kind = Catalogue(Version(36), gates).resource("coordination.k8s.io", "v1", "leases")
-    schema = types_of(mine).of_kind("coordination.k8s.io", "v1", "Lease")
-    assert kind is not None
-    assert schema is not None
-    by_hand = [FieldError(ErrorType.TOO_LONG, "spec.holderIdentity", detail="by hand")]
-    found = with_declared(
-        by_hand if "holderIdentity" in spec else [],
-        {"spec": spec},
-        None if old is None else {"spec": old},
-        replace(kind, schema=schema),
-        DeclarativeFeatures.of(gates),
-        FeatureGates(mine),
-    )
+async def test_imported_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The rules that an imported release adds to its base count for any kind, at any level, and once where
+    the base has them in code."""
+    rules = {
+        "mine": [["immutable"], ["alpha", ["maxBytes", 3]]],
+        "holderIdentity": [["maxBytes", 3]],
+        "leaseDurationSeconds": [["minimum", 1]],
+    }
+    monkeypatch.setenv("KUBESKEW_RELEASES", str(tmp_path))
+    write_release(tmp_path, "1.36+declared", rules)
+    server = await open_server(Version.parse("1.36+declared"))
+    ask = Caller(server)
 
-    assert [str(error) for error in found] == expected
+    def lease(**spec: Any) -> Any:
+        return {"metadata": {"name": "a"}, "spec": spec}
+
+    assert causes(await ask.post(LEASES, lease(mine="abcd")))[2:] == [
+        [["spec.mine", "FieldValueTooLong", TOO_LONG]]
+    ]
+    assert causes(await ask.post(LEASES, lease(leaseDurationSeconds=-1, holderIdentity="abcd")))[2:] == [
+        [
+            ["spec.leaseDurationSeconds", "FieldValueInvalid", "Invalid value: -1: must be greater than 0"],
+            ["spec.holderIdentity", "FieldValueTooLong", TOO_LONG],
+        ]
+    ]
+    assert causes(await ask.post(LEASES, lease(mine="abc"))) == [201]
+    assert causes(await ask.patch(f"{LEASES}/a", {"metadata": {"labels": {"a": "b"}}})) == [200]
+    assert causes(await ask.patch(f"{LEASES}/a", {"spec": {"mine": "abcd"}}))[2:] == [
+        [
+            ["spec.mine", "FieldValueInvalid", "Invalid value: null: field is immutable"],
+        ]
+    ]
+    await close_server(server)
 
 
 def test_other_kinds() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.registry.codec import Codec
-from kubeskew.apiserver.registry.generic import commit
 from kubeskew.apiserver.registry.generic import registry as registry_module
 from kubeskew.apiserver.storage.records import Verb
 
@@ -37,7 +36,7 @@ async def _write_in_every_way(api: Any) -> None:
 async def test_what_this_server_writes_is_served_without_decoding_it(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a watcher nor its selector decodes an object that this server has written, by whatever verb."""
+    """Neither a watcher nor its selector decodes an object that this server has written, by any verb."""
     services = api.server.services
     examined: list[bytes] = []
     examine = Codec._examine
@@ -64,7 +63,7 @@ async def test_what_this_server_writes_is_served_without_decoding_it(
 
 
 def test_writes_go_through_one_module() -> None:
-    """No module of the server but `commit` hands the store a change, so none can forget to keep it."""
-    folder = Path(commit.__file__).parents[2]
+    """No module of the server but the registry hands the store a change, so none can forget to keep it."""
+    folder = Path(registry_module.__file__).parents[2]
     writing = [path for path in sorted(folder.rglob("*.py")) if "store.write(" in path.read_text()]
-    assert [path.relative_to(folder) for path in writing] == [Path("registry/generic/commit.py")]
+    assert [path.relative_to(folder) for path in writing] == [Path("registry/generic/registry.py")]

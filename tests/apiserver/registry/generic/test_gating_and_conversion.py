@@ -106,7 +106,7 @@ REQUESTS = [
 @pytest.mark.parametrize("minor", range(27, 38))
 def test_a_server_keeps_the_resources_that_its_kubelets_report(minor: int) -> None:
     """Allocated resources of containers are kept where kubelets of that release report them, so that these
-    need not write them again and again: with in-place resizing, in 1.32 with another gate beside it."""
+    need not write them again and again: with in-place resizing, in 1.32 with another gate next to it."""
     version = Version(minor)
     status = {"name": "c", "allocatedResources": {"cpu": "1"}}
     for gates in ({}, {"InPlacePodVerticalScaling": True}):
@@ -215,7 +215,7 @@ def test_an_autoscaler_survives_the_old_version() -> None:
 def test_an_object_metric_comes_back_without_the_value_that_v1_has_to_have(
     given: Any, zero_values: bool, back: Any
 ) -> None:
-    """A value of 0 beside an average value is taken for one by a server with 137856 alone."""
+    """A value of 0 next to an average value is taken for one by a server with 137856 alone."""
     source = {"metric": {"name": "m"}, "describedObject": {"kind": "Pod", "name": "p"}}
     scaler: Any = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {}}
     scaler["spec"] = {"metrics": [{"type": "Object", "object": {**source, "target": given}}]}

@@ -33,7 +33,7 @@ async def test_another_name_is_drawn(server, api):
 
 @pytest.mark.parametrize(("minor", "attempts"), [(29, 1), (36, 8)])
 async def test_when_all_are_taken(minor, attempts):
-    """Eight attempts from 1.30 on, one before; then the client is told to try again."""
+    """Eight attempts from 1.30 on, one before; then the client is asked to try again."""
     server = await open_server(minor)
     drawn = []
     server.services.environment.entropy.suffix = lambda: drawn.append(1) or "aaaaa"

@@ -93,7 +93,7 @@ async def events(api: Caller, target: str, number: int) -> list[Any]:
 
 
 async def check(api: Caller, fresh: Caller, plural: str, since: int) -> None:
-    """Compares all reads at all versions: objects, lists now and as they were, and what a watch tells."""
+    """Compares all reads at all versions: objects, lists now and as they were, and what a watch shows."""
     revision = api.server.services.store.revision
     for served in VERSIONS:
         target = path(plural, served)
@@ -114,7 +114,7 @@ async def check(api: Caller, fresh: Caller, plural: str, since: int) -> None:
 @settings(max_examples=examples(12))
 @given(CHANGES, st.lists(st.one_of(WRITES, WRITES, WRITES, CHANGES), min_size=1, max_size=8))
 def test_custom_resources_read_the_same(first: Any, steps: list[Any]) -> None:
-    """Whatever is written at whatever version, under whatever definition, a fresh server reads the same.
+    """After any write at any version, under any definition, a fresh server reads the same.
 
     The answer to a write is what a read then gives.
     """

@@ -15,7 +15,7 @@ DATA = st.dictionaries(st.sampled_from(("x", "y", "z")), st.sampled_from(("0", "
 
 
 class Objects(RuleBasedStateMachine):
-    """ConfigMaps under create, update, patch, apply and delete, beside a watch that sees all of it."""
+    """ConfigMaps under create, update, patch, apply and delete, next to a watch that sees all of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Objects(RuleBasedStateMachine):
         self.api = Caller(self.server)
         self.objects: dict[str, Any] = {}  # as last answered
         self.stale: dict[str, str] = {}  # an older resourceVersion of an object
-        self.written: list[tuple[str, str, int]] = []  # (type, name, revision), as a watch must tell
+        self.written: list[tuple[str, str, int]] = []  # (type, name, revision), as a watch must show
         self.revision = 0
         self.events: list[tuple[str, Any]] = []
         start = self.run(self.api.get(MAPS)).body["metadata"]["resourceVersion"]
@@ -142,13 +142,13 @@ class Objects(RuleBasedStateMachine):
             await asyncio.sleep(0)
 
     @invariant()
-    def watches_tell_everything_in_order(self) -> None:
+    def watches_have_everything_in_order(self) -> None:
         self.run(asyncio.wait_for(self.settled(), 30))
-        told = [
+        events = [
             (kind, obj["metadata"]["name"], int(obj["metadata"]["resourceVersion"]))
             for kind, obj in self.events
         ]
-        assert told == self.written
+        assert events == self.written
 
     def teardown(self) -> None:
         self.watcher.cancel()

@@ -49,11 +49,11 @@ async def test_taint_rules_have_a_time_a_generation_and_a_status(api: Caller) ->
     answer = await api.patch(f"{RULES}/r", {"spec": {"taint": {"effect": "None", "timeAdded": OLD}}})
     assert (answer.body["metadata"]["generation"], answer.body["spec"]["taint"]["timeAdded"]) == (4, OLD)
     change = {"metadata": {"labels": {"a": "b"}}, "spec": None, "status": {"conditions": [CONDITION]}}
-    told = (await api.patch(f"{RULES}/r/status", change)).body
-    assert told["status"]["conditions"] == [CONDITION]
-    assert "labels" not in told["metadata"]
-    assert told["metadata"]["generation"] == 4
-    assert (await api.get(f"{GROUP}/v1alpha3/devicetaintrules/r")).body["spec"] == told["spec"]
+    updated = (await api.patch(f"{RULES}/r/status", change)).body
+    assert updated["status"]["conditions"] == [CONDITION]
+    assert "labels" not in updated["metadata"]
+    assert updated["metadata"]["generation"] == 4
+    assert (await api.get(f"{GROUP}/v1alpha3/devicetaintrules/r")).body["spec"] == updated["spec"]
 
 
 async def test_requests_are_answered_once(api: Caller) -> None:

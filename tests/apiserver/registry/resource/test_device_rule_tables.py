@@ -88,7 +88,7 @@ def test_requests(minor: int, request_: Any, wanted: list[str]) -> None:
 
 
 def test_a_list_over_its_limit() -> None:
-    """Until 1.34 its items are told too, and before 1.32 in other words."""
+    """Until 1.34 its items are reported too, and before 1.32 in other words."""
     many = [exact(f"r{n}") for n in range(32)]
     assert errors_of_claim(36, *many, exact("")) == [
         "spec.devices.requests: Too many: 33: must have at most 32 items"
@@ -136,7 +136,7 @@ def test_constraints(minor: int, constraint: Any, wanted: list[str]) -> None:
 
 
 def test_a_constraint_of_nothing_with_consumable_capacity() -> None:
-    """Upstream's text tells the contrary of what is wrong."""
+    """Upstream's text says the contrary of what is wrong."""
     wanted = f'{C}: Required value: exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     assert errors_of_claim(36, exact(), constraints=[{}], gates={"consumable_capacity": True}) == [wanted]
 

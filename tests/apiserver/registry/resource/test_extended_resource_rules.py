@@ -52,7 +52,7 @@ def texts(status: Any) -> list[str]:
     return [f"{cause['field']}: {cause['message']}" for cause in causes]
 
 
-async def told(call: Caller, status: Any, name: str = "p") -> Any:
+async def report(call: Caller, status: Any, name: str = "p") -> Any:
     """The answer to the scheduler's patch of a pod's status."""
     return await call.patch(f"{PODS}/{name}/status", {"status": {"extendedResourceClaimStatus": status}})
 
@@ -132,7 +132,7 @@ async def test_what_a_pods_status_may_say(api: Caller) -> None:
     """Mappings name containers, what these ask for, and requests; a claim's name comes with them."""
     await api.post(PODS, pod())
     for changes, wanted in STATUSES:
-        answer = await told(api, {**STATUS, **changes})
+        answer = await report(api, {**STATUS, **changes})
         found = [] if answer.status == 200 else texts(answer.body)
         assert len(found) == len(wanted), found
         for text, start in zip(sorted(found), sorted(wanted), strict=True):
@@ -147,7 +147,7 @@ async def test_what_is_dropped_without_the_gate_and_what_is_kept() -> None:
         await call.post(classes, device_class(extendedResourceName=GPU))
         assert (await call.get(f"{classes}/gpu")).body["spec"] == {}
         await call.post(PODS, pod())
-        assert "extendedResourceClaimStatus" not in (await told(call, STATUS)).body["status"]
+        assert "extendedResourceClaimStatus" not in (await report(call, STATUS)).body["status"]
     finally:
         await close_server(server)
 
@@ -163,7 +163,7 @@ async def test_fields_in_use_outlive_their_gate_and_their_release(tmp_path: Any)
             target = f"{GROUP}/v1beta1/deviceclasses"
             await call.post(target, device_class("gpu", "v1beta1", extendedResourceName=GPU))
             await call.post(PODS, pod())
-            await told(call, STATUS)
+            await report(call, STATUS)
         for version in versions:
             target, label = f"{GROUP}/{version}/deviceclasses/gpu", {"at": f"{minor}-{version}"}
             answer = await call.patch(target, {"metadata": {"labels": label}})
@@ -174,8 +174,8 @@ async def test_fields_in_use_outlive_their_gate_and_their_release(tmp_path: Any)
         assert answer.body["status"]["extendedResourceClaimStatus"] == STATUS
         if gates is off and minor == 36:
             other = {**STATUS, "resourceClaimName": "other"}
-            assert (await told(call, other)).body["status"]["extendedResourceClaimStatus"] == other
-            await told(call, STATUS)
+            assert (await report(call, other)).body["status"]["extendedResourceClaimStatus"] == other
+            await report(call, STATUS)
         await close_server(server)
 
 

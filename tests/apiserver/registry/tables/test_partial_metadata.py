@@ -15,7 +15,7 @@ def _shown(api_version, kind, annotations):
 
 
 def test_annotations_that_are_fields_are_left_out():
-    """A daemon set's generation of its template is told nowhere but in the daemon set."""
+    """A daemon set's generation of its template is reported nowhere but in the daemon set."""
     assert _shown("apps/v1", "DaemonSet", {_TEMPLATE: "1", "a": "b"}) == {
         "name": "x",
         "annotations": {"a": "b"},

@@ -1,1 +1,0 @@
-"""Admits requests by webhooks: reviews, calls, and the mutating and the validating plugin."""

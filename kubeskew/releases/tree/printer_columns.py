@@ -1,0 +1,235 @@
+"""The columns in which a tree's API server prints each kind, with their descriptions.
+
+pkg/printers/internalversion/printers.go gives lists of column definitions to handlers, whose first parameter
+names the kind; the aggregator has those of APIServices itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tree_sitter import Node
+
+from kubeskew.releases.tree.go_syntax import Function, GoFile, TreeError, nodes_of, text_of
+from kubeskew.releases.tree.go_values import Call, Evaluated, Literal, Reference, Scope, unreadable
+from kubeskew.releases.tree.source_tree import SourceTree
+from kubeskew.releases.tree.storage_versions import listed_resources, registered_kinds
+
+_PRINTERS = "k8s.io/kubernetes/pkg/printers/internalversion"
+_AGGREGATOR = "k8s.io/kube-aggregator/pkg/registry/apiservice/etcd"
+_API_SERVICE = "apiregistration.k8s.io/APIService"
+_DEFINITIONS = "TableColumnDefinition"
+_META = "k8s.io/apimachinery/pkg/apis/meta/v1"
+_INTERNAL_APIS = "k8s.io/kubernetes/pkg/apis/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """`description` is what the source says of it, in the scope that it is written in."""
+
+    name: str
+    type: str
+    format: str
+    priority: int
+    description: Node | None
+    scope: Scope
+
+
+def printer_columns(tree: SourceTree) -> dict[str, list[list[Any]]]:
+    """`{group/Kind: [[name, type, format, priority], …]}`."""
+    return {
+        kind: [[column.name, column.type, column.format, column.priority] for column in columns]
+        for kind, columns in sorted(_columns(tree).items())
+    }
+
+
+def column_descriptions(tree: SourceTree) -> dict[str, dict[str, str]]:
+    """The prose of the tree by kind and name of a column, as its own documentation of fields has it."""
+    return {
+        kind: {column.name: _description(tree, column) for column in columns}
+        for kind, columns in sorted(_columns(tree).items())
+    }
+
+
+def _columns(tree: SourceTree) -> dict[str, list[_Column]]:
+    package = tree.package(_PRINTERS)
+    file = package.file("printers.go")
+    if file is None:
+        raise TreeError(
+            f"{tree.directory(_PRINTERS) / 'printers.go'} is missing: restore it and import again"
+        )
+    handlers = _Handlers(tree, file)
+    for function in file.functions():
+        if function.name == "AddHandlers" and function.body is not None:
+            handlers.follow(function.body)
+    found = handlers.columns | _of_api_services(tree)
+    return found | {kind: found[other] for kind, other in _same_kinds(tree) if other in found}
+
+
+class _Handlers:
+    """Follows the statements of a function: lists of columns by name, and the handlers that get them."""
+
+    def __init__(self, tree: SourceTree, file: GoFile) -> None:
+        self.columns: dict[str, list[_Column]] = {}
+        self._tree = tree
+        self._file = file
+        self._functions = {function.name: function for function in file.functions()}
+        self._lists: dict[str, list[_Column]] = {}
+
+    def follow(self, body: Node) -> None:
+        for statement in nodes_of(body, "statement_list"):
+            for node in statement.named_children:
+                self._statement(node)
+            return
+
+    def _statement(self, node: Node) -> None:
+        if node.type in ("if_statement", "for_statement", "expression_switch_statement"):
+            if _DEFINITIONS in text_of(node) or "TableHandler" in text_of(node):
+                raise unreadable(self._file, node, "columns that depend on a condition cannot be imported")
+            return
+        if node.type in ("short_var_declaration", "assignment_statement"):
+            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            if left is not None and right is not None and _DEFINITIONS in text_of(right):
+                self._lists[text_of(left)] = self._list(right.named_children[0])
+        for call in nodes_of(node, "call_expression"):
+            function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+            if function is None or arguments is None or not text_of(function).endswith(".TableHandler"):
+                continue
+            definitions, handler = arguments.named_children
+            kind = self._kind(handler)
+            if kind is not None:
+                self.columns[kind] = self._list(definitions)
+
+    def _list(self, node: Node) -> list[_Column]:
+        """The columns of a name, a literal, or `append(list, columns…)`."""
+        if node.type == "identifier" and text_of(node) in self._lists:
+            return self._lists[text_of(node)]
+        value = Scope(self._tree, self._file).value(node)
+        if isinstance(value, Literal):
+            return list(_definitions(value))
+        if isinstance(value, Call) and text_of(node).startswith("append("):
+            first, *others = value.arguments
+            return [*self._list(first), *(column for other in others for column in self._appended(other))]
+        raise unreadable(self._file, node, "these are no columns that can be read")
+
+    def _appended(self, node: Node) -> list[_Column]:
+        if node.type == "variadic_argument":
+            return self._list(node.named_children[0])
+        return [_definition(Scope(self._tree, self._file).literal(node))]
+
+    def _kind(self, handler: Node) -> str | None:
+        """`group/Kind` of what a handler prints; None of lists and of what no API group has."""
+        function = self._functions.get(text_of(handler))
+        if function is None:
+            raise unreadable(self._file, handler, "no function of this name prints a kind")
+        return _printed(self._tree, self._file, function)
+
+
+def _same_kinds(tree: SourceTree) -> Iterator[tuple[str, str]]:
+    """Listed kinds that are another group's, as `&core.Event{}` among those of events.k8s.io."""
+    listed = {f"{group}/{kind}" for group, _, kind in listed_resources(tree)}
+    for path in tree.packages_below(_INTERNAL_APIS.rstrip("/")):
+        file = tree.package(path).file("register.go")
+        own = tree.package(path).values.get("GroupName") if file is not None else None
+        for kind in registered_kinds(file) if file is not None and own is not None else ():
+            qualifier, _, name = kind.rpartition(".")
+            other = tree.package(file.imports.get(qualifier, "")).values.get("GroupName") if file else None
+            if qualifier and own is not None and other is not None:
+                mine, others = (Scope(tree, declaring).text(node) for node, declaring in (own, other))
+                if f"{mine}/{name}" in listed:
+                    yield f"{mine}/{name}", f"{others}/{name}"
+
+
+def _printed(tree: SourceTree, file: GoFile, function: Function) -> str | None:
+    """The kind by the type of the first parameter, `*apps.Deployment`."""
+    parameters = function.parameters()
+    qualifier, _, kind = parameters[0][1].removeprefix("*").partition(".") if parameters else ("", "", "")
+    path = file.imports.get(qualifier, "")
+    if path == _META:
+        return f"meta/{kind}"
+    if not path.startswith(_INTERNAL_APIS):
+        return None
+    declared = tree.package(path).types().get(kind)
+    if declared is not None and any(field.name == "ListMeta" for field in declared.fields()):
+        return None
+    named = tree.package(path).values.get("GroupName")
+    if named is None:
+        raise unreadable(file, function.node, "the group of what this prints cannot be read")
+    value, declaring = named
+    return f"{Scope(tree, declaring).text(value)}/{kind}"
+
+
+def _definitions(listed: Literal) -> Iterator[_Column]:
+    for element in listed.elements():
+        yield _definition(listed.scope.literal(element))
+
+
+def _definition(literal: Literal) -> _Column:
+    fields, scope = literal.fields(), literal.scope
+    name, kind, form = (
+        scope.text(fields[field]) if field in fields else "" for field in ("Name", "Type", "Format")
+    )
+    return _Column(
+        name,
+        kind,
+        form,
+        scope.number(fields["Priority"]) if "Priority" in fields else 0,
+        fields.get("Description"),
+        scope,
+    )
+
+
+def _of_api_services(tree: SourceTree) -> dict[str, list[_Column]]:
+    for file in tree.package(_AGGREGATOR).files():
+        for literal in file.nodes("composite_literal"):
+            kind = literal.child_by_field_name("type")
+            if kind is not None and text_of(kind).endswith(f"[]metav1.{_DEFINITIONS}"):
+                return {_API_SERVICE: list(_definitions(Scope(tree, file).literal(literal)))}
+    return {}
+
+
+def _description(tree: SourceTree, column: _Column) -> str:
+    """A literal, or `v1.PodStatus{}.SwaggerDoc()["podIP"]`: the documentation of a field."""
+    node, scope = column.description, column.scope
+    if node is None:
+        return ""
+    if node.type != "index_expression":
+        return scope.text(node)
+    operand, index = node.child_by_field_name("operand"), node.child_by_field_name("index")
+    if operand is not None and operand.type == "identifier":
+        named = tree.package(scope.file.package).values.get(text_of(operand))
+        operand, scope = (named[0], Scope(tree, named[1])) if named is not None else (None, scope)
+    method = operand.child_by_field_name("function") if operand is not None else None
+    owner = method.child_by_field_name("operand") if method is not None else None
+    documented = _documented(tree, scope, owner) if owner is not None else None
+    if documented is None or index is None:
+        raise unreadable(scope.file, node, "this description cannot be read")
+    table = _values(tree, Reference(documented.package, f"map_{documented.name}"))
+    if not isinstance(table, Literal):
+        return ""  # the type has no generated documentation
+    wanted = scope.text(index)
+    texts = {table.scope.text(key): value for key, value in table.entries if key is not None}
+    return table.scope.text(texts[wanted]) if wanted in texts else ""
+
+
+def _documented(tree: SourceTree, scope: Scope, owner: Node) -> Reference | None:
+    """The type of `v1.Event{}`, or of its field in `v1.Event{}.InvolvedObject`."""
+    if owner.type == "composite_literal":
+        kind = owner.child_by_field_name("type")
+        qualifier, _, name = text_of(kind).partition(".") if kind is not None else ("", "", "")
+        return Reference(scope.file.imports.get(qualifier, ""), name)
+    operand, name_node = owner.child_by_field_name("operand"), owner.child_by_field_name("field")
+    outer = _documented(tree, scope, operand) if operand is not None and name_node is not None else None
+    declared = tree.package(outer.package).types().get(outer.name) if outer is not None else None
+    if outer is None or declared is None or name_node is None:
+        return None
+    for field in declared.fields():
+        if field.name == text_of(name_node):
+            qualifier, _, name = field.type.lstrip("*").rpartition(".")
+            return Reference(declared.file.imports.get(qualifier, outer.package), name)
+    return None
+
+
+def _values(tree: SourceTree, reference: Reference) -> Evaluated:
+    found = tree.package(reference.package).values.get(reference.name)
+    return Scope(tree, found[1]).value(found[0]) if found is not None else None

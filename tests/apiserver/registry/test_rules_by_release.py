@@ -1,0 +1,47 @@
+"""Rules of jobs and autoscalers that differ from release to release."""
+
+import pytest
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.features import Features
+from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler import Bounds, spec_errors
+from kubeskew.apiserver.workload_features import WorkloadFeatures
+
+
+def workloads(minor: int) -> WorkloadFeatures:
+    return Features.of(FeatureGates(Version(minor))).workloads
+
+
+def errors_of(minor: int, most: int, version: str) -> list[str]:
+    target = {"apiVersion": version, "kind": "Deployment", "name": "d"}
+    spec: Object = {"maxReplicas": most, "scaleTargetRef": target}
+    return [error.detail for error in spec_errors(spec, Bounds.of(spec, None, workloads(minor)))]
+
+
+@pytest.mark.parametrize(
+    ("minor", "most", "text"),
+    [
+        (35, 0, "must be greater than 0"),
+        (35, -1, "must be greater than 0"),
+        (36, 0, "must be set and greater than 0"),
+        (36, -1, "must be greater than or equal to 1"),
+    ],
+)
+def test_maxima_of_autoscalers(minor: int, most: int, text: str):
+    """The texts about the maximum are those of declarative validation from 1.36 on."""
+    assert errors_of(minor, most, "apps/v1") == [text]
+
+
+@pytest.mark.parametrize(("minor", "texts"), [(33, []), (34, ["apiVersion must specify API group"])])
+def test_versions_of_what_is_scaled(minor: int, texts: list[str]):
+    """The version of what an autoscaler scales is looked at from 1.34 on."""
+    assert errors_of(minor, 1, "v1") == texts
+
+
+@pytest.mark.parametrize(("version", "needs"), [("1.35", True), ("1.36.0", True), ("1.36.2", False)])
+def test_suspended_jobs_need_their_condition(version: str, needs: bool):
+    """Suspended jobs of 1.35 may be placed again once their condition says that they are suspended."""
+    release = Version.parse(version)
+    assert Features.of(FeatureGates(release)).workloads.placing_needs_condition is needs

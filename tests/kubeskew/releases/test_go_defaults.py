@@ -1,0 +1,213 @@
+"""Defaults that functions of a tree set, and the new fields that get them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from go_trees import API, write_tree
+
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver.registry.defaulting import schema_defaults
+from kubeskew.releases.catalogue.defaults import with_defaults
+from kubeskew.releases.tree.defaults import defaults
+
+TYPES = """
+type Thing struct {
+	Spec ThingSpec `json:"spec"`
+}
+type ThingSpec struct {
+	Common   `json:",inline"`
+	Mode     Mode     `json:"mode"`
+	Count    *int32   `json:"count"`
+	Suspend  *bool    `json:"suspend"`
+	Surge    *Amount  `json:"surge"`
+	Size     int64    `json:"size"`
+	Strategy *Strategy `json:"strategy"`
+	Ports    []Port   `json:"ports"`
+}
+type Amount string
+type Common struct {
+	Label string `json:"label"`
+}
+type Strategy struct {
+	Type string `json:"type"`
+	Perm *int32 `json:"perm"`
+}
+type Port struct {
+	Protocol string `json:"protocol"`
+	Target   string `json:"target"`
+}
+type Mode string
+
+const (
+	ModeOn      Mode  = "On"
+	DefaultPerm int32 = 0644
+	DefaultSize       = 10
+)
+"""
+HEAD = """
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/utils/ptr"
+
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+func helper(obj *appsv1.Thing) {}
+
+func SetDefaults_Thing(obj *appsv1.Thing) {
+"""
+PERM = """if obj.Spec.Strategy.Perm == nil {
+	perm := int32(appsv1.DefaultPerm)
+	obj.Spec.Strategy.Perm = &perm
+}"""
+PORT = 'if p.Protocol == "" { p.Protocol = "TCP" }'
+
+
+def read(root: Path, body: str, kind: str = "Thing") -> tuple[dict[str, Any], list[str]]:
+    source = HEAD.replace("Thing(obj *appsv1.Thing) {\n", f"{kind}(obj *appsv1.{kind}) {{\n") + body + "\n}\n"
+    files = {f"{API}/apps/v1/types.go": TYPES, "pkg/apis/apps/v1/defaults.go": source}
+    found = defaults(write_tree(root, files))
+    return found["defaults"].get(f"io.k8s.api.apps.v1.{kind}", {}), found["unread"]
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "value"),
+    [
+        ('if obj.Spec.Mode == "" { obj.Spec.Mode = appsv1.ModeOn }', "spec.mode", "On"),
+        ('if len(obj.Spec.Mode) == 0 { obj.Spec.Mode = "Off" }', "spec.mode", "Off"),
+        ("if obj.Spec.Size == 0 { obj.Spec.Size = appsv1.DefaultSize }", "spec.size", 10),
+        ("if obj.Spec.Count == nil { obj.Spec.Count = ptr.To[int32](-1) }", "spec.count", -1),
+        ("if obj.Spec.Suspend == nil { obj.Spec.Suspend = ptr.To(false) }", "spec.suspend", False),
+        (
+            'if obj.Spec.Surge == nil { obj.Spec.Surge = ptr.To(intstr.FromString("25%")) }',
+            "spec.surge",
+            "25%",
+        ),
+        ("if obj.Spec.Count == nil { obj.Spec.Count = new(int32); *obj.Spec.Count = 3 }", "spec.count", 3),
+        ("if obj.Spec.Count == nil { n := int32(4); obj.Spec.Count = &n }", "spec.count", 4),
+        ("var n int32 = 5\nif obj.Spec.Count == nil { obj.Spec.Count = &n }", "spec.count", 5),
+        ('if obj.Spec.Label == "" { obj.Spec.Label = "x" }', "spec.label", "x"),
+        (
+            "if obj.Spec.Strategy == nil { obj.Spec.Strategy = &appsv1.Strategy{} }",
+            "spec.strategy",
+            {},
+        ),
+        (
+            f"if obj.Spec.Strategy != nil {{ {PERM} }}",
+            "spec.strategy.perm",
+            420,
+        ),
+        ('s := &obj.Spec\nif s.Strategy.Type == "" { s.Strategy.Type = "A" }', "spec.strategy.type", "A"),
+        (
+            f"for i := range obj.Spec.Ports {{ p := &obj.Spec.Ports[i]; {PORT} }}",
+            "spec.ports[].protocol",
+            "TCP",
+        ),
+    ],
+)
+def test_known_shapes(tmp_path: Path, body: str, path: str, value: Any) -> None:
+    """A field that is set to a constant if it is unset has that default, by its name in JSON."""
+    assert read(tmp_path, body) == ({path: {"d": value}}, [])
+
+
+def test_gates(tmp_path: Path) -> None:
+    """A default behind one gate names the gate."""
+    inner = 'if obj.Spec.Mode == "" { obj.Spec.Mode = "On" }'
+
+    found, unread = read(tmp_path, f"if utilfeature.DefaultFeatureGate.Enabled(features.Fancy) {{ {inner} }}")
+
+    assert (found, unread) == ({"spec.mode": {"d": "On", "g": ["Fancy"]}}, [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "helper(obj)",
+        'if obj.Spec.Mode == "" { obj.Spec.Mode = "On" } else { obj.Spec.Size = 3 }',
+        'if obj.Spec.Mode == "On" && obj.Spec.Size == 0 { obj.Spec.Size = 3 }',
+        "hour := int64(time.Hour.Seconds())\nif obj.Spec.Size == 0 { obj.Spec.Size = hour }",
+        'if obj.Spec.Mode == "" { obj.Spec.Mode = "On"; obj.Spec.Size = 2 }',
+        "if obj.Spec.Size == 0 { obj.Spec.Size = int64(*obj.Spec.Count) }",
+        "for _, port := range obj.Spec.Ports { helper(port) }",
+    ],
+)
+def test_other_shapes(tmp_path: Path, body: str) -> None:
+    """A function that does something else is named, with its file and line, and has no defaults from it."""
+    line = HEAD.count("\n") + 2
+
+    assert read(tmp_path, body) == ({}, [f"pkg/apis/apps/v1/defaults.go:{line}: SetDefaults_Thing"])
+
+
+def test_what_the_rest_sets(tmp_path: Path) -> None:
+    """A known default does not count if another statement of the function may set the same field."""
+    known = 'if obj.Spec.Mode == "" { obj.Spec.Mode = "On" }\nif obj.Spec.Size == 0 { obj.Spec.Size = 1 }'
+
+    found, unread = read(tmp_path, f"{known}\nif obj.Spec.Count != nil {{ obj.Spec.Size = 9 }}")
+
+    assert (found, len(unread)) == ({"spec.mode": {"d": "On"}}, 1)
+
+
+def definitions() -> dict[str, Any]:
+    return {
+        "Thing": {"fields": {"spec": {"t": "Spec"}, "shared": {"t": "Shared"}}},
+        "Other": {"fields": {"shared": {"t": "Shared"}, "mode": {"t": "string", "g": ["Fancy"]}}},
+        "Spec": {
+            "fields": {
+                "ports": {"t": "[]Port"},
+                "old": {"t": "int32"},
+                "marked": {"t": "int32", "d": 1},
+            }
+        },
+        "Shared": {"fields": {"size": {"t": "int32"}}},
+        "Port": {"fields": {"protocol": {"t": "'v1.Protocol'string"}}},
+    }
+
+
+def test_new_fields_get_defaults() -> None:
+    """A new field gets the default if its struct is in that path alone; the base's fields keep theirs."""
+    base = {"Spec": {"fields": {"old": {"t": "int32"}}}}
+    read = {
+        "Thing": {
+            "spec.ports[].protocol": {"d": "TCP"}, "spec.old": {"d": 2}, "spec.marked": {"d": 2},
+            "shared.size": {"d": 3}, "spec.gone": {"d": 4},
+        },
+        "Other": {"mode": {"d": "On", "g": ["Fancy"]}},
+        "Port": {"protocol": {"d": "UDP", "g": ["Fancy"]}},
+    }  # fmt: skip
+
+    found, left = with_defaults(definitions(), base, read)
+
+    assert {
+        f"{name}.{field}": spec["fd"]
+        for name, made in found.items()
+        for field, spec in made["fields"].items()
+        if "fd" in spec
+    } == {"Port.protocol": "TCP", "Other.mode": "On"}
+    assert left == ["Thing: shared.size", "Port: protocol"]
+    assert "fd" not in definitions()["Port"]["fields"]["protocol"]
+
+
+def test_a_functions_default_is_set() -> None:
+    """It fills what is absent, or empty where Go has no pointer; a map that is there stays."""
+    fields = {
+        "mode": Field(Schema(Kind.STRING), function_default="On"),
+        "count": Field(Schema(Kind.INTEGER), function_default=0, pointer=True),
+        "labels": Field(Schema(Kind.MAP, items=Schema(Kind.STRING)), function_default={}),
+        "zero": Field(Schema(Kind.INTEGER), function_default=0),
+    }
+    walk = schema_defaults(Schema(Kind.OBJECT, "Thing", fields=fields))
+    assert walk is not None
+    objects: list[dict[str, Any]] = [{}, {"mode": "", "count": 2, "labels": {"a": "b"}}]
+
+    for obj in objects:
+        walk(obj)
+
+    assert objects == [
+        {"mode": "On", "count": 0, "labels": {}},
+        {"mode": "On", "count": 2, "labels": {"a": "b"}},
+    ]

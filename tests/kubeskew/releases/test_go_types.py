@@ -1,0 +1,130 @@
+"""Facts about types that are read from Go."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from go_trees import API, META, write_tree
+
+from kubeskew.releases.tree.go_syntax import TreeError
+from kubeskew.releases.tree.go_types import types
+
+TYPES = """
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const DefaultMode = "On"
+
+// +genclient
+// +k8s:prerelease-lifecycle-gen:introduced=1.36
+
+// Thing has a mode.
+// +structType=atomic
+type Thing struct {
+	metav1.TypeMeta   `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// Items are many.
+	// +listType=map
+	// +listMapKey=name
+	// +----+----+
+	Items []corev1.Item `json:"items,omitempty" patchStrategy:"merge,retainKeys" patchMergeKey:"name"`
+	// +k8s:deprecated=old
+
+	// +featureGate=Fancy
+	At     *metav1.Time `json:"at,omitzero"` // +notThis
+	Hidden string       `json:"-"`
+	own    string
+	Spec
+	A, B   int32
+}
+
+type Spec struct {
+}
+
+// +enum
+type Mode string
+
+const (
+	ModeOn  Mode = DefaultMode
+	ModeOff      = Mode("Off")
+	// ModeDual is both.
+	ModeDual     = Mode(corev1.Dual)
+	ModeAgain Mode = "On"
+	Unrelated    = "x"
+)
+
+type Old = Mode
+type List corev1.List
+type Doer interface{ Do() }
+"""
+CORE = 'type Family string\nconst Dual Family = `Dual`\ntype Item struct {\n\tName string `json:"name"`\n}\n'
+
+
+@pytest.fixture(name="document")
+def made(tmp_path: Path) -> dict[str, Any]:
+    files = {
+        f"{API}/apps/v1/types.go": TYPES,
+        f"{API}/apps/v1/zz_generated.go": "type Generated string",
+        f"{API}/apps/v1/types_test.go": "type Tested string",
+        f"{API}/core/v1/types.go": CORE,
+        f"{META}/types.go": 'type Time struct {\n\tSeconds int64 `json:"s"`\n}\n',
+    }
+    return types(write_tree(tmp_path, files))
+
+
+def test_types_of_packages(document: dict[str, Any]) -> None:
+    """Every exported type that has values of its own is there, by group and version."""
+    assert document["version"] == "1.36"
+    assert {name: sorted(found) for name, found in document["types"].items()} == {
+        "apps/v1": ["List", "Mode", "Old", "Spec", "Thing"],
+        "core/v1": ["Family", "Item"],
+    }
+    assert list(document["machinery"]["k8s.io/apimachinery/pkg/apis/meta/v1"]) == ["Time"]
+    assert document["imports"]["apps/v1"] == {
+        "corev1": "k8s.io/api/core/v1",
+        "metav1": "k8s.io/apimachinery/pkg/apis/meta/v1",
+    }
+
+
+def test_fields(document: dict[str, Any]) -> None:
+    """Tags and the markers right above a field count; those of a comment apart or behind it do not."""
+    thing = document["types"]["apps/v1"]["Thing"]
+
+    assert thing["fields"] == {
+        "<inline:metav1.TypeMeta>": {"type": "metav1.TypeMeta"},
+        "<inline:metav1.ObjectMeta>": {
+            "type": "metav1.ObjectMeta", "omitempty": True, "markers": ["optional"],
+        },
+        "items": {
+            "type": "[]corev1.Item", "omitempty": True, "patchStrategy": "merge,retainKeys",
+            "patchMergeKey": "name", "markers": ["listType=map", "listMapKey=name"],
+        },
+        "at": {"type": "*metav1.Time", "omitzero": True, "markers": ["featureGate=Fancy"]},
+        "<inline:Spec>": {"type": "Spec"},
+        "A": {"type": "int32"},
+        "B": {"type": "int32"},
+    }  # fmt: skip
+    assert thing["markers"] == [
+        "+genclient", "+k8s:prerelease-lifecycle-gen:introduced=1.36", "+structType=atomic",
+    ]  # fmt: skip
+
+
+def test_values_and_aliases(document: dict[str, Any]) -> None:
+    """Constants of a type are its values: typed ones and conversions, of other packages' constants too."""
+    found = document["types"]["apps/v1"]
+
+    assert found["Mode"] == {"alias": "string", "markers": ["+enum"], "values": ["On", "Off", "Dual"]}
+    assert found["Old"] == {"alias": "=", "of": "Mode"}
+    assert found["List"] == {"alias": "corev1.List"}
+    assert found["Spec"] == {"alias": "struct{}"}
+
+
+def test_a_package_that_is_not_imported(tmp_path: Path) -> None:
+    """A type of a package that the file does not import is refused in one line."""
+    tree = write_tree(tmp_path, {f"{API}/apps/v1/types.go": "type A struct {\n\tB v1.C\n}\n"})
+
+    with pytest.raises(TreeError, match=r"apps/v1/types\.go: v1 is not imported; fix it and import again"):
+        types(tree)
