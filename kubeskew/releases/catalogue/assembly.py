@@ -184,7 +184,7 @@ def _field_names(versions: Mapping[int, Document]) -> list[str]:
 
 
 def catalogue(
-    types: Mapping[int, Document], openapi: Mapping[int, Document], facts: Mapping[str, Document]
+    types: Mapping[int, Document], openapi: Mapping[int, Document], facts: Mapping[str, Any]
 ) -> Document:
     """`facts` is by file stem, and its `gates` as gates.json has them."""
     releases = read_releases(types, openapi)
