@@ -48,6 +48,8 @@ class Schema:
     nullable: bool = False
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
     go_name: str = ""  # name of a Go type for a string, list or map: v1.ResourceList
+    # Defaults that functions set, by paths such as `spec.ports[].protocol`; OpenAPI does not publish them.
+    path_defaults: Mapping[str, Any] = field(default_factory=dict)
     release: str = ""  # of a struct of an imported release: its name, for it has field numbers of its own
 
 
@@ -57,7 +59,6 @@ class Field:
     required: bool = False
     default: Any = None
     has_default: bool = False
-    function_default: Any = None  # what a defaulting function sets: OpenAPI does not publish it
     gates: tuple[str, ...] = ()  # all of them must be on, else the field is dropped
     patch_strategy: tuple[str, ...] = ()  # merge, replace, retainKeys
     patch_merge_key: str = ""

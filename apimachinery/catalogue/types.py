@@ -51,9 +51,11 @@ class Types(Mapping[str, Schema]):
     Iterating is cheap; a schema is built when it is looked up.
     """
 
-    def __init__(self, document: Mapping[str, Any], minor: int) -> None:
-        """`document` is a catalogue (`kubeskew/releases/catalogue/assembly.py` has its shape)."""
+    def __init__(self, document: Mapping[str, Any], minor: int, imported: str = "") -> None:
+        """`document` is a catalogue (`kubeskew/releases/catalogue/assembly.py` has its shape); `imported` is
+        the name of its release if that was imported."""
         self._minor = minor
+        self._imported = imported
         self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
@@ -113,7 +115,14 @@ class Types(Mapping[str, Schema]):
         map_type = entry.get("mt", "granular")
         if not isinstance(map_type, str):
             map_type = data.at(map_type, self._minor)
-        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=map_type)
+        schema = Schema(
+            Kind.OBJECT,
+            name,
+            fields=fields,
+            map_type=map_type,
+            release=self._imported,
+            path_defaults=entry.get("pd", {}),
+        )
         self._built[name] = schema  # before its fields: types may contain themselves
         for field, history in entry["f"].items():
             index = history if isinstance(history, int) else data.at(history, self._minor)
@@ -137,7 +146,6 @@ class Types(Mapping[str, Schema]):
                 required="r" in spec,
                 default=spec.get("d"),
                 has_default="d" in spec,
-                function_default=spec.get("fd"),
                 gates=tuple(spec.get("g", ())),
                 patch_strategy=tuple(spec.get("ps", ())),
                 patch_merge_key=spec.get("pk", ""),
@@ -185,4 +193,4 @@ def types_of(version: Version) -> Types:
 @cache
 def _types_of(version: Version) -> Types:
     document, minor, _ = data.release(version)
-    return Types(document, minor)
+    return Types(document, minor, str(version) if version.imported_from is not None else "")

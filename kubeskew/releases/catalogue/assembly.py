@@ -5,7 +5,8 @@
     minors       [oldest, newest]
     specs        every distinct field, once (see types.py)
     definitions  {name: {"in": [[first, last]…], "f": {field: spec index | [[first, last, index]…]},
-                         "mt": map type or history, "e": {enum value: [[first, last]…]}}}
+                         "mt": map type or history, "e": {enum value: [[first, last]…]},
+                         "pd": {path: default that a function sets in a field that is new}}}
     kinds        {api version/Kind: definition}
     resources, storage, columns, groups   (see resources.py)
 """
@@ -154,6 +155,8 @@ class Assembly:
         if any("mt" in version for version in versions.values()):
             history = runs({minor: version.get("mt", "granular") for minor, version in versions.items()})
             made["mt"] = history if len({run[2] for run in history}) > 1 else history[0][2]
+        if "pd" in newest:
+            made["pd"] = newest["pd"]
         made["f"] = {field: self._field(name, field, versions, span) for field in _field_names(versions)}
         return made
 

@@ -10,7 +10,8 @@ dict of the catalogue:
         'N'T: T that has the name N in Go, and is no struct
     r   required        o  omitempty has an effect      p  Go pointer
     d   default         g  gates                        ps, pk  patch strategy, merge key
-    fd  default that a function sets (see defaults.py)
+
+A definition of a tree may have `pd`, defaults that functions set, by path (see defaults.py).
     lt, lk  list type, map keys                         mt  map or struct type
 """
 
