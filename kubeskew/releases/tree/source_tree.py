@@ -147,7 +147,7 @@ class Package:
 
     @cached_property
     def values(self) -> dict[str, tuple[Node, GoFile]]:
-        """What is written as the value of constants and variables, with their files."""
+        """The written values of constants and variables, with their files."""
         return {
             value.name: (value.node, file)
             for file in self.files()
