@@ -4,16 +4,15 @@ The table is `data/gates.json`, made by `make catalogue`. Nothing here is global
 `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery.imported_releases import document, imported_bases
 from kubeskew.apimachinery.known_bugs import KnownBugs
-from kubeskew.apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version, supported
 
 FILE = "gates.json"
 _TABLE = Path(__file__).parent / "data" / FILE
@@ -67,9 +66,9 @@ def _previewed(version: Version) -> Mapping[str, GateSpec]:
 
 
 @cache
-def _imported(name: str) -> Mapping[str, Any]:
+def _imported(version: Version) -> Mapping[str, Any]:
     """Facts of an imported release's tree: gates as [stage, default, locked], dependencies of some."""
-    table: Mapping[str, Any] = document(name, FILE)
+    table: Mapping[str, Any] = version.document(FILE)
     return table
 
 
@@ -80,7 +79,7 @@ def _specs(version: Version) -> Mapping[str, GateSpec]:
     A gate that an imported release no longer has acts as in its base.
     """
     if version.imported_from is not None:
-        rows = _imported(str(version))["gates"].items()
+        rows = _imported(version)["gates"].items()
         own = {name: GateSpec(stage, bool(default), bool(locked)) for name, (stage, default, locked) in rows}
         return dict(_specs(version.imported_from.release)) | own
     found = {name: _spec(row, version.minor) for name, row in _table()["gates"].items()}
@@ -90,7 +89,7 @@ def _specs(version: Version) -> Mapping[str, GateSpec]:
 def _takes(version: Version, name: str) -> bool:
     """True if the release's flag takes the name."""
     if version.imported_from is not None:
-        return name in _SPECIAL or name in _imported(str(version))["gates"]
+        return name in _SPECIAL or name in _imported(version)["gates"]
     row = _table()["gates"].get(name)
     return name in _previewed(version) or (row is not None and row["first"] <= version.minor <= row["last"])
 
@@ -103,7 +102,7 @@ def _comes_later(version: Version, name: str) -> bool:
 @cache
 def _dependencies(version: Version) -> Mapping[str, Sequence[str]]:
     if version.imported_from is not None:
-        imported: Mapping[str, Sequence[str]] = _imported(str(version))["dependencies"]
+        imported: Mapping[str, Sequence[str]] = _imported(version)["dependencies"]
         return imported
     return {
         name: needed
@@ -123,7 +122,9 @@ def _of_stage(version: Version, stage: str) -> tuple[str, ...]:
 
 def known_gate(name: str) -> bool:
     """True if any release has the gate."""
-    return name in _table()["gates"] or any(name in _imported(each)["gates"] for each in imported_bases())
+    return name in _table()["gates"] or any(
+        name in _imported(version)["gates"] for version in supported() if version.imported_from is not None
+    )
 
 
 def all_gates() -> list[str]:
@@ -206,6 +207,10 @@ class FeatureGates:
     def enabled(self, name: str) -> bool:
         """A gate that this version does not have yet is off."""
         return self._enabled.get(name, False)
+
+    def enabled_of(self, names: Iterable[str]) -> frozenset[str]:
+        """The gates among the names that are on; the names come from data."""
+        return frozenset(name for name in names if self.enabled(name))
 
     def setting_of(self, name: str) -> str:
         """The setting that decides a gate: its own name, AllAlpha, AllBeta, a known bug's id; else empty."""

@@ -4,9 +4,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import total_ordering
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from kubeskew.apimachinery.imported_releases import ENVIRONMENT, imported_bases, releases_directory
+from kubeskew.apimachinery.imported_releases import (
+    ENVIRONMENT,
+    document,
+    imported_bases,
+    releases_directory,
+)
 
 T = TypeVar("T")
 
@@ -66,6 +71,10 @@ class Version:
     def base(self) -> "Version":
         """The release whose behaviour it has: that which an imported release is based on, else itself."""
         return self.imported_from or self
+
+    def document(self, file: str) -> Any:
+        """A file that an imported release has for itself; None for every other release, and without it."""
+        return None if self.imported_from is None else document(str(self.release), file)
 
     @property
     def level(self) -> int:

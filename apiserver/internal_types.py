@@ -173,4 +173,4 @@ def fields_at(minor: int, own: Fields | None) -> Fields:
 
 @lru_cache(maxsize=16)
 def _fields_of(version: Version) -> Fields:
-    return fields_at(version.minor, None)
+    return fields_at(version.base.minor, version.document(_FILE.name))

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.versions import PREVIEWS, Version
 
 _DATA = Path(__file__).parents[1] / "data"
@@ -43,17 +42,11 @@ def release(version: Version) -> Release:
     That of an imported release is in its directory, and complete.
     """
     if version.imported_from is not None:
-        imported = document(str(version), FILE)
-        return Release(imported, version.minor, frozenset())
+        return Release(version.document(FILE), version.minor, frozenset())
     if not version.preview:
         return Release(load(), version.minor, frozenset())
     preview = _preview(version)
     return Release(_laid_over(load(), preview), preview["base"], frozenset(preview["served"]))
-
-
-def imported_document(version: Version, name: str) -> Any:
-    """A document that an imported release has for itself; None for every other release."""
-    return None if version.imported_from is None else document(str(version), name)
 
 
 @cache
@@ -72,7 +65,7 @@ def described(version: Version) -> _Document:
 
 def column_descriptions(version: Version) -> _Document:
     """An imported release's texts of columns, `{group/Kind: {column: text}}`; empty for other releases."""
-    return imported_document(version, "columns.json") or {}
+    return version.document("columns.json") or {}
 
 
 @cache

@@ -49,7 +49,7 @@ Types = Mapping[str, _Fields | str | None]
 
 class DeviceStructs:
     def __init__(self, version: Version) -> None:
-        minor = max(version.minor, _OLDEST)
+        minor = max(version.base.minor, _OLDEST)
         self._version = version
         self._as_json = is_between(minor, _JSON_SINCE, None)
         self._shows_zero_time = not is_between(minor, _OMITS_ZERO_TIME, None)
@@ -63,7 +63,7 @@ class DeviceStructs:
     @cached_property
     def _types(self) -> Types:
         """Read for the first value that is shown."""
-        return types_at(max(self._version.minor, _OLDEST), None)
+        return types_at(max(self._version.base.minor, _OLDEST), self._version.document("device_structs.json"))
 
     # --- JSON ------------------------------------------------------------------------------------------
 

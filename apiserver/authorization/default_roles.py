@@ -17,7 +17,6 @@ import orjson
 
 from kubeskew.apimachinery.features import Condition, gate, preview, since, until
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.rbac import rules_of, uncovered
 
@@ -49,8 +48,7 @@ class DefaultRoles:
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
-        imported = gates.version.imported_from is not None
-        rows = document(str(gates.version), FILE) if imported else None
+        rows = gates.version.document(FILE)
         self._rows = _with_ours(rows) if rows is not None else _table()
 
     def cluster_roles(self) -> Iterator[Object]:

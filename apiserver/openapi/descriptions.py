@@ -60,7 +60,7 @@ NOTHING = Descriptions({}, {}, {}, "")
 
 @cache
 def descriptions_of(version: Version) -> Descriptions:
-    imported = data.imported_document(version, "descriptions.json")
+    imported = version.document("descriptions.json")
     if imported is not None:
         return Descriptions(**imported)
     return NOTHING._replace(definitions=_OURS | data.described(version))

@@ -31,7 +31,7 @@ NOTHING = Facts({}, frozenset(), {}, {}, (), frozenset(), {})
 
 def document_of(version: Version) -> dict[str, Any]:
     """An imported release has a document of its own; the others share one."""
-    return data.imported_document(version, "openapi.json") or _load()
+    return version.document("openapi.json") or _load()
 
 
 @cache

@@ -6,14 +6,14 @@ for custom resources from their definition.
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.objects import Object
-from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.registry.index import GROUP_PACKAGES, registered_in
 
@@ -93,19 +93,20 @@ def _has_defaults(schema: Schema | None, seen: set[int]) -> bool:
     if schema is None or id(schema) in seen:
         return False
     seen.add(id(schema))
-    return _has_defaults(schema.items, seen) or any(
-        _writes(field) or _has_defaults(field.schema, seen) for field in schema.fields.values()
+    return (
+        bool(schema.path_defaults)
+        or _has_defaults(schema.items, seen)
+        or any(
+            (field.has_default and _writes(field.default, pointer=field.pointer))
+            or _has_defaults(field.schema, seen)
+            for field in schema.fields.values()
+        )
     )
 
 
-def _default(field: Field) -> Any:
-    return field.default if field.has_default else field.function_default
-
-
-def _writes(field: Field) -> bool:
+def _writes(default: Any, *, pointer: bool) -> bool:
     """An empty default of a field that is no pointer does not show."""
-    default = _default(field)
-    return default is not None and (field.pointer or default not in ("", 0, False))
+    return pointer or default not in ("", 0, False, None)
 
 
 def _walk(schema: Schema) -> Walk:
@@ -127,11 +128,12 @@ def _walk(schema: Schema) -> Walk:
 def _walk_struct(schema: Schema) -> Walk:
     own: dict[str, tuple[Any, bool]] = {}
     nested: dict[str, Walk] = {}
+    paths = [(path.split("."), default) for path, default in schema.path_defaults.items()]
 
     def prepare() -> None:
         for name, field in schema.fields.items():
-            if _writes(field):
-                own[name] = (_default(field), field.pointer)
+            if field.has_default and _writes(field.default, pointer=field.pointer):
+                own[name] = (field.default, field.pointer)
             if (walk := schema_defaults(field.schema)) is not None:
                 nested[name] = walk
 
@@ -141,10 +143,36 @@ def _walk_struct(schema: Schema) -> Walk:
         if not (own or nested):  # made late: schemas may be recursive
             prepare()
         for name, (default, pointer) in own.items():
-            if value.get(name) is None or (not pointer and value[name] in ("", 0)):
+            if value.get(name) is None or (not pointer and value[name] in {"", 0}):
                 value[name] = copy.deepcopy(default)
+        _fill_paths(value, schema, paths)
         for name, walk in nested.items():
             if name in value:
                 walk(value[name])
 
     return run
+
+
+def _fill_paths(value: Object, schema: Schema, paths: Sequence[tuple[list[str], Any]]) -> None:
+    for steps, default in paths:
+        _fill_path(value, schema, steps, default)
+
+
+def _fill_path(value: Object, schema: Schema, steps: Sequence[str], default: Any) -> None:
+    """Structs on the way are made unless they are pointers in Go; `[]` goes on in each item of a list."""
+    name = steps[0].removesuffix("[]")
+    field = schema.fields.get(name)
+    if field is None or not isinstance(value, dict):
+        return
+    found = value.get(name)
+    if len(steps) == 1:
+        writes = _writes(default, pointer=field.pointer)
+        if writes and (found is None or (not field.pointer and found in ("", 0))):
+            value[name] = copy.deepcopy(default)
+    elif steps[0] != name:
+        items = field.schema.items
+        for item in found if isinstance(found, list) else ():
+            if items is not None:
+                _fill_path(item, items, steps[1:], default)
+    elif found is not None or not field.pointer:
+        _fill_path(struct(value, name), field.schema, steps[1:], default)

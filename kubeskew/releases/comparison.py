@@ -10,7 +10,6 @@ import orjson
 
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.releases.import_tree import CODE
@@ -71,7 +70,7 @@ def view(version: Version) -> dict[str, dict[str, Any]]:
         },
         "gates": {name: _gate(gates, name) for name in gates.known()},
         "roles": {_role_name(role): _content(role) for role in bound},
-        "code": (document(str(version), CODE) if version.imported_from is not None else None) or {},
+        "code": version.document(CODE) or {},
     }
 
 

@@ -10,8 +10,8 @@
     openapi.json         what the published documents say beyond the catalogue
     descriptions.json    prose of definitions and fields
     columns.json         prose of table columns
-    numbers.json, internal_types.json, device_structs.json, pod_template.json
-                         layouts of Go structs: protobuf numbers, names in errors, hashes of templates
+    numbers.json, internal_types.json, device_structs.json
+                         layouts of Go structs: protobuf numbers, names in errors
     code.json            digests of the source files whose behaviour kubeskew has from the base
 
 Nothing of a tree is executed.
@@ -30,6 +30,7 @@ from kubeskew.apiserver.authorization import default_roles
 from kubeskew.apiserver.features import Features
 from kubeskew.apiserver.openapi import facts
 from kubeskew.releases.catalogue.assembly import assembled, read_releases
+from kubeskew.releases.catalogue.defaults import with_defaults
 from kubeskew.releases.catalogue.resources import resource_row
 from kubeskew.releases.directory import ImportedRelease
 from kubeskew.releases.tree import (
@@ -42,7 +43,6 @@ from kubeskew.releases.tree import (
     gates,
     go_types,
     internal_types,
-    pod_template,
     printer_columns,
     protobuf_numbers,
     resource_gates,
@@ -63,7 +63,6 @@ _SUBJECTS: Mapping[str, Callable[[SourceTree], Any]] = {
     "columns.json": printer_columns.column_descriptions,
     "internal_types.json": internal_types.internal_types,
     "device_structs.json": device_structs.device_structs,
-    "pod_template.json": pod_template.pod_template,
 }
 _ALWAYS = 99  # a last minor that no release reaches
 
@@ -79,6 +78,7 @@ class Reading(NamedTuple):
     resource_gates: Mapping[str, str]
     storage: Mapping[str, str]
     columns: Mapping[str, list[list[Any]]]
+    defaults: Document
 
 
 def read_release(
@@ -97,6 +97,7 @@ def read_release(
         resource_gates.resource_gates(tree),
         storage_versions.storage_versions(tree),
         printer_columns.printer_columns(tree),
+        defaults.defaults(tree),
     )
     progress("assembling the catalogue")
     catalogue = catalogue_of(reading, minor, base)
@@ -112,21 +113,22 @@ def read_release(
     )
     files[facts.FILE.name] = _documents(tree, catalogue, minor, base)
     release = ImportedRelease(
-        name, str(base), tree.minor, tree.commit, counts(files), reported(tree, reading, catalogue, base)
+        name, str(base), tree.minor, tree.commit, counts(files), reported(reading, catalogue, base)
     )
     return release, {file: content for file, content in files.items() if content is not None}
 
 
 def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
     """The catalogue of the tree as that of one release, of that minor."""
-    releases = read_releases({minor: reading.types}, {minor: reading.openapi})
+    definitions = read_releases({minor: reading.types}, {minor: reading.openapi})[minor]
+    definitions, _ = with_defaults(definitions, _fields_of(base), reading.defaults["defaults"])
     rows = [
         resource_row(fact, minor, minor, _gates_of_resources(reading.resource_gates))
         for fact in reading.discovery["resources"]
     ]
     rows += _known_rows(reading, minor, base)
     return assembled(
-        releases,
+        {minor: definitions},
         {name: {"first": minor, "last": minor} for name in reading.gates["gates"]},
         groups=[[minor, minor, reading.discovery["groupOrder"]]],
         resources=rows,
@@ -134,6 +136,22 @@ def catalogue_of(reading: Reading, minor: int, base: Version) -> Document:
         field_gates=_field_gates(base),
         columns={key: [[minor, minor, columns]] for key, columns in sorted(reading.columns.items())},
     )
+
+
+def _fields_of(base: Version) -> dict[str, Document]:
+    """The fields of the base's definitions."""
+    catalogue, minor, _ = data.release(base)
+    return {
+        name: {
+            "fields": {
+                field: history
+                for field, history in entry.get("f", {}).items()
+                if isinstance(history, int) or data.at(history, minor) is not None
+            }
+        }
+        for name, entry in catalogue["definitions"].items()
+        if data.within(entry["in"], minor)
+    }
 
 
 def _field_gates(base: Version) -> dict[str, list[str]]:
@@ -195,7 +213,7 @@ def counts(files: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def reported(tree: SourceTree, reading: Reading, catalogue: Document, base: Version) -> dict[str, list[str]]:
+def reported(reading: Reading, catalogue: Document, base: Version) -> dict[str, list[str]]:
     """By subject, what the tree has and kubeskew has no code for, or could not read."""
     document, minor, _ = data.release(base)
     served = {
@@ -222,6 +240,6 @@ def reported(tree: SourceTree, reading: Reading, catalogue: Document, base: Vers
         ),
         "gates that fields name and no component registers": sorted(named - reading.gates["gates"].keys()),
         "gates that are not everywhere the same": [f"{name} ({text})" for name, text in variations.items()],
-        "defaulting functions that are not read": defaults.defaults(tree)["unread"],
+        "defaulting functions that are not read": reading.defaults["unread"],
     }
     return {subject: names for subject, names in found.items() if names}

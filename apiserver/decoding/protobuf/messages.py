@@ -27,6 +27,7 @@ from kubeskew.apimachinery.catalogue.data import copied_definitions, preview_num
 from kubeskew.apimachinery.clock import micro_timestamp, timestamp
 from kubeskew.apimachinery.go_formats import duration_text
 from kubeskew.apimachinery.golang.raw_extensions import RAW, with_text
+from kubeskew.apimachinery.imported_releases import document
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity, wrap
 from kubeskew.apimachinery.schema import Kind, Schema
@@ -185,9 +186,9 @@ def numbers_at(name: str, own: Numbers | None) -> Mapping[str, int]:
     return own[name] if own is not None and name in own else load_numbers().get(name, {})
 
 
-def _numbers_of(name: str, release: str) -> Mapping[str, int]:  # noqa: ARG001
-    """`release` is that of a schema: its own table comes in here if it is imported."""
-    return numbers_at(name, None)
+def _numbers_of(name: str, release: str) -> Mapping[str, int]:
+    """`release` is that of a schema, which has one if it is imported."""
+    return numbers_at(name, document(release, _DATA.name) if release else None)
 
 
 @lru_cache(maxsize=_KEPT)

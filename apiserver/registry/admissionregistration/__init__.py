@@ -27,7 +27,7 @@ DEFAULTS = {
     "v1.ValidatingAdmissionPolicyBinding": "strategy:default_admission_binding",
     "v1.ValidatingWebhookConfiguration": "strategy:default_validating_webhooks",
     "v1alpha1.MutatingAdmissionPolicy": "strategy:default_admission_policy",
-    "v1alpha1.MutatingAdmissionPolicyBinding": "strategy:default_admission_binding",
+    "v1alpha1.MutatingAdmissionPolicyBinding": "strategy:default_admission_binding_alpha",
     "v1alpha1.ValidatingAdmissionPolicy": "strategy:default_admission_policy",
     "v1alpha1.ValidatingAdmissionPolicyBinding": "strategy:default_admission_binding_alpha",
     "v1beta1.MutatingAdmissionPolicy": "strategy:default_admission_policy",

@@ -10,7 +10,8 @@ dict of the catalogue:
         'N'T: T that has the name N in Go, and is no struct
     r   required        o  omitempty has an effect      p  Go pointer
     d   default         g  gates                        ps, pk  patch strategy, merge key
-    fd  default that a function sets (see defaults.py)
+
+A definition of a tree may have `pd`, defaults that functions set, by path (see defaults.py).
     lt, lk  list type, map keys                         mt  map or struct type
 """
 
@@ -53,11 +54,6 @@ _PACKAGES = {
 _META_UNPUBLISHED = {"List", "TypeMeta", "GroupVersionKind", "GroupVersionResource"}
 _META_STRINGS = {"ConditionStatus", "LabelSelectorOperator", "FieldSelectorOperator", "StatusReason"}
 
-# Constants that `default=ref(…)` markers name, where the facts lack them.
-_CONSTANTS = {
-    "AzureDataDiskCachingReadWrite": "ReadWrite",
-    "AzureSharedBlobDisk": "Shared",
-}
 _GATE_NAMES = {"PodCertificateProjection": "PodCertificateRequest"}  # the marker's name is not the gate's
 
 
@@ -262,7 +258,7 @@ def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
         spec["r"] = 1
     if "doc" in field:
         spec["doc"] = field["doc"]
-    return spec | _default(marks, go.constants.get(package, _CONSTANTS)) | _treatment(field, marks)
+    return spec | _default(marks, go.constants.get(package, {})) | _treatment(field, marks)
 
 
 _TYPE_META = {"kind": {"t": "string", "o": 1}, "apiVersion": {"t": "string", "o": 1}}

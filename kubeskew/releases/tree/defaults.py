@@ -69,13 +69,14 @@ class _Place:
 
 @dataclass
 class _Run:
-    """What is known while a function is read. `names` are its variables: places, values, or unknown."""
+    """The state in which a function is read. `names` are its variables: places, values, or unknown."""
 
     file: GoFile
     names: dict[str, Any]
     filled: dict[tuple[str, ...], Document] = field(default_factory=dict)
     touched: set[tuple[str, ...]] = field(default_factory=set)
     whole: bool = True
+    ended: bool = False  # the function may have returned
 
 
 class _Reader:
@@ -109,8 +110,9 @@ class _Reader:
 
     def _block(self, block: Node, run: _Run, gates: tuple[str, ...]) -> None:
         for statement in _statements(block):
-            if not self._statement(statement, run, gates):
+            if run.ended or not self._statement(statement, run, gates):
                 run.whole = False
+                run.ended = run.ended or next(nodes_of(statement, "return_statement"), None) is not None
                 self._touch(statement, run)
 
     def _statement(self, node: Node, run: _Run, gates: tuple[str, ...]) -> bool:

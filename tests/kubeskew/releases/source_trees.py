@@ -129,7 +129,7 @@ class Tree:
             **policy(self.roles),
             "pkg/printers/internalversion/printers.go": self._printers(),
             "pkg/kubeapiserver/default_storage_factory_builder.go": self._storage_factory(),
-            **{f"staging/src/{path}/types.go": _go_file("v1", declared) for path, declared in _machinery().items()},
+            **{f"staging/src/{path}/types.go": _go_file("v1", types) for path, types in _machinery().items()},
             **self._registrations(),
             **self._providers(),
             **self.files,
@@ -435,6 +435,15 @@ def _kinds(rows: list[dict[str, Any]], minor: int) -> dict[str, tuple[str, set[s
     return found
 
 
+# Constants that markers of defaults name.
+_CONSTANTS = """
+const (
+\tAzureDataDiskCachingReadWrite AzureDataDiskCachingMode = "ReadWrite"
+\tAzureSharedBlobDisk AzureDataDiskKind = "Shared"
+)
+"""
+
+
 def go_types(of: str, types: Mapping[str, Mapping[str, Any]]) -> str:
     """A `types.go` of a package, `core/v1`."""
     folder, _, version = of.partition("/")
@@ -442,6 +451,8 @@ def go_types(of: str, types: Mapping[str, Mapping[str, Any]]) -> str:
     bodies = [_declaration(name, fact) for name, fact in sorted(declared.items())]
     body = "\n".join(bodies)
     body = re.sub(r"\bv1\.([A-Z]\w*)", lambda found: _qualified(found[1], folder, types), body)
+    if of == "core/v1":
+        body += _CONSTANTS
     return _with_imports(version, body, _PACKAGES | {f"{folder}v1": f"k8s.io/api/{folder}/v1"})
 
 
@@ -493,7 +504,7 @@ def _declaration(name: str, fact: Mapping[str, Any]) -> str:
 
 def _field(name: str, fact: Mapping[str, Any]) -> list[str]:
     doc = [f"\t// +{marker}" for marker in fact.get("markers", ())]
-    omit = ",omitempty" if fact.get("omitempty") else ""
+    omit = "".join(f",{option}" for option in ("omitempty", "omitzero") if fact.get(option))
     if name.startswith("<inline:"):
         tag = (
             '`json:",inline"`'

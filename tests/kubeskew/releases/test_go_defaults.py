@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from go_trees import API, write_tree
 
+from kubeskew.apimachinery.catalogue.types import Types
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.registry.defaulting import schema_defaults
+from kubeskew.releases.catalogue.assembly import Assembly
 from kubeskew.releases.catalogue.defaults import with_defaults
 from kubeskew.releases.tree.defaults import defaults
 
@@ -128,6 +130,7 @@ def test_gates(tmp_path: Path) -> None:
     "body",
     [
         "helper(obj)",
+        'if obj.Spec.Count == nil { return }\nif obj.Spec.Mode == "" { obj.Spec.Mode = "On" }',
         'if obj.Spec.Mode == "" { obj.Spec.Mode = "On" } else { obj.Spec.Size = 3 }',
         'if obj.Spec.Mode == "On" && obj.Spec.Size == 0 { obj.Spec.Size = 3 }',
         "hour := int64(time.Hour.Seconds())\nif obj.Spec.Size == 0 { obj.Spec.Size = hour }",
@@ -154,60 +157,84 @@ def test_what_the_rest_sets(tmp_path: Path) -> None:
 
 def definitions() -> dict[str, Any]:
     return {
-        "Thing": {"fields": {"spec": {"t": "Spec"}, "shared": {"t": "Shared"}}},
-        "Other": {"fields": {"shared": {"t": "Shared"}, "mode": {"t": "string", "g": ["Fancy"]}}},
-        "Spec": {
-            "fields": {
-                "ports": {"t": "[]Port"},
-                "old": {"t": "int32"},
-                "marked": {"t": "int32", "d": 1},
-            }
-        },
-        "Shared": {"fields": {"size": {"t": "int32"}}},
+        "Thing": {"fields": {"spec": {"t": "Spec"}, "mode": {"t": "string", "g": ["Fancy"]}}},
+        "Spec": {"fields": {"ports": {"t": "[]Port"}, "old": {"t": "int32"}}},
         "Port": {"fields": {"protocol": {"t": "'v1.Protocol'string"}}},
     }
 
 
 def test_new_fields_get_defaults() -> None:
-    """A new field gets the default if its struct is in that path alone; the base's fields keep theirs."""
+    """A new field gets the default that a function sets, by its path; the base's fields keep theirs."""
     base = {"Spec": {"fields": {"old": {"t": "int32"}}}}
     read = {
         "Thing": {
-            "spec.ports[].protocol": {"d": "TCP"}, "spec.old": {"d": 2}, "spec.marked": {"d": 2},
-            "shared.size": {"d": 3}, "spec.gone": {"d": 4},
+            "spec.ports[].protocol": {"d": "TCP"}, "spec.old": {"d": 2}, "spec.gone": {"d": 4},
+            "mode": {"d": "On", "g": ["Fancy"]},
         },
-        "Other": {"mode": {"d": "On", "g": ["Fancy"]}},
         "Port": {"protocol": {"d": "UDP", "g": ["Fancy"]}},
     }  # fmt: skip
 
     found, left = with_defaults(definitions(), base, read)
 
-    assert {
-        f"{name}.{field}": spec["fd"]
-        for name, made in found.items()
-        for field, spec in made["fields"].items()
-        if "fd" in spec
-    } == {"Port.protocol": "TCP", "Other.mode": "On"}
-    assert left == ["Thing: shared.size", "Port: protocol"]
-    assert "fd" not in definitions()["Port"]["fields"]["protocol"]
-
-
-def test_a_functions_default_is_set() -> None:
-    """It fills what is absent, or empty where Go has no pointer; a map that is there stays."""
-    fields = {
-        "mode": Field(Schema(Kind.STRING), function_default="On"),
-        "count": Field(Schema(Kind.INTEGER), function_default=0, pointer=True),
-        "labels": Field(Schema(Kind.MAP, items=Schema(Kind.STRING)), function_default={}),
-        "zero": Field(Schema(Kind.INTEGER), function_default=0),
+    assert {name: made["pd"] for name, made in found.items() if "pd" in made} == {
+        "Thing": {"spec.ports[].protocol": "TCP", "mode": "On"}
     }
-    walk = schema_defaults(Schema(Kind.OBJECT, "Thing", fields=fields))
+    assert left == ["Port: protocol"]
+
+
+def _struct(**fields: Field) -> Schema:
+    return Schema(Kind.OBJECT, fields=fields)
+
+
+@pytest.mark.parametrize(
+    ("path", "default", "obj", "filled"),
+    [
+        ("mode", "On", {}, {"mode": "On"}),
+        ("mode", "On", {"mode": ""}, {"mode": "On"}),
+        ("mode", "On", {"mode": "Off"}, {"mode": "Off"}),
+        ("count", 0, {}, {"count": 0}),
+        ("count", 2, {"count": 0}, {"count": 0}),
+        ("size", 0, {}, {}),
+        ("labels", {}, {"labels": {"a": "b"}}, {"labels": {"a": "b"}}),
+        ("spec.mode", "On", {}, {"spec": {"mode": "On"}}),
+        ("spec.inner.mode", "On", {}, {"spec": {}}),
+        ("spec.inner.mode", "On", {"spec": {"inner": {}}}, {"spec": {"inner": {"mode": "On"}}}),
+        (
+            "items[].mode",
+            "On",
+            {"items": [{}, {"mode": "Off"}]},
+            {"items": [{"mode": "On"}, {"mode": "Off"}]},
+        ),
+        ("items[].mode", "On", {}, {}),
+        ("gone.mode", "On", {}, {}),
+    ],
+)
+def test_defaults_by_path(path: str, default: Any, obj: dict[str, Any], filled: dict[str, Any]) -> None:
+    """They fill what is absent, or empty where Go has no pointer; structs on the way are made likewise."""
+    text = Field(Schema(Kind.STRING))
+    inner = _struct(mode=text)
+    fields = {
+        "mode": text,
+        "count": Field(Schema(Kind.INTEGER), pointer=True),
+        "size": Field(Schema(Kind.INTEGER)),
+        "labels": Field(Schema(Kind.MAP, items=Schema(Kind.STRING))),
+        "spec": Field(_struct(mode=text, inner=Field(inner, pointer=True))),
+        "items": Field(Schema(Kind.LIST, items=inner)),
+    }
+    walk = schema_defaults(Schema(Kind.OBJECT, "Thing", fields=fields, path_defaults={path: default}))
     assert walk is not None
-    objects: list[dict[str, Any]] = [{}, {"mode": "", "count": 2, "labels": {"a": "b"}}]
 
-    for obj in objects:
-        walk(obj)
+    walk(obj)
 
-    assert objects == [
-        {"mode": "On", "count": 0, "labels": {}},
-        {"mode": "On", "count": 2, "labels": {"a": "b"}},
-    ]
+    assert obj == filled
+
+
+def test_a_catalogue_keeps_defaults_by_path() -> None:
+    """They come from the newest release into the definition, and from there into the schema."""
+    release = {"Thing": {"fields": {"mode": {"t": "string"}}, "pd": {"mode": "On"}}}
+    assembly = Assembly({36: {"Thing": {"fields": {}}}, 37: release}, {})
+    definition = assembly.definition("Thing", [36, 37])
+    document = {"kinds": {}, "specs": [{"t": "string"}], "definitions": {"Thing": definition}}
+
+    assert definition["pd"] == {"mode": "On"}
+    assert Types(document, 37)["Thing"].path_defaults == {"mode": "On"}

@@ -60,6 +60,26 @@ def test_a_pods_requests_follow_its_limits_but_a_templates_do_not() -> None:
     assert "enableServiceLinks" not in template
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "minor", "action"),
+    [
+        ("v1alpha1", "MutatingAdmissionPolicyBinding", 36, "Deny"),
+        ("v1beta1", "MutatingAdmissionPolicyBinding", 36, None),
+        ("v1alpha1", "ValidatingAdmissionPolicyBinding", 33, "Deny"),
+        ("v1", "ValidatingAdmissionPolicyBinding", 36, None),
+    ],
+)
+def test_a_bindings_missing_parameters(version: str, kind: str, minor: int, action: str | None) -> None:
+    """Only the alpha version decides on what happens without parameters, for both kinds of policies."""
+    body = {"spec": {"policyName": "p", "paramRef": {"name": "n"}}}
+
+    made = defaulted(
+        f"admissionregistration.k8s.io/{version}", kind, body, minor, AllAlpha=True, AllBeta=True
+    )
+
+    assert made["spec"]["paramRef"].get("parameterNotFoundAction") == action
+
+
 def test_amounts_finer_than_a_thousandth_are_rounded_up() -> None:
     """Amounts finer than a thousandth are rounded up, as SetDefaults_ResourceList does."""
     made = defaulted("v1", "Pod", container(resources={"limits": {"cpu": "1500u"}}))
