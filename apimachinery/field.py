@@ -39,7 +39,9 @@ class ErrorType(StrEnum):
     FORBIDDEN = "FieldValueForbidden"
     NOT_FOUND = "FieldValueNotFound"
     TOO_LONG = "FieldValueTooLong"
+    TOO_SHORT = "FieldValueTooShort"
     TOO_MANY = "FieldValueTooMany"
+    TOO_FEW = "FieldValueTooFew"
     INTERNAL = "InternalError"
 
 
@@ -52,13 +54,16 @@ _TEXTS = {
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.NOT_FOUND: "Not found",
     ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_SHORT: "Too short",
     ErrorType.TOO_MANY: "Too many",
+    ErrorType.TOO_FEW: "Too few",
     ErrorType.INTERNAL: "Internal error",
 }
 _WITHOUT_VALUE = {
     ErrorType.REQUIRED,
     ErrorType.FORBIDDEN,
     ErrorType.TOO_LONG,
+    ErrorType.TOO_SHORT,
     ErrorType.INTERNAL,
 }
 
@@ -158,6 +163,19 @@ def too_long(path: str, max_bytes: int) -> FieldError:
     return FieldError(
         ErrorType.TOO_LONG, path, OMITTED, f"may not be more than {_counted(max_bytes, 'byte')}"
     )
+
+
+def too_long_characters(path: str, most: int) -> FieldError:
+    detail = f"may not be more than {_counted(most, 'character')}"
+    return FieldError(ErrorType.TOO_LONG, path, OMITTED, detail)
+
+
+def too_short(path: str, least: int) -> FieldError:
+    return FieldError(ErrorType.TOO_SHORT, path, OMITTED, f"must be at least {_counted(least, 'character')}")
+
+
+def too_few(path: str, actual: int, least: int) -> FieldError:
+    return FieldError(ErrorType.TOO_FEW, path, actual, f"must have at least {_counted(least, 'item')}")
 
 
 def too_many(path: str, actual: int, max_items: int) -> FieldError:

@@ -4,7 +4,7 @@ The table is `data/gates.json`, made by `make catalogue`. Nothing here is global
 `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,6 +207,10 @@ class FeatureGates:
     def enabled(self, name: str) -> bool:
         """A gate that this version does not have yet is off."""
         return self._enabled.get(name, False)
+
+    def enabled_of(self, names: Iterable[str]) -> frozenset[str]:
+        """The gates among the names that are on; the names come from data."""
+        return frozenset(name for name in names if self.enabled(name))
 
     def setting_of(self, name: str) -> str:
         """The setting that decides a gate: its own name, AllAlpha, AllBeta, a known bug's id; else empty."""

@@ -4,13 +4,17 @@ A built-in type's tree comes from the catalogue, a custom resource's from its de
 recursive (`JSONSchemaProps`): walk them along a value, or remember where you were.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 # The name of the JSON type, which is decoded and encoded again, not kept as it was sent.
 JSON = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"
+
+# Rules of declarative validation, as the catalogue has them: ["maxItems", 8], ["eachVal", ["maxLength", 5]].
+Rule = Sequence[Any]
+Rules = Sequence[Rule]
 
 
 class Kind(StrEnum):
@@ -51,6 +55,7 @@ class Schema:
     # Defaults that functions set, by paths such as `spec.ports[].protocol`; OpenAPI does not publish them.
     path_defaults: Mapping[str, Any] = field(default_factory=dict)
     release: str = ""  # of a struct of an imported release: its name, for it has field numbers of its own
+    rules: Rules = ()  # of declarative validation, of the struct itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,3 +69,4 @@ class Field:
     patch_merge_key: str = ""
     omit_empty: bool = True  # Go's omitempty: an empty value is not written
     pointer: bool = False  # Go pointer: present-but-zero differs from absent
+    rules: Rules = ()  # of declarative validation

@@ -31,6 +31,7 @@ from kubeskew.apimachinery.features import (
 )
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.declarative_features import DeclarativeFeatures
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.service_features import ServiceFeatures
@@ -390,6 +391,7 @@ class Features(FeatureTable):
     admission: AdmissionFeatures = part(AdmissionFeatures)
     kinds: KindFeatures = part(KindFeatures)
     requests: RequestFeatures = part(RequestFeatures)
+    declarative: DeclarativeFeatures = part(DeclarativeFeatures)
     reads: WatchCacheFeatures = part(WatchCacheFeatures)
     schemas: SchemaFeatures = part(SchemaFeatures)
     documents: DocumentFeatures = part(DocumentFeatures)

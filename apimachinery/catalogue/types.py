@@ -10,7 +10,7 @@ from typing import Any
 
 from kubeskew.apimachinery.catalogue import data
 from kubeskew.apimachinery.resources import GroupVersionKind
-from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
+from kubeskew.apimachinery.schema import JSON, Field, Kind, Rules, Schema
 from kubeskew.apimachinery.versions import Version
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -59,6 +59,7 @@ class Types(Mapping[str, Schema]):
         self._kinds: dict[str, str] = document["kinds"]
         self._specs: list[dict[str, Any]] = document["specs"]
         self._entries: dict[str, Any] = document["definitions"]
+        self._rules: list[Rules] = document.get("rules", [])
         self._built: dict[str, Schema] = {}
         self._fields: dict[int, Field] = {}
         self._named: dict[str, GroupVersionKind] = {}
@@ -115,6 +116,7 @@ class Types(Mapping[str, Schema]):
         map_type = entry.get("mt", "granular")
         if not isinstance(map_type, str):
             map_type = data.at(map_type, self._minor)
+        rules = self._declared(entry.get("v", {}))
         schema = Schema(
             Kind.OBJECT,
             name,
@@ -122,13 +124,25 @@ class Types(Mapping[str, Schema]):
             map_type=map_type,
             release=self._imported,
             path_defaults=entry.get("pd", {}),
+            rules=rules.get("", ()),
         )
         self._built[name] = schema  # before its fields: types may contain themselves
         for field, history in entry["f"].items():
-            index = history if isinstance(history, int) else data.at(history, self._minor)
+            index = self._at(history)
             if index is not None:
-                fields[field] = self._field(index)
+                built_field = self._field(index)
+                own = rules.get(field)
+                fields[field] = replace(built_field, rules=own) if own else built_field
         return schema
+
+    def _at(self, history: Any) -> int | None:
+        """A value that never changed is written without its spans."""
+        found: int | None = history if isinstance(history, int) else data.at(history, self._minor)
+        return found
+
+    def _declared(self, histories: dict[str, Any]) -> dict[str, Rules]:
+        places = {field: self._at(history) for field, history in histories.items()}
+        return {field: self._rules[place] for field, place in places.items() if place is not None}
 
     def _enum(self, name: str, entry: dict[str, Any]) -> Schema:
         values = tuple(

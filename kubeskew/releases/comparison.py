@@ -19,7 +19,7 @@ _API = "io.k8s.api."
 _NAMES = {
     "t": "type", "r": "required", "o": "omitempty", "p": "pointer", "d": "default", "g": "gates",
     "ps": "patchStrategy", "pk": "patchMergeKey", "lt": "listType", "lk": "listMapKeys", "mt": "mapType",
-    "v": "rules",
+    "fd": "functionDefault",
 }  # fmt: skip
 # Keys of a resource's row that are its own, with the names by which they are shown.
 _ROW_NAMES = {
@@ -63,6 +63,7 @@ def view(version: Version) -> dict[str, dict[str, Any]]:
     return {
         "types": dict(_types(catalogue, minor)),
         "fields": dict(_fields(catalogue, minor)),
+        "rules": dict(_rules(catalogue, minor)),
         "resources": dict(_resources(catalogue, minor)),
         "storage versions": _at(catalogue["storage"], minor),
         "columns": {
@@ -83,11 +84,7 @@ def _types(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]
             yield name.removeprefix(_API), {"values": sorted(values)}
         else:
             kind = entry.get("mt", "granular")
-            rules = {"rules": entry["v"]} if "v" in entry else {}
-            yield (
-                name.removeprefix(_API),
-                {"mapType": kind if isinstance(kind, str) else data.at(kind, minor), **rules},
-            )
+            yield name.removeprefix(_API), {"mapType": kind if isinstance(kind, str) else data.at(kind, minor)}
 
 
 def _fields(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]]:
@@ -102,6 +99,18 @@ def _fields(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any
                     _NAMES.get(key, key): value for key, value in specs[place].items() if key not in _LEFT_OUT
                 }
                 yield f"{name.removeprefix(_API)}.{field}", spec
+
+
+def _rules(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]]:
+    """Declared validation of types and fields."""
+    rules = catalogue.get("rules", [])
+    for name, entry in sorted(catalogue["definitions"].items()):
+        if not data.within(entry["in"], minor):
+            continue
+        for field, history in entry.get("v", {}).items():
+            place = history if isinstance(history, int) else data.at(history, minor)
+            if place is not None:
+                yield f"{name.removeprefix(_API)}.{field}".rstrip("."), rules[place]
 
 
 def _resources(catalogue: Mapping[str, Any], minor: int) -> Iterator[tuple[str, Any]]:

@@ -113,7 +113,7 @@ def read_release(
     )
     files[facts.FILE.name] = _documents(tree, catalogue, minor, base)
     release = ImportedRelease(
-        name, str(base), tree.minor, tree.commit, counts(files), reported(tree, reading, catalogue, base)
+        name, str(base), tree.minor, tree.commit, counts(files), reported(reading, catalogue, base)
     )
     return release, {file: content for file, content in files.items() if content is not None}
 
@@ -213,7 +213,7 @@ def counts(files: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def reported(tree: SourceTree, reading: Reading, catalogue: Document, base: Version) -> dict[str, list[str]]:
+def reported(reading: Reading, catalogue: Document, base: Version) -> dict[str, list[str]]:
     """By subject, what the tree has and kubeskew has no code for, or could not read."""
     document, minor, _ = data.release(base)
     served = {

@@ -19,7 +19,7 @@ from kubeskew.apimachinery.security.tls import blocks
 from kubeskew.apiserver.internal_types import InternalTypes
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, HandwrittenValidation, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import Check, Strategy, StrategyContext
-from kubeskew.apiserver.registry.shared.declared import repeats
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import NONE, Cells, Subject, human_duration
 
 LEGACY = "kubernetes.io/legacy-unknown"

@@ -15,9 +15,9 @@ from kubeskew.apiserver.registry.defaulting import DefaultingContext, struct
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import UPDATE_AS_NEW, Check, StrategyContext, show
 from kubeskew.apiserver.registry.shared import addresses, amounts
-from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.internal_values import node_address
 from kubeskew.apiserver.registry.shared.podtemplate.validation import taint_errors
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import NONE, UNKNOWN, Cells, Subject
 
 _POSITIVE = "must be greater than zero"

@@ -16,6 +16,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.decoding.decoder import forget_empty_lists
+from kubeskew.apiserver.registry.declarative.enforcement import with_declared
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
@@ -78,7 +79,7 @@ def as_stored(obj: Object, resource: Resource) -> None:
 def check_new(strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
     """Raises 422 if a rule is broken."""
     found = strategy.metadata_errors(obj, ctx)
-    _raise(ctx, obj, strategy.check_new(obj, ctx, found))
+    _raise(ctx, obj, _declared(strategy.check_new(obj, ctx, found), obj, None, ctx))
     # Not every kind looks at its metadata; what holds for all comes last (rest.BeforeCreate).
     metadata, segment, namespaced = obj["metadata"], names.path_segment, ctx.resource.namespaced
     if not found and strategy.checks_metadata(ctx):  # kinds have stricter rules for everything but names
@@ -95,7 +96,14 @@ def check_change(strategy: Strategy, new: Object, old: Object, ctx: StrategyCont
     again = list(changed)  # by the kind, which has stricter rules for finalizers
     if strategy.core_metadata:
         again += object_meta.validate_standard_finalizers(new["metadata"])
-    _raise(ctx, new, [*common, *changed, *strategy.check_change(new, old, ctx, again)])
+    own = _declared(strategy.check_change(new, old, ctx, again), new, old, ctx)
+    _raise(ctx, new, [*common, *changed, *own])
+
+
+def _declared(
+    problems: list[FieldError], new: Object, old: Object | None, ctx: StrategyContext
+) -> list[FieldError]:
+    return with_declared(problems, new, old, ctx.resource, ctx.features.declarative, ctx.gates)
 
 
 def _raise(ctx: StrategyContext, obj: Object, problems: list[FieldError]) -> None:

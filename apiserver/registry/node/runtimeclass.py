@@ -12,8 +12,8 @@ from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import amounts
-from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.podtemplate.validation import toleration_errors
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 

@@ -10,12 +10,12 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.pod_resources import is_extended_resource
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.dra_features import DRAFeatures
+from kubeskew.apiserver.registry.declarative.formats import long_name_texts
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.generic.strategy import UPDATE, UPDATE_AS_NEW, Check, Checks, StrategyContext
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.declared import long_name_texts
 
 
 def class_errors(spec: Object, old: Object | None, rules: DRAFeatures) -> list[FieldError]:

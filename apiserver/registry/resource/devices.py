@@ -32,7 +32,7 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apiserver.dra_features import DRAFeatures
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.shared.declared import repeats
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.shared.volumes.sources import csi_driver_name
 
 _GROUP = "resource.k8s.io"

@@ -12,52 +12,10 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import HandwrittenBuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
-from kubeskew.apiserver.registry.scheduling import policies
-from kubeskew.apiserver.registry.shared import declared
 from kubeskew.apiserver.registry.shared.references import segment_errors
 
-_TEMPLATES = "spec.podGroupTemplates"
+_MAX_GROUPS = 8
 _ONE_OF = "exactly one of `basic`, `gang` is required"
-_TEMPLATE_ORDER = {
-    "name": "", "schedulingPolicy": None, "schedulingConstraints": policies.NULL, "resourceClaims": None,
-    "disruptionMode": None, "priorityClassName": None, "priority": None,
-}  # fmt: skip
-
-
-def workload_errors(spec: Object) -> Iterator[FieldError]:
-    reference = spec.get("controllerRef")
-    if reference is not None:
-        if reference.get("apiGroup"):
-            yield from declared.long_name(reference["apiGroup"], "spec.controllerRef.apiGroup")
-        for name in ("kind", "name"):
-            yield from declared.needed(reference, name, "spec.controllerRef", declared.path_segment_name)
-    templates = spec.get("podGroupTemplates") or []
-    yield from _count(templates)
-    if len(templates) <= policies.MAX_TEMPLATES:
-        yield from policies.repeats(templates, _TEMPLATES, _TEMPLATE_ORDER)
-        for position, template in enumerate(templates):
-            at = index(_TEMPLATES, position)
-            yield from declared.needed(template, "name", at, declared.short_name)
-            yield from policies.group_errors(template, at)
-
-
-def workload_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    after, before = (workload.get("spec") or {} for workload in (new, old))
-    for name in ("controllerRef", "podGroupTemplates"):
-        if after.get(name) != before.get(name):
-            yield invalid(child("spec", name), None, IMMUTABLE)
-            if name == "podGroupTemplates":
-                yield from _count(after.get(name) or [])
-
-
-def _count(templates: list[Object]) -> Iterator[FieldError]:
-    if not templates:
-        yield required(_TEMPLATES)
-    elif len(templates) > policies.MAX_TEMPLATES:
-        yield too_many(_TEMPLATES, len(templates), policies.MAX_TEMPLATES)
-
-
-# --- 1.35 --------------------------------------------------------------------------------------------------
 
 
 def group_workload_errors(spec: Object) -> Iterator[FieldError]:
@@ -70,8 +28,8 @@ def group_workload_errors(spec: Object) -> Iterator[FieldError]:
     groups = spec.get("podGroups") or []
     if not groups:
         yield required(path, "must have at least one item")
-    elif len(groups) > policies.MAX_TEMPLATES:
-        yield too_many(path, len(groups), policies.MAX_TEMPLATES)
+    elif len(groups) > _MAX_GROUPS:
+        yield too_many(path, len(groups), _MAX_GROUPS)
     else:
         seen: set[str] = set()
         for position, item in enumerate(groups):
@@ -123,18 +81,17 @@ def _shown_policy(group: Object) -> Object:
 
 
 class WorkloadStrategy(HandwrittenBuiltIn):
-    """Workloads have their groups themselves in 1.35 and templates of them later."""
+    """Workloads have their groups themselves in 1.35; later templates of them, whose rules are declared."""
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.dns1123_subdomain(name, prefix)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        spec = obj.get("spec") or {}
         if ctx.features.workloads.groups_of_workloads:
-            return list(group_workload_errors(spec))
-        return list(workload_errors(spec))
+            return list(group_workload_errors(obj.get("spec") or {}))
+        return []
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if ctx.features.workloads.groups_of_workloads:
             return list(group_workload_update_errors(new, old))
-        return list(workload_update_errors(new, old))
+        return []

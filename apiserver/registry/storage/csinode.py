@@ -12,7 +12,7 @@ from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import HandwrittenBuiltIn, ReturnsDeletedObject
 from kubeskew.apiserver.registry.generic.strategy import Check, StrategyContext
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
-from kubeskew.apiserver.registry.shared.declared import repeats
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 _MAX_NAME = 63

@@ -26,7 +26,7 @@ from kubeskew.apiserver.registry.defaulting import DefaultingContext, fill_null
 from kubeskew.apiserver.registry.generic.builtin import ReturnsDeletedObject, ValidatedAsNew
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import selectors
-from kubeskew.apiserver.registry.shared.declared import repeats
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.tables.cells import Cells, Subject
 
 _MOST_REPEATED = 100_000  # errors of a storage class that say the same of equal terms, about

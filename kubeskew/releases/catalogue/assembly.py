@@ -6,7 +6,9 @@
     specs        every distinct field, once (see types.py)
     definitions  {name: {"in": [[first, last]…], "f": {field: spec index | [[first, last, index]…]},
                          "mt": map type or history, "e": {enum value: [[first, last]…]},
-                         "pd": {path: default that a function sets in a field that is new}}}
+                         "pd": {path: default that a function sets in a field that is new},
+                         "v": {field, or "" for the whole: rules index | [[first, last, index]…]}}}
+    rules        every distinct list of declared rules, once (see validation_rules.py)
     kinds        {api version/Kind: definition}
     resources, storage, columns, groups   (see resources.py)
 """
@@ -25,6 +27,7 @@ from kubeskew.releases.catalogue.resources import (
     storage_versions,
 )
 from kubeskew.releases.catalogue.types import Document, definition_name, release
+from kubeskew.releases.catalogue.validation_rules import declared_rules
 
 # Gates that stand in for a marker's from a minor on: the marker stayed behind when its gate was used no more
 # (pkg/api/pod/util.go, dropDisabledPodStatusFields; pkg/features/kube_features.go on the gate's deprecation).
@@ -45,6 +48,9 @@ def read_releases(
         nearest = _nearest(openapi, minor)
         shared = machinery[_nearest(machinery, minor)] if machinery else {}
         made = release({**document, "machinery": shared}, openapi[nearest], nearest == minor)
+        for name, rules in declared_rules(document["types"]).items():
+            if name in made:
+                made[name]["rules"] = rules
         for name, definition in made.items():
             if nearest != minor and name.startswith("io.k8s.api.") and not _in_source(name, document):
                 definition["borrowed"] = True
@@ -134,10 +140,10 @@ class Assembly:
         self.gates = gates
         self.field_gates = field_gates
         self.specs: dict[str, int] = {}
+        self.rules: dict[str, int] = {}
 
     def _index(self, spec: Document) -> int:
-        text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
-        return self.specs.setdefault(text, len(self.specs))
+        return self.specs.setdefault(_text(spec), len(self.specs))
 
     def definition(self, name: str, present: list[int]) -> Document:
         """`present` lists the minors in which the definition is used."""
@@ -158,6 +164,22 @@ class Assembly:
         if "pd" in newest:
             made["pd"] = newest["pd"]
         made["f"] = {field: self._field(name, field, versions, span) for field in _field_names(versions)}
+        if any("rules" in version for version in versions.values()):
+            made["v"] = self._declared(versions, span)
+        return made
+
+    def _declared(self, versions: Mapping[int, Document], span: list[list[int]]) -> Document:
+        names = dict.fromkeys(
+            field for minor in sorted(versions, reverse=True) for field in versions[minor].get("rules", ())
+        )
+        made = {}
+        for field in names:
+            history = {
+                minor: self.rules.setdefault(_text(version["rules"][field]), len(self.rules))
+                for minor, version in versions.items()
+                if field in version.get("rules", ())
+            }
+            made[field] = _short_history(runs(history), span)
         return made
 
     @staticmethod
@@ -172,9 +194,17 @@ class Assembly:
             if field in version["fields"]
         }
         _spread_gates(history, f"{name}.{field}", self.gates, self.field_gates)
-        found = runs({minor: self._index(spec) for minor, spec in history.items()})
-        whole = [run[:2] for run in found] == span and len({run[2] for run in found}) == 1
-        return found[0][2] if whole else found
+        return _short_history(runs({minor: self._index(spec) for minor, spec in history.items()}), span)
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def _short_history(found: list[list[Any]], span: list[list[int]]) -> Any:
+    """A value that is the same in the whole span stands alone."""
+    whole = [run[:2] for run in found] == span and len({run[2] for run in found}) == 1
+    return found[0][2] if whole else found
 
 
 def _field_names(versions: Mapping[int, Document]) -> list[str]:
@@ -239,5 +269,6 @@ def assembled(
         "columns": columns,
         "kinds": dict(sorted(kinds.items())),
         "specs": [json.loads(text) for text in assembly.specs],
+        "rules": [json.loads(text) for text in assembly.rules],
         "definitions": definitions,
     }

@@ -54,11 +54,6 @@ _PACKAGES = {
 _META_UNPUBLISHED = {"List", "TypeMeta", "GroupVersionKind", "GroupVersionResource"}
 _META_STRINGS = {"ConditionStatus", "LabelSelectorOperator", "FieldSelectorOperator", "StatusReason"}
 
-# Constants that `default=ref(…)` markers name, where the facts lack them.
-_CONSTANTS = {
-    "AzureDataDiskCachingReadWrite": "ReadWrite",
-    "AzureSharedBlobDisk": "Shared",
-}
 _GATE_NAMES = {"PodCertificateProjection": "PodCertificateRequest"}  # the marker's name is not the gate's
 
 
@@ -263,7 +258,7 @@ def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
         spec["r"] = 1
     if "doc" in field:
         spec["doc"] = field["doc"]
-    return spec | _default(marks, go.constants.get(package, _CONSTANTS)) | _treatment(field, marks)
+    return spec | _default(marks, go.constants.get(package, {})) | _treatment(field, marks)
 
 
 _TYPE_META = {"kind": {"t": "string", "o": 1}, "apiVersion": {"t": "string", "o": 1}}

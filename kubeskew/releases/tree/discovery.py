@@ -89,12 +89,14 @@ def _resource(
     subresources: dict[str, Document],
 ) -> Document:  # fmt: skip
     verbs = sorted(entry["verbs"])
+    _check_names(group, version, resource, kind, singular, *verbs)
     fact: Document = {
         "group": group, "version": version, "resource": resource, "kind": kind, "singular": singular,
         "namespaced": namespaced, "verbs": "std" if verbs == _STANDARD else verbs,
     }  # fmt: skip
     for key in ("shortNames", "categories"):
         if entry.get(key):
+            _check_names(*entry[key])
             fact[key] = entry[key]
     return fact | ({"subresources": dict(sorted(subresources.items()))} if subresources else {})
 
@@ -102,8 +104,15 @@ def _resource(
 def _subresource(gvk: GroupVersionKind, of: tuple[str, str], verbs: list[str]) -> Document:
     """Group and version are written where they are not the resource's."""
     group, version, kind = gvk
+    _check_names(*gvk, *verbs)
     made: Document = {"kind": kind, "verbs": "gpu" if sorted(verbs) == _READ_WRITE else sorted(verbs)}
     return made if (group, version) == of else {"group": group, "version": version, **made}
+
+
+def _check_names(*names: object) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name")
 
 
 def known_kinds(tree: SourceTree, served: Document) -> list[GroupVersionKind]:

@@ -54,8 +54,8 @@ _LISTED = ("registered", "returned", "bare")  # sections without values
 def document_facts(tree: SourceTree, types: Mapping[str, Schema], features: DocumentFeatures) -> Document:
     """`types` are those of the release's own catalogue; `features` have no enums in documents."""
     v2 = tree.json(V2)
-    schemas = dict(_schemas(tree))
     try:
+        schemas = dict(_schemas(tree))
         return {
             "registered": _registered(v2),
             "returned": _returned(v2),

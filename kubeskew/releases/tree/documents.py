@@ -16,6 +16,13 @@ Document = dict[str, Any]
 
 V2 = "api/openapi-spec/swagger.json"
 _GVK = "x-kubernetes-group-version-kind"
+_REFERENCE = "#/definitions/"
+# Members of schemas, of which what is read further has to be of these types.
+_MEMBERS: dict[str, type] = {
+    "$ref": str, "format": str, "required": list, "type": str, "x-kubernetes-group-version-kind": list,
+    "x-kubernetes-list-map-keys": list, "x-kubernetes-list-type": str, "x-kubernetes-map-type": str,
+    "x-kubernetes-patch-merge-key": str, "x-kubernetes-patch-strategy": str,
+}  # fmt: skip
 _METHODS = ("delete", "get", "head", "options", "patch", "post", "put")
 
 
@@ -25,11 +32,10 @@ def openapi(tree: SourceTree) -> Document:
     """
     document = tree.json(V2)
     try:
+        known = document["definitions"]
         return {
             "version": f"1.{tree.minor}",
-            "definitions": {
-                name: _without_prose(schema) for name, schema in sorted(document["definitions"].items())
-            },
+            "definitions": {name: _without_prose(schema, known) for name, schema in sorted(known.items())},
             "paths": {path: _path(item) for path, item in sorted(document["paths"].items())},
         }
     except (KeyError, TypeError, AttributeError) as error:
@@ -108,14 +114,20 @@ def _no_document(tree: SourceTree, path: str, error: Exception) -> TreeError:
     )
 
 
-def _without_prose(schema: Document) -> Document:
-    """Properties may be named `description`: their names stay."""
+def _without_prose(schema: Document, known: Document) -> Document:
+    """Properties may be named `description`: their names stay. Raises TypeError or KeyError for what is no
+    schema, or refers to none of the `known` definitions.
+    """
     made: Document = {}
     for key, value in schema.items():
+        if key in _MEMBERS and not isinstance(value, _MEMBERS[key]):
+            raise TypeError(f"{key} is {value!r}")
+        if key == "$ref" and value.removeprefix(_REFERENCE) not in known:
+            raise KeyError(value)
         if key == "properties":
-            made[key] = {name: _without_prose(shape) for name, shape in sorted(value.items())}
+            made[key] = {name: _without_prose(shape, known) for name, shape in sorted(value.items())}
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
-            made[key] = _without_prose(value)
+            made[key] = _without_prose(value, known)
         elif key != "description":
             made[key] = value
     return made

@@ -504,7 +504,7 @@ def _declaration(name: str, fact: Mapping[str, Any]) -> str:
 
 def _field(name: str, fact: Mapping[str, Any]) -> list[str]:
     doc = [f"\t// +{marker}" for marker in fact.get("markers", ())]
-    omit = ",omitempty" if fact.get("omitempty") else ""
+    omit = "".join(f",{option}" for option in ("omitempty", "omitzero") if fact.get(option))
     if name.startswith("<inline:"):
         tag = (
             '`json:",inline"`'

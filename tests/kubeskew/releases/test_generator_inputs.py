@@ -132,10 +132,12 @@ def test_a_tree_says_of_its_minor_what_the_facts_say(tmp_path: Path) -> None:
     shutil.copytree(FACTS, tmp_path / "facts")
     tree = source_trees.tree(37).write(tmp_path / "tree")
 
-    read = facts_command("--facts", tmp_path / "facts", "read", tree, "discovery")
+    parts = ("discovery", "storage", "columns")
+    read = facts_command("--facts", tmp_path / "facts", "read", tree, *parts)
 
-    assert read.stderr == "discovery 1.37: unchanged\n"
-    assert (tmp_path / "facts/discovery.json").read_bytes() == (FACTS / "discovery.json").read_bytes()
+    assert read.stderr.splitlines() == [f"{part} 1.37: unchanged" for part in parts]
+    for file in sorted(FACTS.iterdir()):
+        assert (tmp_path / "facts" / file.name).read_bytes() == file.read_bytes()
 
 
 def test_facts_are_shown_changed_and_put_back(tmp_path: Path) -> None:

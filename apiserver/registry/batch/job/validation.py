@@ -30,11 +30,11 @@ from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
-from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.formats import prefixed_path_errors
 from kubeskew.apiserver.registry.shared.internal_values import success_policy
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.registry.shared.workloads import immutable, matches, template_labels
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")

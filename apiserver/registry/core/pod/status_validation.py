@@ -22,13 +22,13 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared.addresses import ip_errors, is_dual_stack
-from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.pod_options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.security import (
     MAX_ID,
     annotation_change_errors,
     id_errors,
 )
+from kubeskew.apiserver.registry.shared.repeats import repeats
 
 _MAX_LINUX_ID = 2**32 - 1
 

@@ -21,9 +21,9 @@ from kubeskew.apimachinery.field import (
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import object_meta
 from kubeskew.apiserver.registry.shared import addresses
-from kubeskew.apiserver.registry.shared.declared import repeats
 from kubeskew.apiserver.registry.shared.internal_values import service_port
 from kubeskew.apiserver.registry.shared.podtemplate.probes import port_reference
+from kubeskew.apiserver.registry.shared.repeats import repeats
 from kubeskew.apiserver.service_features import ServiceFeatures
 
 _FAMILIES = ("IPv4", "IPv6")

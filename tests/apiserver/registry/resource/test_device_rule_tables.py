@@ -15,7 +15,6 @@ from kubeskew.apiserver.registry.resource.devicetaintrule import taint_rule_erro
 from kubeskew.apiserver.registry.resource.resourceclaim.status_validation import claim_status_errors
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
 from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest import (
-    request_errors,
     request_status_errors,
 )
 from kubeskew.apiserver.registry.resource.resourceslice.validation import slice_errors
@@ -442,24 +441,15 @@ def test_taint_rules_that_change() -> None:
 
 
 def test_pool_status_requests() -> None:
-    """A driver, a limit; the status is written once."""
-    rules = rules_of(36)
-    assert [str(error) for error in request_errors({}, rules)] == ["spec.driver: Required value"]
-    assert [str(error) for error in request_errors({"driver": "d", "limit": 0}, rules)] == [
-        "spec.limit: Invalid value: 0: must be greater than or equal to 1"
-    ]
-    assert [str(error) for error in request_errors({"driver": "d", "limit": 1001}, rules)] == [
-        "spec.limit: Invalid value: 1001: must be less than or equal to 1000"
-    ]
-    assert [str(error) for error in request_status_errors({}, None, rules)] == [
-        "status.poolCount: Required value"
-    ]
-    done, pool = {"poolCount": 0}, {"driver": "d", "poolName": "p", "generation": -1}
+    """A status is written once; its conditions have the rules of all conditions."""
+    rules, done = rules_of(36), {"poolCount": 0}
+    assert list(request_status_errors(done, done, rules)) == []
     assert [str(error) for error in request_status_errors({"poolCount": 1}, done, rules)] == [
         'status: Invalid value: {"PoolCount":1,"Pools":null,"Conditions":null}: field is immutable'
     ]
-    assert [str(error) for error in request_status_errors({**done, "pools": [pool]}, None, rules)] == [
-        "status.pools[0].generation: Invalid value: -1: must be greater than or equal to 0"
+    condition = {"type": "T", "status": "True", "reason": "R"}
+    assert [str(error) for error in request_status_errors({"conditions": [condition]}, None, rules)] == [
+        "status.conditions[0].lastTransitionTime: Required value"
     ]
 
 

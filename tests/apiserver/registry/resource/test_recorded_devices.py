@@ -1,9 +1,12 @@
 """Our server answers about devices and claims as a real kube-apiserver 1.36.3 did."""
 
+import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
+from declared_differences import differences
 from recorded import DATA
 from server_in_process import close_server, open_server
 from transcript_answers import differing
@@ -11,6 +14,7 @@ from transcripts import Run, load, run_all
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.registry.generic import checks
 
 pytestmark = pytest.mark.xdist_group("recorded-devices")  # what is recorded is asked once
 
@@ -18,6 +22,10 @@ RELEASE = Version.parse("1.36.3")
 SERVED = ("v1alpha3", "v1beta1", "v1beta2")
 RECORDED = {file: load(DATA / "real-1.36" / f"{file}.golden.json") for file in ("dra", "dra-gates")}
 NAMES = [(file, name) for file, sequences in RECORDED.items() for name in sequences]
+
+# The kinds whose rules are declared as well; of each write its errors, the new and the old object.
+KINDS = ("DeviceClass", "ResourceClaim", "ResourceSlice")
+VALIDATED: list[tuple[str, list[Any], Any, Any]] = []
 
 
 def _options(file: str) -> dict[str, object]:
@@ -43,10 +51,32 @@ async def _run_all(file: str, tokens: str) -> dict[str, Run]:
 async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, dict[str, Run]]]:
     tokens = tmp_path_factory.mktemp("tokens") / "tokens.csv"
     tokens.write_text('secret,admin,1,"system:masters"\n')
-    yield {file: await _run_all(file, str(tokens)) for file in RECORDED}
+    with pytest.MonkeyPatch.context() as patch:
+        combine = checks.with_declared
+
+        def noted(errors: list[Any], new: Any, old: Any, resource: Any, *others: Any) -> list[Any]:
+            if resource.kind in KINDS and resource.version == "v1":
+                before = None if old is None else json.loads(json.dumps(old))
+                VALIDATED.append((resource.kind, list(errors), json.loads(json.dumps(new)), before))
+            return combine(errors, new, old, resource, *others)
+
+        patch.setattr(checks, "with_declared", noted)
+        yield {file: await _run_all(file, str(tokens)) for file in RECORDED}
 
 
 @pytest.mark.parametrize(("file", "name"), NAMES)
 async def test_a_sequence_is_answered_as_recorded(runs: dict[str, dict[str, Run]], file: str, name: str):
     """Codes, warnings, bodies and causes are those of the real server."""
     assert not differing(runs[file][name])
+
+
+async def test_declared_rules_find_the_same(runs: dict[str, dict[str, Run]]):
+    """In all recorded writes the declared rules find the errors that the hand-written ones do."""
+    assert runs
+    assert len(VALIDATED) > 300
+    different = [
+        (kind, found, new)
+        for kind, errors, new, old in VALIDATED
+        if (found := differences(36, kind, errors, new, old))
+    ]
+    assert different == []
